@@ -1,0 +1,45 @@
+// What every header needs to know of the compiler, and the integer types of the library.
+#pragma once
+
+#include <cstdint>
+
+/// Marks a function that host and device may both call. Empty for a plain C++ compiler.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define MULTIDRAFT_HD __host__ __device__
+#else
+#define MULTIDRAFT_HD
+#endif
+
+/// True while device code is being generated: no exceptions, no host library there.
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#define MULTIDRAFT_ON_DEVICE 1
+#else
+#define MULTIDRAFT_ON_DEVICE 0
+#endif
+
+/// Forced inlining: the row loops vectorise only when the per-token function is inlined into them.
+#if defined(__CUDACC__)
+#define MULTIDRAFT_INLINE __forceinline__
+#elif defined(__GNUC__) || defined(__clang__)
+#define MULTIDRAFT_INLINE inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define MULTIDRAFT_INLINE __forceinline
+#else
+#define MULTIDRAFT_INLINE inline
+#endif
+
+namespace multidraft {
+
+/// A token of the vocabulary, in [0, V).
+using token_id = std::int32_t;
+
+/// A node of a draft tree; node 0 is the root, the last token of the context.
+using node_id = std::int32_t;
+
+/// A place in a row of V entries. A row has fewer than 2^31 entries; offsets between rows are 64 bits wide.
+using index_t = std::int32_t;
+
+/// "No token", "no node": what a search that finds nothing returns.
+inline constexpr std::int32_t none = -1;
+
+}  // namespace multidraft

@@ -1,0 +1,63 @@
+// How bad input is reported: one exception type that names the argument, the index and the value.
+#pragma once
+
+#include <cstdint>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace multidraft {
+
+/// Thrown on the host when an argument cannot be used. Nothing of the caller's was changed before it was thrown.
+///
+/// `what()` reads, for example, `parents[3] = 7: a parent must come before its child`.
+class invalid_input : public std::invalid_argument {
+public:
+    invalid_input(std::string argument, std::int64_t index, std::string value, std::string const& why)
+        : std::invalid_argument(text(argument, index, value, why)),
+          argument_(std::move(argument)),
+          value_(std::move(value)),
+          index_(index) {}
+
+    /// The name of the argument, as in the function's signature.
+    [[nodiscard]] std::string const& argument() const noexcept { return argument_; }
+    /// Where in the argument, or -1 when it is no sequence.
+    [[nodiscard]] std::int64_t index() const noexcept { return index_; }
+    /// The offending value, printed.
+    [[nodiscard]] std::string const& value() const noexcept { return value_; }
+
+private:
+    static std::string text(std::string const& argument, std::int64_t index, std::string const& value,
+                            std::string const& why) {
+        std::string place = argument;
+        if (index >= 0) {
+            place += '[';
+            place += std::to_string(index);
+            place += ']';
+        }
+        return place + " = " + value + ": " + why;
+    }
+
+    std::string argument_;
+    std::string value_;
+    std::int64_t index_;
+};
+
+/// Throws `invalid_input` for `argument` (or, with an index, its entry) of the given value.
+template <class T>
+[[noreturn]] void refuse(std::string argument, T const& value, std::string const& why) {
+    std::ostringstream printed;
+    printed << value;
+    throw invalid_input(std::move(argument), -1, printed.str(), why);
+}
+
+/// The same for one entry of a sequence.
+template <class T>
+[[noreturn]] void refuse(std::string argument, std::int64_t index, T const& value, std::string const& why) {
+    std::ostringstream printed;
+    printed << value;
+    throw invalid_input(std::move(argument), index, printed.str(), why);
+}
+
+}  // namespace multidraft

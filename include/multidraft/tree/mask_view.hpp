@@ -1,0 +1,34 @@
+// The bit-packed ancestor mask as everyone sees it: models read it, `tree/mask.hpp` writes it.
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+
+namespace multidraft {
+
+/// Rows of bits, 64 to a word: bit j of row i says that node i attends to node j.
+///
+/// Row i is `words[i * row_words .. i * row_words + row_words)`; bit j is bit `j % 64` of word `j / 64`. A node attends
+/// to the whole context, to its ancestors and to itself; the mask speaks of the tree's nodes only. Bits at and beyond
+/// the number of nodes are 0. A default-constructed view is *causal*: row i attends to every j <= i, which is what a
+/// chain is; models can take their faster path for it.
+struct mask_view {
+    std::uint64_t const* words = nullptr;
+    std::int64_t row_words = 0;  ///< words from one row to the next
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr bool causal() const noexcept { return words == nullptr; }
+
+    /// Whether row i attends to column j. O(1).
+    [[nodiscard]] MULTIDRAFT_HD constexpr bool operator()(node_id i, node_id j) const noexcept {
+        if (words == nullptr) return j <= i;
+        return ((words[i * row_words + j / 64] >> (j % 64)) & 1U) != 0;
+    }
+
+    /// The same mask without its first n rows: what a model needs to forward the nodes from n on.
+    [[nodiscard]] MULTIDRAFT_HD constexpr mask_view from_row(node_id n) const noexcept {
+        return {words == nullptr ? nullptr : words + n * row_words, row_words};
+    }
+};
+
+}  // namespace multidraft
