@@ -13,7 +13,7 @@ namespace multidraft {
 /// Tokens to score in one forward call.
 ///
 /// The model's cache holds `length()` entries when the call begins; the first `context` of them are seen by every token
-/// of the batch. The entries after them, `context .. length() + tokens.size())`, belong to the draft tree, the tokens
+/// of the batch. The entries after them, `context .. length() + tokens.size()`, belong to the draft tree, the tokens
 /// of this batch last. Row i of `mask` (one row a token of the batch) says which of *those* entries token i attends to:
 /// bit 0 is entry `context`. With a causal mask (the default) token i attends to everything before it and to itself.
 struct token_batch {
@@ -22,6 +22,19 @@ struct token_batch {
     std::int32_t context = 0;                 ///< cache entries that every token sees; at most `length()`
     mask_view mask{};                         ///< over the entries after the context; causal by default
 };
+
+/// The type of a model's logits: `M::logit` where it says so (double for the models of exact tests), else float.
+template <class M>
+struct logit_type {
+    using type = float;
+};
+template <class M>
+requires requires { typename M::logit; }
+struct logit_type<M> {
+    using type = typename M::logit;
+};
+template <class M>
+using logit_of = typename logit_type<M>::type;
 
 /// A decoder-only model with a key-value cache.
 ///
@@ -38,7 +51,7 @@ struct token_batch {
 /// To get equal texts from equal seeds on every path a model must be batch-invariant: the logits of a token are a
 /// function of the tokens it attends to, in the same bits, whatever else is in the batch.
 template <class M>
-concept language_model = requires(M& model, M const& fixed, token_batch const& batch, std::span<float> logits,
+concept language_model = requires(M& model, M const& fixed, token_batch const& batch, std::span<logit_of<M>> logits,
                                   std::int32_t context, std::span<std::int32_t const> entries) {
     { fixed.vocabulary() } -> std::convertible_to<std::int32_t>;
     { fixed.context_limit() } -> std::convertible_to<std::int32_t>;

@@ -1,0 +1,76 @@
+# How the repository's own tests, examples and benchmarks are compiled. Nothing here reaches a user of the library.
+
+include(CheckCXXCompilerFlag)
+include(CheckLanguage)
+
+# --- Warnings: link multidraft_warnings ------------------------------------------------------------------------------
+
+add_library(multidraft_warnings INTERFACE)
+
+set(warnings -Wall -Wextra -Wpedantic -Wshadow -Wconversion -Wsign-conversion -Wdouble-promotion)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND CMAKE_CXX_COMPILER_VERSION VERSION_LESS 13)
+    # g++ 12 warns falsely of overlapping copies in operator+ of std::string (GCC bug 105329).
+    list(APPEND warnings -Wno-restrict)
+endif()
+if(MULTIDRAFT_WERROR)
+    list(APPEND warnings -Werror)
+endif()
+
+# nvcc's own intermediate code is not pedantic.
+set(host_warnings ${warnings})
+list(REMOVE_ITEM host_warnings -Wpedantic)
+list(JOIN host_warnings "," host_warnings)
+
+target_compile_options(multidraft_warnings INTERFACE
+    "$<$<COMPILE_LANG_AND_ID:CXX,GNU,Clang,AppleClang>:${warnings}>"
+    "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=${host_warnings}>")
+if(MULTIDRAFT_WERROR)
+    target_compile_options(multidraft_warnings INTERFACE "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:--Werror=all-warnings>")
+endif()
+
+# --- Machine and sanitizers: for everything in the directories below -------------------------------------------------
+
+if(MULTIDRAFT_NATIVE)
+    check_cxx_compiler_flag(-march=native multidraft_march_native)
+    if(multidraft_march_native)
+        add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-march=native>"
+                            "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-march=native>")
+    endif()
+endif()
+
+if(MULTIDRAFT_SANITIZE)
+    string(REPLACE ";" "," sanitizers "${MULTIDRAFT_SANITIZE}")
+    add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${sanitizers};-fno-sanitize-recover=all;-fno-omit-frame-pointer>")
+    add_link_options("-fsanitize=${sanitizers}")
+endif()
+
+# --- CUDA as a language: only our own .cu files need it, users of multidraft::cuda bring their own -------------------
+
+set(multidraft_compiles_cuda OFF)
+if(multidraft_has_cuda AND (MULTIDRAFT_BUILD_TESTS OR MULTIDRAFT_BUILD_BENCH))
+    if(MULTIDRAFT_SANITIZE AND MULTIDRAFT_CUDA STREQUAL "AUTO")
+        # The CUDA driver and the address sanitizer want the same addresses.
+        message(STATUS "CUDA tests and benchmarks: off (sanitizers)")
+    else()
+        # nvcc is found also where it is not on the path, and uses the same host compiler as the rest.
+        if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX} AND CUDAToolkit_NVCC_EXECUTABLE)
+            set(ENV{CUDACXX} "${CUDAToolkit_NVCC_EXECUTABLE}")
+        endif()
+        if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
+            set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}" CACHE FILEPATH "The host compiler of nvcc")
+        endif()
+        # Named, because there may be no device here to ask.
+        if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
+            set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING "CUDA architectures")
+        endif()
+        check_language(CUDA)
+        if(CMAKE_CUDA_COMPILER)
+            enable_language(CUDA)
+            set(multidraft_compiles_cuda ON)
+        elseif(MULTIDRAFT_CUDA STREQUAL "AUTO")
+            message(STATUS "CUDA tests and benchmarks: off (nvcc does not work with ${CMAKE_CXX_COMPILER})")
+        else()
+            message(FATAL_ERROR "MULTIDRAFT_CUDA is ${MULTIDRAFT_CUDA}, but nvcc does not work with ${CMAKE_CXX_COMPILER}")
+        endif()
+    endif()
+endif()

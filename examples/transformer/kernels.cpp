@@ -1,0 +1,283 @@
+#include "transformer/kernels.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "multidraft/core/config.hpp"
+
+// A build for the baseline instruction set gets these loops in wider versions too and chooses when the program starts.
+// Sanitizers run before that choice can be made.
+#if defined(__x86_64__) && defined(__linux__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#define MULTIDRAFT_EXAMPLE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
+#else
+#define MULTIDRAFT_EXAMPLE_CLONES
+#endif
+
+// Vectors are passed between inlined functions only, never through an ABI.
+#if defined(__GNUC__)
+#pragma GCC diagnostic ignored "-Wpsabi"
+#endif
+
+namespace multidraft::examples::kernels {
+namespace {
+
+using floats = float __attribute__((vector_size(lanes * 4)));
+using ints = std::int32_t __attribute__((vector_size(lanes * 4)));
+using words = std::uint32_t __attribute__((vector_size(lanes * 4)));
+using halves = std::uint16_t __attribute__((vector_size(lanes * 2)));
+
+MULTIDRAFT_INLINE floats splat(float value) { return floats{} + value; }
+
+MULTIDRAFT_INLINE floats load(float const* from) {
+    floats v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+
+MULTIDRAFT_INLINE void store(float* to, floats v) { std::memcpy(to, &v, sizeof v); }
+
+MULTIDRAFT_INLINE halves rounded(floats v) {
+    words bits;
+    std::memcpy(&bits, &v, sizeof bits);
+    return __builtin_convertvector((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16, halves);
+}
+
+MULTIDRAFT_INLINE void store(bfloat16* to, floats v) {
+    halves const h = rounded(v);
+    std::memcpy(to, &h, sizeof h);
+}
+
+/// The first `count` lanes; the others are 0.
+MULTIDRAFT_INLINE floats load(float const* from, std::int32_t count) {
+    if (count >= lanes) return load(from);
+    floats v{};
+    std::memcpy(&v, from, static_cast<std::size_t>(count) * sizeof(float));
+    return v;
+}
+
+MULTIDRAFT_INLINE void store(float* to, floats v, std::int32_t count) {
+    if (count >= lanes) return store(to, v);
+    std::memcpy(to, &v, static_cast<std::size_t>(count) * sizeof(float));
+}
+
+MULTIDRAFT_INLINE void store(bfloat16* to, floats v, std::int32_t count) {
+    if (count >= lanes) return store(to, v);
+    halves const h = rounded(v);
+    std::memcpy(to, &h, static_cast<std::size_t>(count) * sizeof(bfloat16));
+}
+
+/// Pairwise over the lanes.
+MULTIDRAFT_INLINE float sum(floats v) {
+    float part[lanes];
+    store(part, v);
+    for (std::int32_t width = lanes / 2; width > 0; width /= 2) {
+        for (std::int32_t i = 0; i < width; ++i) part[i] += part[i + width];
+    }
+    return part[0];
+}
+
+MULTIDRAFT_INLINE float maximum(floats v) {
+    float part[lanes];
+    store(part, v);
+    for (std::int32_t width = lanes / 2; width > 0; width /= 2) {
+        for (std::int32_t i = 0; i < width; ++i) part[i] = std::max(part[i], part[i + width]);
+    }
+    return part[0];
+}
+
+/// e^x within 1e-7 of its value for |x| <= 87; 0 below, e^87 above. 2^n times a polynomial on [-log(2)/2, log(2)/2].
+MULTIDRAFT_INLINE floats exponential(floats x) {
+    floats const clamped = x < -87.0F ? splat(-87.0F) : (x > 87.0F ? splat(87.0F) : x);
+    floats const shifted = clamped * 1.44269504088896341F + 12582912.0F;  // 1.5 * 2^23: rounds to an integer
+    floats const n = shifted - 12582912.0F;
+    floats const r = (clamped - n * 0.693359375F) - n * -2.12194440e-4F;
+    floats p = r * 1.9875691500e-4F + 1.3981999507e-3F;
+    p = p * r + 8.3334519073e-3F;
+    p = p * r + 4.1665795894e-2F;
+    p = p * r + 1.6666665459e-1F;
+    p = p * r + 5.0000001201e-1F;
+    p = p * (r * r) + r + 1.0F;
+    ints const power = (__builtin_convertvector(n, ints) + 127) << 23;
+    floats scale;
+    std::memcpy(&scale, &power, sizeof scale);
+    return x < -87.0F ? floats{} : p * scale;
+}
+
+template <class T>
+MULTIDRAFT_INLINE void norm_of(float* x, float const* add, float const* weight, std::int32_t n, float eps, T* out) {
+    floats squares{};
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        std::int32_t const count = std::min(lanes, n - i);
+        floats v = load(x + i, count);
+        if (add != nullptr) {
+            v += load(add + i, count);
+            store(x + i, v, count);
+        }
+        squares += v * v;
+    }
+    float const inverse = 1.0F / std::sqrt(sum(squares) / static_cast<float>(n) + eps);
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        std::int32_t const count = std::min(lanes, n - i);
+        store(out + i, load(x + i, count) * inverse * load(weight + i, count), count);
+    }
+}
+
+template <class T>
+MULTIDRAFT_INLINE void gated_of(float const* gate_up, std::int32_t n, T* out) {
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        std::int32_t const count = std::min(lanes, n - i);
+        floats const gate = load(gate_up + i, count);
+        store(out + i, gate / (exponential(-gate) + 1.0F) * load(gate_up + n + i, count), count);
+    }
+}
+
+/// The scores of `H` heads for the entries 0 .. `entries`, rounded up to whole blocks. Each score is one sum over d in
+/// order.
+template <std::int32_t H>
+MULTIDRAFT_INLINE void score(attention_view const& cache, float const* queries, std::int32_t entries, float* scores,
+                             std::int32_t stride) {
+    constexpr std::int32_t groups = key_block / lanes;
+    std::int32_t const dim = cache.head_dim;
+    for (std::int32_t e = 0; e < entries; e += key_block) {
+        float const* const keys = cache.keys + static_cast<std::ptrdiff_t>(e) * dim;
+        floats total[H][groups] = {};
+        for (std::int32_t d = 0; d < dim; ++d) {
+            for (std::int32_t h = 0; h < H; ++h) {
+                float const q = queries[h * dim + d];
+                for (std::int32_t g = 0; g < groups; ++g) total[h][g] += load(keys + (g * dim + d) * lanes) * q;
+            }
+        }
+        for (std::int32_t h = 0; h < H; ++h) {
+            for (std::int32_t g = 0; g < groups; ++g) store(scores + h * stride + e + g * lanes, total[h][g]);
+        }
+    }
+}
+
+/// Replaces the first `count` scores by exp(scale * (score - largest)) and returns their sum. Lanes beyond `count` in
+/// the last vector become 0.
+MULTIDRAFT_INLINE float exponentials(float* scores, std::int32_t count, float scale) {
+    std::int32_t const whole = round_up(count, lanes);
+    for (std::int32_t i = count; i < whole; ++i) scores[i] = -HUGE_VALF;
+    floats largest = load(scores);
+    for (std::int32_t i = lanes; i < whole; i += lanes) {
+        floats const v = load(scores + i);
+        largest = v > largest ? v : largest;
+    }
+    float const top = maximum(largest);
+    floats total{};
+    for (std::int32_t i = 0; i < whole; i += lanes) {
+        floats const e = exponential((load(scores + i) - top) * scale);
+        store(scores + i, e);
+        total += e;
+    }
+    return sum(total);
+}
+
+/// The weighted sums of `C` vectors of the values for `H` heads, in the order of the attended entries.
+template <std::int32_t H, std::int32_t C, class T>
+MULTIDRAFT_INLINE void gather(attention_view const& cache, std::span<run const> attended, float const* weights,
+                              std::int32_t stride, float const* totals, std::int32_t from, T* out) {
+    std::int32_t const padded = round_up(cache.head_dim, lanes);
+    floats total[H][C] = {};
+    std::int32_t k = 0;
+    for (run const& part : attended) {
+        float const* value = cache.values + static_cast<std::ptrdiff_t>(part.first) * padded + from;
+        for (std::int32_t i = 0; i < part.count; ++i, ++k, value += padded) {
+            for (std::int32_t h = 0; h < H; ++h) {
+                float const w = weights[h * stride + k];
+                for (std::int32_t c = 0; c < C; ++c) total[h][c] += load(value + c * lanes) * w;
+            }
+        }
+    }
+    for (std::int32_t h = 0; h < H; ++h) {
+        float const inverse = 1.0F / totals[h];
+        for (std::int32_t c = 0; c < C; ++c) {
+            store(out + h * cache.head_dim + from + c * lanes, total[h][c] * inverse,
+                  std::min(lanes, cache.head_dim - from - c * lanes));
+        }
+    }
+}
+
+template <std::int32_t H, class T>
+MULTIDRAFT_INLINE void attend_heads(attention_view const& cache, float const* queries, std::span<run const> attended,
+                                    float* scratch, T* out) {
+    std::int32_t const entries = attended.back().first + attended.back().count;
+    std::int32_t const stride = round_up(entries, key_block);
+    score<H>(cache, queries, entries, scratch, stride);
+    float totals[H];
+    for (std::int32_t h = 0; h < H; ++h) {
+        float* const scores = scratch + h * stride;
+        std::int32_t count = 0;
+        for (run const& part : attended) {
+            if (part.first != count) {
+                std::memmove(scores + count, scores + part.first, static_cast<std::size_t>(part.count) * sizeof(float));
+            }
+            count += part.count;
+        }
+        totals[h] = exponentials(scores, count, cache.scale);
+    }
+    std::int32_t const padded = round_up(cache.head_dim, lanes);
+    std::int32_t from = 0;
+    for (; from + 4 * lanes <= padded; from += 4 * lanes) {
+        gather<H, 4>(cache, attended, scratch, stride, totals, from, out);
+    }
+    for (; from < padded; from += lanes) gather<H, 1>(cache, attended, scratch, stride, totals, from, out);
+}
+
+template <class T>
+MULTIDRAFT_INLINE void attend_of(attention_view const& cache, float const* queries, std::int32_t heads,
+                                 std::span<run const> attended, float* scratch, T* out) {
+    for (; heads >= 4; heads -= 4, queries += 4 * cache.head_dim, out += 4 * cache.head_dim) {
+        attend_heads<4>(cache, queries, attended, scratch, out);
+    }
+    if (heads == 3) attend_heads<3>(cache, queries, attended, scratch, out);
+    if (heads == 2) attend_heads<2>(cache, queries, attended, scratch, out);
+    if (heads == 1) attend_heads<1>(cache, queries, attended, scratch, out);
+}
+
+}  // namespace
+
+MULTIDRAFT_EXAMPLE_CLONES
+void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, bfloat16* out) {
+    norm_of(x, add, weight, n, eps, out);
+}
+
+MULTIDRAFT_EXAMPLE_CLONES
+void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out) {
+    norm_of(x, add, weight, n, eps, out);
+}
+
+MULTIDRAFT_EXAMPLE_CLONES
+void gated(float const* gate_up, std::int32_t n, bfloat16* out) { gated_of(gate_up, n, out); }
+
+MULTIDRAFT_EXAMPLE_CLONES
+void gated(float const* gate_up, std::int32_t n, float* out) { gated_of(gate_up, n, out); }
+
+MULTIDRAFT_EXAMPLE_CLONES
+void rotate(float* head, float const* cosines, float const* sines, std::int32_t half) {
+    for (std::int32_t i = 0; i < half; i += lanes) {
+        std::int32_t const count = std::min(lanes, half - i);
+        floats const a = load(head + i, count);
+        floats const b = load(head + half + i, count);
+        floats const c = load(cosines + i, count);
+        floats const s = load(sines + i, count);
+        store(head + i, a * c - b * s, count);
+        store(head + half + i, b * c + a * s, count);
+    }
+}
+
+MULTIDRAFT_EXAMPLE_CLONES
+void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
+            float* scratch, bfloat16* out) {
+    attend_of(cache, queries, heads, attended, scratch, out);
+}
+
+MULTIDRAFT_EXAMPLE_CLONES
+void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
+            float* scratch, float* out) {
+    attend_of(cache, queries, heads, attended, scratch, out);
+}
+
+}  // namespace multidraft::examples::kernels

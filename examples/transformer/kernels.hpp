@@ -1,0 +1,71 @@
+// The loops between a transformer's matrix products: norms, rotary positions, attention, the gate.
+//
+// Each works on one token and gives the same bits whatever else is in the batch: a sum runs over the token's own numbers
+// (for attention: over the sequence of the entries that it attends to) in an order that depends on their count alone.
+#pragma once
+
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace multidraft::examples::kernels {
+
+/// A bfloat16 number as its bits; what the matrix products read in that precision.
+enum class bfloat16 : std::uint16_t {};
+
+/// Rounds to the nearest bfloat16, ties to even.
+[[nodiscard]] inline bfloat16 to_bfloat16(float value) noexcept {
+    auto const bits = std::bit_cast<std::uint32_t>(value);
+    return static_cast<bfloat16>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
+}
+
+/// The entries of a cache, or of a batch, from `first` on, `count` of them.
+struct run {
+    std::int32_t first;
+    std::int32_t count;
+};
+
+inline constexpr std::int32_t lanes = 16;       ///< numbers handled at a time
+inline constexpr std::int32_t key_block = 64;   ///< entries whose scores are computed together
+
+[[nodiscard]] constexpr std::int32_t round_up(std::int32_t n, std::int32_t multiple) noexcept {
+    return (n + multiple - 1) / multiple * multiple;
+}
+
+/// x += add (unless null), then out = x / sqrt(mean(x^2) + eps) * weight.
+void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, bfloat16* out);
+void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out);
+
+/// out = silu(gate) * up, with n gates followed by n ups.
+void gated(float const* gate_up, std::int32_t n, bfloat16* out);
+void gated(float const* gate_up, std::int32_t n, float* out);
+
+/// Rotates one head in place: halves (a, b) become (a cos - b sin, b cos + a sin).
+void rotate(float* head, float const* cosines, float const* sines, std::int32_t half);
+
+/// What the tokens attend to, for one layer and one key-value head.
+///
+/// Keys lie transposed in groups of `lanes` entries, `keys[(entry / lanes) * head_dim * lanes + d * lanes + entry %
+/// lanes]`, so that the scores of neighbouring entries are the lanes of a vector and none depends on where its entry
+/// lies. Values lie entry by entry, each padded with zeros to a multiple of `lanes`.
+struct attention_view {
+    float const* keys;
+    float const* values;
+    std::int32_t head_dim;
+    float scale;  ///< of the scores, 1 / sqrt(head_dim)
+};
+
+/// Floats of scratch that `attend` needs.
+[[nodiscard]] constexpr std::size_t attention_scratch(std::int32_t heads, std::int32_t capacity) noexcept {
+    return static_cast<std::size_t>(heads) * static_cast<std::size_t>(round_up(capacity, key_block));
+}
+
+/// One token's attention for the `heads` query heads that share a key-value head: `queries` and `out` hold them one
+/// after the other. Keys are read up to the next multiple of `key_block` entries.
+void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
+            float* scratch, bfloat16* out);
+void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
+            float* scratch, float* out);
+
+}  // namespace multidraft::examples::kernels

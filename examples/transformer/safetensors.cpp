@@ -1,0 +1,239 @@
+#include "transformer/safetensors.hpp"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <cstring>
+#include <fstream>
+#include <limits>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace multidraft::examples {
+namespace {
+
+using nlohmann::json;
+
+[[noreturn]] void fail(std::string const& file, std::string const& what) {
+    throw std::runtime_error(file + ": " + what);
+}
+
+std::string text(std::vector<std::int64_t> const& shape) { return json(shape).dump(); }
+
+std::optional<tensor_type> type_from(std::string const& name) {
+    if (name == "F32") return tensor_type::f32;
+    if (name == "F16") return tensor_type::f16;
+    if (name == "BF16") return tensor_type::bf16;
+    return std::nullopt;
+}
+
+float from_half(std::uint16_t h) noexcept {
+    std::uint32_t const sign = static_cast<std::uint32_t>(h & 0x8000U) << 16U;
+    std::uint32_t const magnitude = h & 0x7fffU;
+    if (magnitude >= 0x7c00U) {  // infinity, not a number
+        return std::bit_cast<float>(sign | 0x7f800000U | ((magnitude & 0x3ffU) << 13U));
+    }
+    if (magnitude < 0x400U) {  // a multiple of 2^-24
+        float const value = static_cast<float>(magnitude) * 0x1p-24F;
+        return sign != 0 ? -value : value;
+    }
+    return std::bit_cast<float>(sign | ((magnitude << 13U) + (112U << 23U)));
+}
+
+/// A non-negative integer of the header.
+std::optional<std::uint64_t> natural(json const& value) {
+    if (!value.is_number_integer() || (!value.is_number_unsigned() && value.get<std::int64_t>() < 0)) {
+        return std::nullopt;
+    }
+    return value.get<std::uint64_t>();
+}
+
+}  // namespace
+
+void tensor_view::read(std::size_t first, std::span<float> out) const {
+    std::size_t const width = size_of(type);
+    if (first > bytes.size() / width || out.size() > bytes.size() / width - first) {
+        throw std::out_of_range("tensor_view::read: beyond the end of the tensor");
+    }
+    std::byte const* from = bytes.data() + first * width;
+    if (type == tensor_type::f32) {
+        if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
+        return;
+    }
+    for (std::size_t i = 0; i < out.size(); ++i) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, from + 2 * i, 2);
+        out[i] = type == tensor_type::f16 ? from_half(bits)
+                                          : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+    }
+}
+
+/// A whole file, mapped read-only.
+struct tensor_store::mapped_file {
+    explicit mapped_file(std::filesystem::path const& path) {
+        int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+        if (descriptor < 0) fail(path.string(), std::strerror(errno));
+        struct stat status {};
+        if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
+            ::close(descriptor);
+            fail(path.string(), "is not a regular file");
+        }
+        size = static_cast<std::size_t>(status.st_size);
+        if (size != 0) {
+            void* const at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+            int const error = errno;
+            ::close(descriptor);
+            if (at == MAP_FAILED) fail(path.string(), std::strerror(error));
+            data = static_cast<std::byte const*>(at);
+        } else {
+            ::close(descriptor);
+        }
+    }
+    ~mapped_file() {
+        if (data != nullptr) ::munmap(const_cast<std::byte*>(data), size);
+    }
+    mapped_file(mapped_file const&) = delete;
+    mapped_file& operator=(mapped_file const&) = delete;
+
+    std::byte const* data = nullptr;
+    std::size_t size = 0;
+};
+
+void tensor_store::add(std::filesystem::path const& path) {
+    static_assert(std::endian::native == std::endian::little, "the file format is little-endian");
+    std::string const name = path.string();
+    auto const file = std::make_shared<mapped_file const>(path);
+    std::uint64_t header_size = 0;
+    if (file->size < sizeof header_size) {
+        fail(name, "has " + std::to_string(file->size) + " bytes, too few for a safetensors file");
+    }
+    std::memcpy(&header_size, file->data, sizeof header_size);
+    if (header_size > file->size - sizeof header_size) {
+        fail(name, "header length = " + std::to_string(header_size) + ": beyond the end of the file (" +
+                       std::to_string(file->size) + " bytes)");
+    }
+    auto const* const header_text = reinterpret_cast<char const*>(file->data) + sizeof header_size;
+    json header;
+    try {
+        header = json::parse(header_text, header_text + header_size);
+    } catch (json::exception const& e) {
+        fail(name, std::string("header: ") + e.what());
+    }
+    if (!header.is_object()) fail(name, "header: not a JSON object");
+
+    std::byte const* const data = file->data + sizeof header_size + header_size;
+    std::uint64_t const data_size = file->size - sizeof header_size - header_size;
+    std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> extents;
+    for (auto const& [tensor, fields] : header.items()) {
+        if (tensor == "__metadata__") continue;
+        auto const complain = [&](std::string const& what) { fail(name, "tensor " + tensor + ": " + what); };
+        if (!fields.is_object() || !fields.contains("dtype") || !fields.contains("shape") ||
+            !fields.contains("data_offsets")) {
+            complain("must have dtype, shape and data_offsets");
+        }
+        json const& dtype = fields["dtype"];
+        auto const type = dtype.is_string() ? type_from(dtype.get<std::string>()) : std::nullopt;
+        if (!type) complain("dtype = " + dtype.dump() + ": only F32, F16 and BF16 are read");
+
+        json const& dimensions = fields["shape"];
+        if (!dimensions.is_array()) complain("shape = " + dimensions.dump() + ": must be a list of sizes");
+        tensor_view view{*type, {}, {}};
+        std::uint64_t bytes = size_of(*type);
+        for (json const& dimension : dimensions) {
+            auto const extent = natural(dimension);
+            if (!extent || *extent > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max())) {
+                complain("shape = " + dimensions.dump() + ": must be a list of sizes");
+            }
+            if (*extent != 0 && bytes > std::numeric_limits<std::uint64_t>::max() / *extent) {
+                complain("shape = " + dimensions.dump() + ": too large");
+            }
+            bytes *= *extent;
+            view.shape.push_back(static_cast<std::int64_t>(*extent));
+        }
+
+        json const& offsets = fields["data_offsets"];
+        auto const begin = offsets.is_array() && offsets.size() == 2 ? natural(offsets[0]) : std::nullopt;
+        auto const end = begin ? natural(offsets[1]) : std::nullopt;
+        if (!begin || !end || *begin > *end) complain("data_offsets = " + offsets.dump() + ": must be [begin, end]");
+        if (*end > data_size) {
+            complain("data_offsets = " + offsets.dump() + ": beyond the end of the file, which holds " +
+                     std::to_string(data_size) + " bytes of data");
+        }
+        if (*end - *begin != bytes) {
+            complain("data_offsets = " + offsets.dump() + ": shape " + dimensions.dump() + " of " +
+                     dtype.get<std::string>() + " needs " + std::to_string(bytes) + " bytes");
+        }
+        view.bytes = {data + *begin, static_cast<std::size_t>(bytes)};
+        if (bytes != 0) extents.push_back({{*begin, *end}, tensor});
+        if (!tensors_.try_emplace(tensor, entry{std::move(view), file}).second) {
+            complain("is also in another file of " + directory_);
+        }
+    }
+    std::ranges::sort(extents);
+    for (std::size_t i = 1; i < extents.size(); ++i) {
+        if (extents[i].first.first < extents[i - 1].first.second) {
+            fail(name, "tensor " + extents[i].second + ": data_offsets begin at " +
+                           std::to_string(extents[i].first.first) + ", inside tensor " + extents[i - 1].second);
+        }
+    }
+}
+
+tensor_store tensor_store::open(std::filesystem::path const& directory) {
+    tensor_store store;
+    store.directory_ = directory.string();
+    auto const single = directory / "model.safetensors";
+    auto const index = directory / "model.safetensors.index.json";
+    if (std::filesystem::exists(single)) {
+        store.add(single);
+        return store;
+    }
+    std::ifstream stream(index, std::ios::binary);
+    if (!stream) {
+        fail(store.directory_, "has neither model.safetensors nor model.safetensors.index.json that can be read");
+    }
+    json map;
+    try {
+        map = json::parse(stream).at("weight_map");
+    } catch (json::exception const& e) {
+        fail(index.string(), e.what());
+    }
+    if (!map.is_object()) fail(index.string(), "weight_map: not a JSON object");
+    std::set<std::string> shards;
+    for (auto const& [tensor, shard] : map.items()) {
+        if (!shard.is_string()) fail(index.string(), "weight_map: " + tensor + " = " + shard.dump() + ": not a file");
+        std::filesystem::path const file(shard.get<std::string>());
+        // A shard lies beside its index: the index must not send the reader elsewhere.
+        if (!file.has_filename() || file.filename() != file || file == "..") {
+            fail(index.string(), "weight_map: " + tensor + " = " + shard.dump() + ": must be a plain file name");
+        }
+        shards.insert(file.string());
+    }
+    for (std::string const& shard : shards) store.add(directory / shard);
+    for (auto const& [tensor, shard] : map.items()) {
+        if (!store.contains(tensor)) {
+            fail((directory / shard.get<std::string>()).string(), "tensor " + tensor + ": listed in " +
+                                                                      index.filename().string() + " but in no shard");
+        }
+    }
+    return store;
+}
+
+tensor_view const& tensor_store::get(std::string const& name, std::vector<std::int64_t> const& shape) const {
+    auto const found = tensors_.find(name);
+    if (found == tensors_.end()) fail(directory_, "tensor " + name + " is missing");
+    tensor_view const& view = found->second.view;
+    if (view.shape != shape) {
+        fail(directory_, "tensor " + name + ": shape = " + text(view.shape) + ": config.json makes it " + text(shape));
+    }
+    return view;
+}
+
+}  // namespace multidraft::examples

@@ -1,0 +1,78 @@
+// Fused multiply-add, written where it is meant, so that every compiler and device rounds the same way.
+#pragma once
+
+#include <cmath>
+
+#include "multidraft/core/config.hpp"
+
+/// 1 where a fused multiply-add is one instruction of the machine compiled for.
+#if MULTIDRAFT_ON_DEVICE || defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__FP_FAST_FMAF) || \
+    (defined(_MSC_VER) && defined(__AVX2__))
+#define MULTIDRAFT_FMA 1
+#else
+#define MULTIDRAFT_FMA 0
+#endif
+
+namespace multidraft {
+
+/// Whether `fused` rounds once. Without it (plain x86-64: `std::fma` is a slow library call there) results are as
+/// accurate and just as lossless, but they are not, bit for bit, those of other backends: a token whose acceptance
+/// hangs on the last bit may be decided differently.
+inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
+
+// g++ and nvcc contract a * b + c into one rounding wherever they see it, also after inlining, and no two of them see
+// the same. So a product that feeds a sum is written with `fused`, or with `product` where the sum must not take it in.
+
+/// a * b + c, rounded once where `has_fma`; twice elsewhere.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float fused(float a, float b, float c) noexcept {
+#if MULTIDRAFT_ON_DEVICE
+    return fmaf(a, b, c);
+#elif MULTIDRAFT_FMA && (defined(__GNUC__) || defined(__clang__))
+    return __builtin_fmaf(a, b, c);
+#elif MULTIDRAFT_FMA
+    return std::fma(a, b, c);
+#else
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a * b + c;
+#endif
+}
+
+/// The same in double precision.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double fused(double a, double b, double c) noexcept {
+#if MULTIDRAFT_ON_DEVICE
+    return fma(a, b, c);
+#elif MULTIDRAFT_FMA && (defined(__GNUC__) || defined(__clang__))
+    return __builtin_fma(a, b, c);
+#elif MULTIDRAFT_FMA
+    return std::fma(a, b, c);
+#else
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    return a * b + c;
+#endif
+}
+
+/// a * b, rounded, and never contracted with a sum that follows. As fast as a product.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float product(float a, float b) noexcept {
+#if defined(__CUDA_ARCH__)
+    return __fmul_rn(a, b);
+#else
+    if constexpr (has_fma) return fused(a, b, -0.0F);  // adding -0 changes no value, not even that of -0
+    return a * b;
+#endif
+}
+
+/// The same in double precision.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double product(double a, double b) noexcept {
+#if defined(__CUDA_ARCH__)
+    return __dmul_rn(a, b);
+#else
+    if constexpr (has_fma) return fused(a, b, -0.0);
+    return a * b;
+#endif
+}
+
+}  // namespace multidraft

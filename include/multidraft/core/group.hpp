@@ -1,0 +1,96 @@
+// The concept `group`: the row operations that every algorithm is written over, and the one order they sum in.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace multidraft {
+
+/// The fixed order of sums.
+///
+/// A row of n terms is cut into chunks of `chunk_size`. A chunk is `chunk_rows` rows of `chunk_lanes` lanes: lane l
+/// adds the terms `l, l + 256, l + 512, ..` in that order, the lanes are added pairwise (l with l + 128, then l + 64,
+/// .. 1), and the sums of the chunks are added in index order. Terms beyond n count as 0. Whoever holds whole chunks -
+/// a thread, a block, a cluster, a rank - gets the same bits.
+///
+/// A search inside a chunk descends by sixteenths: 16 runs of 256 terms, 16 runs of 16, 16 terms. A run of 256 is
+/// summed as 16 lanes of 16 terms, a run of 16 pairwise.
+inline constexpr index_t chunk_size = 4096;
+inline constexpr index_t chunk_lanes = 256;
+inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
+
+/// Chunks in a row of n entries.
+[[nodiscard]] MULTIDRAFT_HD constexpr index_t chunks_of(index_t n) noexcept {
+    return n / chunk_size + (n % chunk_size != 0 ? 1 : 0);
+}
+
+/// The sums of the chunks of a row of weights, and their total: what a draw from the row needs.
+///
+/// Rows of up to `capacity` chunks (more than a million entries) keep every chunk's sum; of longer rows only the total
+/// is kept and a search sums the chunks again as it walks.
+template <class Real>
+struct ledger {
+    static constexpr index_t capacity = 256;
+    Real sums[capacity];
+    Real total = 0;
+};
+
+/// The largest logit of a row and the sums of `exp(scale * (x - largest))`.
+template <class Real>
+struct softmax_sums {
+    Real largest = 0;      ///< the largest logit, unscaled
+    ledger<Real> weights;  ///< of `exp(scale * (x - largest))`
+};
+
+/// The archetypes that the concept is checked with.
+namespace group_archetype {
+struct term {
+    MULTIDRAFT_HD float operator()(index_t) const noexcept { return 0.0F; }
+};
+struct bin {
+    MULTIDRAFT_HD index_t operator()(index_t) const noexcept { return 0; }
+};
+struct mass {
+    MULTIDRAFT_HD std::int32_t operator()(index_t) const noexcept { return 0; }
+};
+}  // namespace group_archetype
+
+/// Some lanes that walk a row together: a CPU thread with vector units, a CUDA warp, block or cluster, a Kokkos team.
+///
+/// Functions of the index may be called by any lane, in any order, more than once. Every lane calls every operation
+/// with equal arguments and gets the equal result. With f, w and x functions of an index to float or double:
+///
+/// | operation | result |
+/// |---|---|
+/// | `sum(n, f)` | the sum of f(i), i < n, in the fixed order |
+/// | `largest(n, f)` | the largest f(i); minus infinity for n = 0 |
+/// | `first_largest(n, f)` | the lowest i with the largest f(i); `none` for n = 0 |
+/// | `top(n, f, out)` | the `out.size()` largest, largest first, ties to the lower index; f is not NaN |
+/// | `weigh(n, w)` | the `ledger` of the weights w(i) >= 0 |
+/// | `softmax(n, x, scale)` | the `softmax_sums` of a row of logits in one pass over memory |
+/// | `search(ledger, n, w, t, taken)` | the first i whose running sum of w exceeds t; the weight of the tokens `taken`
+/// is 0 | | `reweigh(ledger, n, w, taken, i)` | the ledger after the weight of i changed: its chunk is summed again |
+/// | `count(n, bin, mass, bins)` | bins[b] = sum of the 32-bit integers mass(i) >= 0 with bin(i) = b; bins outside are
+/// skipped | | `leader()` | true on the one lane that writes results |
+///
+/// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
+template <class G>
+concept group = requires(G const& g, index_t n, group_archetype::term f, group_archetype::bin bin,
+                         group_archetype::mass mass, ledger<float>& sums, span<token_id> out,
+                         span<token_id const> taken, span<std::uint64_t> bins) {
+    { g.sum(n, f) } -> std::same_as<float>;
+    { g.largest(n, f) } -> std::same_as<float>;
+    { g.first_largest(n, f) } -> std::same_as<index_t>;
+    g.top(n, f, out);
+    { g.weigh(n, f) } -> std::same_as<ledger<float>>;
+    { g.softmax(n, f, 1.0F) } -> std::same_as<softmax_sums<float>>;
+    { g.search(sums, n, f, 0.0F, taken) } -> std::same_as<index_t>;
+    g.reweigh(sums, n, f, taken, n);
+    g.count(n, bin, mass, bins);
+    { g.leader() } -> std::same_as<bool>;
+};
+
+}  // namespace multidraft

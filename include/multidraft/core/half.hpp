@@ -1,0 +1,114 @@
+// The two 16-bit float formats that engines keep logits in: IEEE binary16 and bfloat16.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/select.hpp"
+
+namespace multidraft {
+
+/// IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits. A storage format: convert, then compute.
+///
+/// Two bytes, trivially copyable, laid out as `__half`, `_Float16` and torch.float16 are, so that a row of those may be
+/// read through a pointer to this type. Conversions are integer code without branches: loops over them vectorise, and
+/// they give the same bits everywhere.
+struct half {
+    std::uint16_t bits = 0;
+
+    half() = default;
+
+    /// The nearest value, ties to even; above 65519.99 infinity. A NaN keeps its sign and upper payload.
+    MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr half(float x) noexcept : bits(round(x)) {}
+
+    /// The value whose pattern is `bits`.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static constexpr half from_bits(std::uint16_t bits) noexcept {
+        half result{};
+        result.bits = bits;
+        return result;
+    }
+
+    /// Exact, subnormals, infinities and NaN payloads included.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr operator float() const noexcept {
+        std::uint32_t const sign = (bits & 0x8000U) << 16;
+        std::uint32_t const moved = (bits & 0x7fffU) << 13;
+        // A subnormal's fraction is put below 2^-14, a normal number, which is then taken off again.
+        float const subnormal =
+            __builtin_bit_cast(float, moved + 0x38800000U) - __builtin_bit_cast(float, std::uint32_t{0x38800000U});
+        std::uint32_t const normal = moved + 0x38000000U;   // the exponent's bias: 127 instead of 15
+        std::uint32_t const special = moved + 0x70000000U;  // the largest exponent stays the largest
+        std::uint32_t const finite =
+            detail::select(moved < 0x00800000U, __builtin_bit_cast(std::uint32_t, subnormal), normal);
+        return __builtin_bit_cast(float, sign | detail::select(moved < 0x0f800000U, finite, special));
+    }
+
+private:
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static constexpr std::uint16_t round(float x) noexcept {
+        std::uint32_t const pattern = __builtin_bit_cast(std::uint32_t, x);
+        std::uint32_t const magnitude = pattern & 0x7fffffffU;
+        std::uint32_t const normal = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
+        // Below 2^-14: the last bit of 1/2 is worth one subnormal step, so the sum rounds to one. Others add 0.
+        float const clamped = __builtin_bit_cast(float, detail::select(magnitude < 0x38800000U, magnitude, 0U));
+        std::uint32_t const subnormal = __builtin_bit_cast(std::uint32_t, clamped + 0.5F) - 0x3f000000U;
+        std::uint32_t const payload = (magnitude >> 13) & 0x3ffU;
+        std::uint32_t const nan = 0x7c00U | detail::select(payload == 0, 0x200U, payload);
+        std::uint32_t const special = detail::select(magnitude > 0x7f800000U, nan, 0x7c00U);
+        std::uint32_t const finite = detail::select(magnitude < 0x38800000U, subnormal, normal);
+        return static_cast<std::uint16_t>(((pattern >> 16) & 0x8000U) |
+                                          detail::select(magnitude < 0x47800000U, finite, special));
+    }
+};
+
+/// bfloat16: the upper half of a float, 8 exponent and 7 fraction bits. A storage format: convert, then compute.
+///
+/// Two bytes, trivially copyable, laid out as `__nv_bfloat16` and torch.bfloat16 are.
+struct bfloat16 {
+    std::uint16_t bits = 0;
+
+    bfloat16() = default;
+
+    /// The nearest value, ties to even. A NaN keeps its sign and upper payload.
+    MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr bfloat16(float x) noexcept : bits(round(x)) {}
+
+    /// The value whose pattern is `bits`.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static constexpr bfloat16 from_bits(std::uint16_t bits) noexcept {
+        bfloat16 result{};
+        result.bits = bits;
+        return result;
+    }
+
+    /// Exact.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr operator float() const noexcept {
+        return __builtin_bit_cast(float, static_cast<std::uint32_t>(bits) << 16);
+    }
+
+private:
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static constexpr std::uint16_t round(float x) noexcept {
+        std::uint32_t const pattern = __builtin_bit_cast(std::uint32_t, x);
+        std::uint32_t const rounded = (pattern + 0x7fffU + ((pattern >> 16) & 1U)) >> 16;
+        std::uint32_t const upper = pattern >> 16;
+        std::uint32_t const nan = upper | detail::select((upper & 0x7fU) == 0, 0x40U, 0U);
+        return static_cast<std::uint16_t>(detail::select((pattern & 0x7fffffffU) > 0x7f800000U, nan, rounded));
+    }
+};
+
+static_assert(sizeof(half) == 2 && std::is_trivially_copyable_v<half>);
+static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
+
+/// An element of a row as a number to compute with: float for `half`, `bfloat16` and float, double for double. Exact.
+///
+/// A row of an engine's own type is read by overloading this function in that type's namespace.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(half x) noexcept { return static_cast<float>(x); }
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(bfloat16 x) noexcept {
+    return static_cast<float>(x);
+}
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(float x) noexcept { return x; }
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr double to_real(double x) noexcept { return x; }
+
+/// The type that `to_real` gives for an element of type T: what a row of T is computed in.
+template <class T>
+using real_of = std::remove_cvref_t<decltype(to_real(std::declval<T>()))>;
+
+}  // namespace multidraft

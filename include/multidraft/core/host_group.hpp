@@ -1,0 +1,359 @@
+// The host group: one thread and its vector units; the reference that every other group must equal bit for bit.
+#pragma once
+
+#include <limits>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace multidraft {
+
+/// One thread that walks a row in explicit lanes, so that a compiler vectorises the loops without -ffast-math.
+///
+/// Stateless; any number may be used at once. Every operation is one pass over the row (`softmax` too: a chunk is read
+/// twice while it is in the first-level cache), `search` and `reweigh` touch one chunk. Nothing is allocated.
+class host_group {
+public:
+    [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return true; }
+
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {
+        using real = result_of<F>;
+        real total = 0;
+        for (index_t begin = 0; begin < n; begin += chunk_size) total += sum_chunk(begin, n, f);
+        return total;
+    }
+
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD auto largest(index_t n, F const& f) const {
+        using real = result_of<F>;
+        real best = minus_infinity<real>;
+        for (index_t begin = 0; begin < n; begin += chunk_size) {
+            real const here = largest_of_chunk(begin, n, f);
+            best = here > best ? here : best;
+        }
+        return best;
+    }
+
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD index_t first_largest(index_t n, F const& f) const {
+        using real = result_of<F>;
+        if (n <= 0) return none;
+        real best = minus_infinity<real>;
+        index_t where = 0;
+        for (index_t begin = 0; begin < n; begin += chunk_size) {
+            real const here = largest_of_chunk(begin, n, f);
+            if (here > best) {
+                best = here;
+                where = begin;
+            }
+        }
+        while (where < n && !(f(where) == best)) ++where;
+        return where < n ? where : 0;
+    }
+
+    /// O(n + (entries that pass the threshold) * k): a run of 256 keys is looked at again only when one of them is
+    /// larger than the smallest key kept so far.
+    template <class F>
+    MULTIDRAFT_HD void top(index_t n, F const& f, span<token_id> out) const {
+        using real = result_of<F>;
+        auto const k = static_cast<index_t>(out.size());
+        if (k == 0) return;
+        index_t kept = 0;
+        real threshold = minus_infinity<real>;
+        real keys[chunk_lanes];
+        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
+            index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+            real best = minus_infinity<real>;
+            if (count == chunk_lanes) {
+                for (index_t l = 0; l < chunk_lanes; ++l) keys[l] = f(begin + l);
+                best = pairwise_max(keys);
+            } else {
+                for (index_t l = 0; l < count; ++l) {
+                    keys[l] = f(begin + l);
+                    best = keys[l] > best ? keys[l] : best;
+                }
+            }
+            if (kept == k && !(best > threshold)) continue;
+            for (index_t l = 0; l < count; ++l) {
+                if (kept == k && !(keys[l] > threshold)) continue;
+                index_t at = kept < k ? kept++ : k - 1;
+                while (at > 0 && f(out[static_cast<std::size_t>(at - 1)]) < keys[l]) {
+                    out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
+                    --at;
+                }
+                out[static_cast<std::size_t>(at)] = begin + l;
+                if (kept == k) threshold = f(out[static_cast<std::size_t>(k - 1)]);
+            }
+        }
+        for (; kept < k; ++kept) out[static_cast<std::size_t>(kept)] = none;
+    }
+
+    template <class W>
+    [[nodiscard]] MULTIDRAFT_HD auto weigh(index_t n, W const& w) const {
+        ledger<result_of<W>> sums;
+        index_t c = 0;
+        for (index_t begin = 0; begin < n; begin += chunk_size, ++c) {
+            result_of<W> const here = sum_chunk(begin, n, w);
+            if (c < sums.capacity) sums.sums[c] = here;
+            sums.total += here;
+        }
+        return sums;
+    }
+
+    template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
+    [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
+        constexpr Real nothing = minus_infinity<Real>;
+        softmax_sums<Real> result;
+        result.largest = nothing;
+        index_t const chunks = chunks_of(n);
+        // Chunks beyond the ledger are folded into the total in blocks of its capacity, in order.
+        for (index_t first = 0; first < chunks; first += ledger<Real>::capacity) {
+            index_t const last = chunks - first < ledger<Real>::capacity ? chunks : first + ledger<Real>::capacity;
+            Real peak[ledger<Real>::capacity];
+            Real before = result.largest;
+            for (index_t c = first; c < last; ++c) {
+                index_t const begin = c * chunk_size;
+                Real const here = largest_of_chunk(begin, n, x);
+                peak[c - first] = here;
+                result.largest = here > result.largest ? here : result.largest;
+                // A chunk of minus infinities has no mass (and infinity - infinity is no number); one that holds NaN
+                // has a NaN sum.
+                Real const base = here == nothing ? Real(0) : here;
+                result.weights.sums[c - first] =
+                    sum_chunk(begin, n, [=, &x](index_t i) { return exponential((x(i) - base) * scale); });
+            }
+            if (first > 0 && before < result.largest)
+                result.weights.total *= exponential((before - result.largest) * scale);
+            for (index_t c = first; c < last; ++c) {
+                Real& here = result.weights.sums[c - first];
+                if (peak[c - first] != result.largest && peak[c - first] != nothing)
+                    here *= exponential((peak[c - first] - result.largest) * scale);
+                result.weights.total += here;
+            }
+        }
+        return result;
+    }
+
+    template <class Real, class W>
+    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, Real t,
+                                               span<token_id const> taken = {}) const {
+        index_t const chunks = chunks_of(n);
+        bool const known = chunks <= sums.capacity;
+        Real before = 0;
+        index_t last_with_mass = none;
+        Real last_before = 0;
+        Real values[chunk_size];
+        for (index_t c = 0; c < chunks; ++c) {
+            Real here = 0;
+            if (known) {
+                here = sums.sums[c];
+            } else {
+                evaluate(c * chunk_size, n, w, taken, values);
+                here = sum_values(values);
+            }
+            if (here > 0) {
+                last_with_mass = c;
+                last_before = before;
+                if (before + here > t) break;
+            }
+            before += here;
+        }
+        if (last_with_mass == none) return none;
+        evaluate(last_with_mass * chunk_size, n, w, taken, values);
+        index_t const found = descend(values, t - last_before);
+        return found == none ? none : last_with_mass * chunk_size + found;
+    }
+
+    template <class Real, class W>
+    MULTIDRAFT_HD void reweigh(ledger<Real>& sums, index_t n, W const& w, span<token_id const> taken,
+                               index_t changed) const {
+        index_t const chunks = chunks_of(n);
+        Real values[chunk_size];
+        if (chunks <= sums.capacity) {
+            index_t const c = changed / chunk_size;
+            evaluate(c * chunk_size, n, w, taken, values);
+            sums.sums[c] = sum_values(values);
+            sums.total = 0;
+            for (index_t k = 0; k < chunks; ++k) sums.total += sums.sums[k];
+            return;
+        }
+        sums.total = 0;
+        for (index_t c = 0; c < chunks; ++c) {
+            evaluate(c * chunk_size, n, w, taken, values);
+            sums.total += sum_values(values);
+        }
+    }
+
+    template <class Bin, class Mass>
+    MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
+        for (auto& b : bins) b = 0;
+        auto const limit = static_cast<index_t>(bins.size());
+        index_t where[chunk_lanes];
+        std::int32_t amount[chunk_lanes];
+        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
+            index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+            index_t inside = 0;
+            for (index_t l = 0; l < size; ++l) {
+                where[l] = bin(begin + l);
+                inside += ((where[l] >= 0) & (where[l] < limit)) ? 1 : 0;
+            }
+            if (inside == 0) continue;
+            for (index_t l = 0; l < size; ++l) amount[l] = mass(begin + l);
+            for (index_t l = 0; l < size; ++l)
+                if ((where[l] >= 0) & (where[l] < limit))
+                    bins[static_cast<std::size_t>(where[l])] += static_cast<std::uint64_t>(amount[l]);
+        }
+    }
+
+private:
+    template <class F>
+    using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
+
+    static constexpr index_t block =
+        64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
+
+    template <class Real>
+    MULTIDRAFT_HD static Real pairwise_sum(Real (&lane)[chunk_lanes]) {
+        for (index_t half = chunk_lanes / 2; half > 0; half /= 2)
+            for (index_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+        return lane[0];
+    }
+
+    template <class Real>
+    MULTIDRAFT_HD static Real pairwise_max(Real const (&lane)[chunk_lanes]) {
+        Real best[block];
+        for (index_t l = 0; l < block; ++l) best[l] = lane[l];
+        for (index_t r = block; r < chunk_lanes; r += block)
+            for (index_t l = 0; l < block; ++l) best[l] = lane[r + l] > best[l] ? lane[r + l] : best[l];
+        for (index_t half = block / 2; half > 0; half /= 2)
+            for (index_t l = 0; l < half; ++l) best[l] = best[l + half] > best[l] ? best[l + half] : best[l];
+        return best[0];
+    }
+
+    /// The sum of one chunk in the fixed order. Rows that lie inside the row are walked without a test.
+    template <class F>
+    MULTIDRAFT_HD static auto sum_chunk(index_t begin, index_t n, F const& function) {
+        using real = result_of<F>;
+        F const f = function;
+        index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        index_t const rows = size / chunk_lanes;
+        index_t const rest = size % chunk_lanes;
+        real lane[chunk_lanes];
+        for (index_t first = 0; first < chunk_lanes; first += block) {
+            real acc[block];
+            for (index_t l = 0; l < block; ++l) acc[l] = 0;
+            for (index_t r = 0; r < rows; ++r) {
+                index_t const at = begin + r * chunk_lanes + first;
+                for (index_t l = 0; l < block; ++l) acc[l] += f(at + l);
+            }
+            for (index_t l = 0; l < block; ++l) lane[first + l] = acc[l];
+        }
+        for (index_t l = 0; l < rest; ++l) lane[l] += f(begin + rows * chunk_lanes + l);
+        return pairwise_sum(lane);
+    }
+
+    template <class F>
+    MULTIDRAFT_HD static auto largest_of_chunk(index_t begin, index_t n, F const& function) {
+        using real = result_of<F>;
+        F const f = function;
+        index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        index_t const whole = size / block;
+        real best[block];
+        for (index_t l = 0; l < block; ++l) best[l] = minus_infinity<real>;
+        for (index_t r = 0; r < whole; ++r) {
+            index_t const at = begin + r * block;
+            for (index_t l = 0; l < block; ++l) {
+                real const here = f(at + l);
+                best[l] = here > best[l] ? here : best[l];
+            }
+        }
+        for (index_t i = begin + whole * block; i < begin + size; ++i) {
+            real const here = f(i);
+            best[0] = here > best[0] ? here : best[0];
+        }
+        for (index_t half = block / 2; half > 0; half /= 2)
+            for (index_t l = 0; l < half; ++l) best[l] = best[l + half] > best[l] ? best[l + half] : best[l];
+        return best[0];
+    }
+
+    /// The weights of one chunk, those taken and those beyond the row 0.
+    template <class Real, class W>
+    MULTIDRAFT_HD static void evaluate(index_t begin, index_t n, W const& function, span<token_id const> taken,
+                                       Real (&values)[chunk_size]) {
+        W const w = function;
+        index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        for (index_t i = 0; i < size; ++i) values[i] = w(begin + i);
+        for (index_t i = size; i < chunk_size; ++i) values[i] = 0;
+        for (token_id const x : taken)
+            if (x >= begin && x < begin + size) values[x - begin] = 0;
+    }
+
+    template <class Real>
+    MULTIDRAFT_HD static Real sum_values(Real const (&values)[chunk_size]) {
+        Real lane[chunk_lanes];
+        for (index_t l = 0; l < chunk_lanes; ++l) lane[l] = values[l];
+        for (index_t r = 1; r < chunk_rows; ++r)
+            for (index_t l = 0; l < chunk_lanes; ++l) lane[l] += values[r * chunk_lanes + l];
+        return pairwise_sum(lane);
+    }
+
+    template <class Real>
+    MULTIDRAFT_HD static Real sum_16(Real const* v) {
+        Real lane[16];
+        for (index_t l = 0; l < 16; ++l) lane[l] = v[l];
+        for (index_t half = 8; half > 0; half /= 2)
+            for (index_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+        return lane[0];
+    }
+
+    template <class Real>
+    MULTIDRAFT_HD static Real sum_256(Real const* v) {
+        Real lane[16];
+        for (index_t l = 0; l < 16; ++l) lane[l] = v[l];
+        for (index_t r = 1; r < 16; ++r)
+            for (index_t l = 0; l < 16; ++l) lane[l] += v[r * 16 + l];
+        return sum_16(lane);
+    }
+
+    /// The run (of 16) in which the running sum passes t; `t` becomes what is left of it. When rounding lets it pass in
+    /// none, the last run with mass.
+    template <class Real, class Sum>
+    MULTIDRAFT_HD static index_t choose_run(Real const* v, index_t length, Sum sum, Real& t) {
+        Real before = 0;
+        Real left = 0;
+        index_t found = none;
+        for (index_t k = 0; k < 16; ++k) {
+            Real const here = sum(v + k * length);
+            if (here > 0) {
+                found = k;
+                left = t - before;
+                if (before + here > t) break;
+            }
+            before += here;
+        }
+        t = left;
+        return found;
+    }
+
+    template <class Real>
+    MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], Real t) {
+        index_t const a = choose_run(
+            values, 256, [](Real const* v) { return sum_256(v); }, t);
+        if (a == none) return none;
+        index_t const b = choose_run(
+            values + a * 256, 16, [](Real const* v) { return sum_16(v); }, t);
+        if (b == none) return none;
+        index_t const c = choose_run(
+            values + a * 256 + b * 16, 1, [](Real const* v) { return *v; }, t);
+        return c == none ? none : a * 256 + b * 16 + c;
+    }
+};
+
+static_assert(group<host_group>);
+
+}  // namespace multidraft

@@ -1,0 +1,63 @@
+// A span that host and device may both use: `std::span`'s members are no device functions.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <iterator>
+#include <limits>
+#include <ranges>
+#include <span>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+
+namespace multidraft {
+
+/// A pointer and a length. Converts from every contiguous range (`std::vector`, `std::span`, ..) and to `std::span`.
+/// Indices are not checked.
+template <class T>
+class span {
+public:
+    using element_type = T;
+    using value_type = std::remove_cv_t<T>;
+
+    constexpr span() = default;
+    MULTIDRAFT_HD constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
+    template <class R>
+    requires(!std::same_as<std::remove_cvref_t<R>, span> && std::ranges::contiguous_range<R> &&
+             std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<R>> (*)[],
+                                 T (*)[]>) constexpr span(R&& range) noexcept  // NOLINT: a view of what is passed
+        : data_(std::ranges::data(range)), size_(static_cast<std::size_t>(std::ranges::size(range))) {}
+    template <class U>
+    requires(!std::same_as<U, T> && std::convertible_to<U (*)[], T (*)[]>) MULTIDRAFT_HD
+        constexpr span(span<U> other) noexcept
+        : data_(other.data()), size_(other.size()) {}
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr T* data() const noexcept { return data_; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr std::size_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr bool empty() const noexcept { return size_ == 0; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr T* begin() const noexcept { return data_; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr T* end() const noexcept { return data_ + size_; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr T& operator[](std::size_t i) const noexcept { return data_[i]; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr T& back() const noexcept { return data_[size_ - 1]; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr span first(std::size_t n) const noexcept { return {data_, n}; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr span subspan(std::size_t from) const noexcept {
+        return {data_ + from, size_ - from};
+    }
+    [[nodiscard]] MULTIDRAFT_HD constexpr span subspan(std::size_t from, std::size_t n) const noexcept {
+        return {data_ + from, n};
+    }
+
+private:
+    T* data_ = nullptr;
+    std::size_t size_ = 0;
+};
+
+template <class R>
+span(R&&) -> span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
+
+/// Minus infinity, as a constant that device code may use too.
+template <class Real>
+inline constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
+
+}  // namespace multidraft

@@ -1,0 +1,150 @@
+// Growing a draft tree: the draft model is asked level by level, a sampler draws the children of each node.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// A tree of candidates together with what drew it: tokens, mask, positions and the draft's rows.
+///
+/// The shape is a wish: a node gets fewer children than the shape has for it when the draft's support is smaller, and
+/// then the subtrees of the missing children are not there. Memory is kept from one step to the next.
+template <class Logit, sampler Sampler>
+class draft_tree {
+public:
+    using law = typename Sampler::law;
+    using view = row_view<Logit>;
+
+    explicit draft_tree(Sampler sampler = {}) : sampler_(sampler) {}
+
+    /// Grows a tree below the last token of `text`, at most `depth` levels of `shape` deep.
+    ///
+    /// The draft model first reads what it has not yet read of the text; afterwards its cache holds all of the text and
+    /// the nodes that have been expanded, `expanded()` of them, in order. With depth 0 the tree is its root and the
+    /// model is not called.
+    template <group G, language_model Draft, draw_source Source>
+    void grow(G const& g, Draft& draft, std::span<token_id const> text, topology const& shape, std::int32_t depth,
+              warp const& w, Source& source, metrics& m) {
+        std::int32_t const vocabulary = draft.vocabulary();
+        auto const position = static_cast<std::int32_t>(text.size()) - 1;
+        start(text.back(), position, shape.size());
+        vocabulary_ = vocabulary;
+        node_id begin = 0;
+        for (std::int32_t level = 0; level < depth; ++level) {
+            node_id const end = size();
+            bool expands = false;
+            for (node_id v = begin; v < end; ++v) expands = expands || shape.child_count(shape_node_[at(v)]) > 0;
+            if (!expands) break;
+            make_room(end);
+            {
+                stopwatch const time(m.draft_seconds);
+                std::span<Logit> const logits(logits_.data() + static_cast<std::ptrdiff_t>(at(begin) * at(vocabulary)),
+                                              at(end - begin) * at(vocabulary));
+                if (level == 0) {
+                    catch_up(draft, text, scratch_, logits);
+                } else {
+                    draft.forward(token_batch{std::span<token_id const>(tokens_).subspan(at(begin)),
+                                              std::span<std::int32_t const>(positions_).subspan(at(begin)), position,
+                                              mask_.view().from_row(begin)},
+                                  logits);
+                }
+                ++m.draft_calls;
+            }
+            {
+                stopwatch const time(m.sample_seconds);
+                for (node_id v = begin; v < end; ++v) draw_children(g, v, shape, w, source, position);
+            }
+            {
+                stopwatch const time(m.mask_seconds);
+                mask_.append(std::span<node_id const>(parents_).subspan(at(end)));
+            }
+            begin = end;
+        }
+        m.drafted += size() - 1;
+    }
+
+    [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(tokens_.size()); }
+    [[nodiscard]] node_id expanded() const noexcept { return static_cast<node_id>(rows_.size()); }
+    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_view{parents_, tokens_}}; }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return positions_; }
+    [[nodiscard]] mask_view mask() const noexcept { return mask_.view(); }
+    [[nodiscard]] prepared_rows<view> rows() const noexcept { return {rows_, vocabulary_}; }
+
+private:
+    static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
+
+    void start(token_id root, std::int32_t position, node_id capacity) {
+        parents_.assign(1, none);
+        tokens_.assign(1, root);
+        positions_.assign(1, position);
+        shape_node_.assign(1, 0);
+        rows_.clear();
+        mask_.reset(capacity);
+        mask_.append(parents_);
+    }
+
+    /// Room for the logits of all nodes so far; the rows that exist look at the old place and are moved along.
+    void make_room(node_id nodes) {
+        std::size_t const wanted = at(nodes) * at(vocabulary_);
+        if (wanted <= logits_.size()) return;
+        Logit const* const old = logits_.data();
+        logits_.resize(wanted);
+        if (logits_.data() != old)
+            for (std::size_t v = 0; v < rows_.size(); ++v) rows_[v].move_to(row(static_cast<node_id>(v)));
+    }
+
+    [[nodiscard]] view row(node_id v) const noexcept {
+        return {logits_.data() + static_cast<std::ptrdiff_t>(at(v) * at(vocabulary_)), vocabulary_};
+    }
+
+    template <group G, draw_source Source>
+    void draw_children(G const& g, node_id v, topology const& shape, warp const& w, Source& source,
+                       std::int32_t position) {
+        node_id const like = shape_node_[at(v)];
+        auto const wanted = shape.child_count(like);
+        if (wanted == 0) {
+            rows_.emplace_back();
+            return;
+        }
+        auto q = warped(g, row(v), w, "draft logits");
+        rows_.push_back(q.row);
+        children_.resize(at(wanted));
+        index_t const drawn = sampler_(g, q.row, q.weights, source, place{position, v}, std::span<token_id>(children_));
+        for (index_t k = 0; k < drawn; ++k) {
+            parents_.push_back(v);
+            tokens_.push_back(children_[at(k)]);
+            positions_.push_back(positions_[at(v)] + 1);
+            shape_node_.push_back(shape.first_child(like) + k);
+        }
+    }
+
+    Sampler sampler_;
+    std::int32_t vocabulary_ = 0;
+    std::vector<node_id> parents_;
+    std::vector<token_id> tokens_;
+    std::vector<std::int32_t> positions_;
+    std::vector<node_id> shape_node_;  ///< the node of the shape that each node stands for
+    std::vector<token_id> children_;
+    std::vector<std::int32_t> scratch_;
+    std::vector<Logit> logits_;
+    std::vector<softmax_row<view>> rows_;
+    ancestor_mask mask_;
+};
+
+}  // namespace multidraft

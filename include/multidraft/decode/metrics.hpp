@@ -1,0 +1,106 @@
+// What a generation did and where its time went.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+
+namespace multidraft {
+
+/// Counts and times of one generation; sums of several by `+=`.
+struct metrics {
+    std::int64_t tokens = 0;        ///< emitted
+    std::int64_t target_calls = 0;  ///< forward calls that ended in an emitted token; the prompt's is not one of them
+    std::int64_t draft_calls = 0;   ///< forward calls of the draft model after the prompt
+    std::int64_t drafted = 0;       ///< nodes drafted, the roots not counted
+    std::int64_t accepted = 0;      ///< nodes accepted
+    /// By depth d = 0, 1, ..: how often a node at depth d with children was on the accepted path, and how often one of
+    /// its children was accepted.
+    std::vector<std::int64_t> tried_at_depth;
+    std::vector<std::int64_t> accepted_at_depth;
+
+    // Seconds.
+    double prompt_seconds = 0;  ///< both models reading the prompt
+    double target_seconds = 0;  ///< target forward calls
+    double draft_seconds = 0;   ///< draft forward calls
+    double sample_seconds = 0;  ///< drawing the candidates
+    double mask_seconds = 0;    ///< trees, masks and positions
+    double verify_seconds = 0;  ///< verification, or drawing the token in the autoregressive loop
+    double cache_seconds = 0;   ///< keeping the accepted entries
+    double seconds = 0;         ///< the whole generation, the prompt and the callback included
+
+    /// Tokens emitted per target call (MCSD 5, RSD 5: block efficiency); 1 for the autoregressive loop.
+    [[nodiscard]] double block_efficiency() const {
+        return ratio(static_cast<double>(tokens), static_cast<double>(target_calls));
+    }
+    /// How often a node with children had one accepted: the mean over all depths.
+    [[nodiscard]] double acceptance_rate() const {
+        double tried = 0;
+        for (auto const t : tried_at_depth) tried += static_cast<double>(t);
+        return ratio(static_cast<double>(accepted), tried);
+    }
+    /// The same at one depth.
+    [[nodiscard]] double acceptance_rate(std::size_t depth) const {
+        if (depth >= tried_at_depth.size()) return 0;
+        return ratio(static_cast<double>(accepted_at_depth[depth]), static_cast<double>(tried_at_depth[depth]));
+    }
+    /// Tokens a second, the prompt's time left out.
+    [[nodiscard]] double tokens_per_second() const {
+        return ratio(static_cast<double>(tokens), seconds - prompt_seconds);
+    }
+
+    /// Counts one node of the accepted path at `depth` that had children.
+    void tried(std::size_t depth, bool was_accepted) {
+        if (depth >= tried_at_depth.size()) {
+            tried_at_depth.resize(depth + 1, 0);
+            accepted_at_depth.resize(depth + 1, 0);
+        }
+        ++tried_at_depth[depth];
+        if (was_accepted) ++accepted_at_depth[depth];
+    }
+
+    metrics& operator+=(metrics const& other) {
+        tokens += other.tokens;
+        target_calls += other.target_calls;
+        draft_calls += other.draft_calls;
+        drafted += other.drafted;
+        accepted += other.accepted;
+        if (tried_at_depth.size() < other.tried_at_depth.size()) {
+            tried_at_depth.resize(other.tried_at_depth.size(), 0);
+            accepted_at_depth.resize(other.tried_at_depth.size(), 0);
+        }
+        for (std::size_t d = 0; d < other.tried_at_depth.size(); ++d) {
+            tried_at_depth[d] += other.tried_at_depth[d];
+            accepted_at_depth[d] += other.accepted_at_depth[d];
+        }
+        prompt_seconds += other.prompt_seconds;
+        target_seconds += other.target_seconds;
+        draft_seconds += other.draft_seconds;
+        sample_seconds += other.sample_seconds;
+        mask_seconds += other.mask_seconds;
+        verify_seconds += other.verify_seconds;
+        cache_seconds += other.cache_seconds;
+        seconds += other.seconds;
+        return *this;
+    }
+
+private:
+    static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
+};
+
+/// Adds the time of its life to a number of seconds.
+class stopwatch {
+public:
+    explicit stopwatch(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
+    stopwatch(stopwatch const&) = delete;
+    stopwatch& operator=(stopwatch const&) = delete;
+    ~stopwatch() { seconds_ += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count(); }
+
+private:
+    double& seconds_;
+    std::chrono::steady_clock::time_point begin_;
+};
+
+}  // namespace multidraft

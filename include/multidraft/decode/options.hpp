@@ -1,0 +1,48 @@
+// What a generation is asked for.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/distribution/warp.hpp"
+
+namespace multidraft {
+
+/// How much to generate, from which distribution, with which seed.
+struct generation_options {
+    std::int32_t max_tokens = 128;      ///< emit at most so many tokens, >= 0
+    std::vector<token_id> stop_tokens;  ///< generation ends with the first of these, which is emitted too
+    multidraft::warp warp;              ///< makes the target's distribution; the draft's rows get the same warp
+    std::uint64_t seed = 0;             ///< equal seeds give equal tokens, whatever else runs
+    std::uint32_t request = 0;          ///< tells apart requests with one seed
+};
+
+/// Called with the tokens of each step as they are emitted; returning false ends the generation.
+using token_callback = std::function<bool(std::span<token_id const>)>;
+
+/// Why a generation ended.
+enum class stop_reason { max_tokens, stop_token, context_limit, callback };
+
+/// Throws `invalid_input` for a prompt or options that cannot be used with a vocabulary of V tokens.
+inline void validate(generation_options const& options, std::span<token_id const> prompt, std::int32_t vocabulary,
+                     std::int32_t context_limit) {
+    validate(options.warp);
+    if (options.max_tokens < 0) refuse("max_tokens", options.max_tokens, "the number of tokens is 0 or larger");
+    if (prompt.empty())
+        refuse("prompt.size", 0, "a prompt has one token or more (the start-of-text token alone will do)");
+    if (static_cast<std::int64_t>(prompt.size()) > context_limit)
+        refuse("prompt.size", prompt.size(), "the prompt is longer than the model's context");
+    for (std::size_t i = 0; i < prompt.size(); ++i)
+        if (prompt[i] < 0 || prompt[i] >= vocabulary)
+            refuse("prompt", static_cast<std::int64_t>(i), prompt[i], "a token lies in [0, vocabulary)");
+    for (std::size_t i = 0; i < options.stop_tokens.size(); ++i)
+        if (options.stop_tokens[i] < 0 || options.stop_tokens[i] >= vocabulary)
+            refuse("stop_tokens", static_cast<std::int64_t>(i), options.stop_tokens[i],
+                   "a token lies in [0, vocabulary)");
+}
+
+}  // namespace multidraft

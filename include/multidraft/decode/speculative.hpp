@@ -1,0 +1,163 @@
+// The speculative loop: draft a tree, score it in one target call, verify it, keep the accepted path.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/draft_tree.hpp"
+#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/text_state.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// Generates text with the target's distribution, several tokens a target call.
+///
+/// `Sampler` draws the children, `Verifier` accepts a path; their laws must be one, or this does not compile. With a
+/// lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the same
+/// text, token for token (given a batch-invariant target). Both models are the caller's and are used by one thread.
+template <language_model Target, language_model Draft, sampler Sampler, class Verifier>
+class speculative {
+    static_assert(std::is_same_v<typename Sampler::law, typename Verifier::law>,
+                  "multidraft: the sampler draws by one law and the verifier is for another: name the sampler's law in "
+                  "the verifier, "
+                  "for example draft::sequential with verify::recursive_rejection<law::sequential>");
+    static_assert(std::is_same_v<logit_of<Target>, logit_of<Draft>>,
+                  "multidraft: the target's and the draft's logits have one type");
+
+public:
+    static constexpr bool lossless = Verifier::lossless;
+
+    /// `shape` says how many children each node is to have (see `chain`, `branching`).
+    speculative(Target& target, Draft& draft, topology shape, Sampler sampler = {}, Verifier verifier = {})
+        : target_(target), draft_(draft), shape_(std::move(shape)), verifier_(verifier), tree_(sampler) {
+        if (target.vocabulary() != draft.vocabulary())
+            refuse(
+                "draft.vocabulary", draft.vocabulary(),
+                "the draft model has another vocabulary than the target (" + std::to_string(target.vocabulary()) + ")");
+    }
+
+    /// Generates, drawing from `source`. Caches are reset first; `on_tokens` may be empty.
+    template <draw_source Source>
+    generation operator()(std::span<token_id const> prompt, generation_options const& options, Source& source,
+                          token_callback const& on_tokens = {}) {
+        validate(options, prompt, target_.vocabulary(), target_.context_limit());
+        generation result;
+        metrics& m = result.metrics;
+        text_state state(prompt, options, on_tokens, target_.context_limit());
+        {
+            stopwatch const whole(m.seconds);
+            target_.keep(0, {});
+            draft_.keep(0, {});
+            if (!state.ended()) {
+                stopwatch const time(m.prompt_seconds);
+                auto const context = state.text().first(prompt.size() - 1);
+                catch_up(target_, context, positions_, {});
+                if (static_cast<std::int32_t>(prompt.size()) <= draft_.context_limit())
+                    catch_up(draft_, context, positions_, {});
+            }
+            while (!state.ended()) step(state, options, source, m);
+        }
+        result.tokens = state.emitted();
+        result.why = state.why();
+        return result;
+    }
+
+    /// Generates with the draws of `options.seed` and `options.request`.
+    generation operator()(std::span<token_id const> prompt, generation_options const& options,
+                          token_callback const& on_tokens = {}) {
+        addressed_source source{addressed_uniforms(options.seed, options.request)};
+        return (*this)(prompt, options, source, on_tokens);
+    }
+
+private:
+    using logit = logit_of<Target>;
+
+    template <draw_source Source>
+    void step(text_state& state, generation_options const& options, Source& source, metrics& m) {
+        host_group const g;
+        std::int32_t const length = state.length();
+        std::int32_t const context = length - 1;
+        // Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
+        std::int32_t const depth =
+            std::max(0, std::min({shape_.max_depth(), state.left() - 1, target_.context_limit() - length,
+                                  draft_.context_limit() - length + 1}));
+        tree_.grow(g, draft_, state.text(), shape_, depth, options.warp, source, m);
+
+        auto const vocabulary = static_cast<std::size_t>(target_.vocabulary());
+        auto const nodes = static_cast<std::size_t>(tree_.size());
+        if (logits_.size() < nodes * vocabulary) logits_.resize(nodes * vocabulary);
+        {
+            stopwatch const time(m.target_seconds);
+            target_.forward(
+                token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
+                std::span<logit>(logits_.data(), nodes * vocabulary));
+            ++m.target_calls;
+        }
+        verdict v;
+        path_.resize(nodes);
+        {
+            stopwatch const time(m.verify_seconds);
+            logit_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()),
+                                      options.warp);
+            v = verifier_(g, tree_.tree(), p, tree_.rows(), source, context, std::span<node_id>(path_));
+        }
+        m.accepted += v.accepted;
+        for (std::int32_t d = 0; d <= v.accepted; ++d) {
+            node_id const node = d == 0 ? 0 : path_[static_cast<std::size_t>(d - 1)];
+            if (tree_.tree().tree.children(node).count > 0) m.tried(static_cast<std::size_t>(d), d < v.accepted);
+        }
+        emitted_.clear();
+        for (std::int32_t d = 0; d < v.accepted; ++d)
+            emitted_.push_back(tree_.tokens()[static_cast<std::size_t>(path_[static_cast<std::size_t>(d)])]);
+        emitted_.push_back(v.next);
+        std::int32_t const count = state.emit(emitted_);
+        m.tokens += count;
+        keep(context, count);
+    }
+
+    /// Both caches keep the text up to its last token but one: the root and the accepted nodes that were emitted.
+    void keep(std::int32_t context, std::int32_t emitted) {
+        entries_.assign(1, 0);
+        entries_.insert(entries_.end(), path_.begin(), path_.begin() + (emitted - 1));
+        target_.keep(context, entries_);
+        if (tree_.expanded() == 0) return;  // the draft was not asked
+        while (!entries_.empty() && entries_.back() >= tree_.expanded()) entries_.pop_back();
+        draft_.keep(context, entries_);
+    }
+
+    Target& target_;
+    Draft& draft_;
+    topology shape_;
+    [[no_unique_address]] Verifier verifier_;
+    draft_tree<logit, Sampler> tree_;
+    std::vector<logit> logits_;
+    std::vector<node_id> path_;
+    std::vector<std::int32_t> entries_;
+    std::vector<std::int32_t> positions_;
+    std::vector<token_id> emitted_;
+};
+
+/// Deduces the types: `make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(target, draft,
+/// shape)`.
+template <sampler Sampler, class Verifier, language_model Target, language_model Draft>
+[[nodiscard]] speculative<Target, Draft, Sampler, Verifier> make_speculative(Target& target, Draft& draft,
+                                                                             topology shape) {
+    return {target, draft, std::move(shape)};
+}
+
+}  // namespace multidraft

@@ -1,0 +1,81 @@
+// The text of one generation as it grows, and when it ends.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/options.hpp"
+
+namespace multidraft {
+
+/// What a decoding loop returns.
+struct generation {
+    std::vector<token_id> tokens;  ///< emitted, the prompt not among them
+    stop_reason why = stop_reason::max_tokens;
+    multidraft::metrics metrics;
+};
+
+/// The prompt and what was emitted; applies the ends that every loop shares, so that all of them end alike.
+class text_state {
+public:
+    text_state(std::span<token_id const> prompt, generation_options const& options, token_callback const& callback,
+               std::int32_t context_limit)
+        : text_(prompt.begin(), prompt.end()),
+          options_(options),
+          callback_(callback),
+          prompt_(prompt.size()),
+          context_limit_(context_limit) {
+        ended_ = options.max_tokens == 0;
+    }
+
+    [[nodiscard]] bool ended() const noexcept { return ended_; }
+    [[nodiscard]] stop_reason why() const noexcept { return why_; }
+    /// All tokens, the prompt first. The last one is the root of the next tree.
+    [[nodiscard]] std::span<token_id const> text() const noexcept { return text_; }
+    [[nodiscard]] std::int32_t length() const noexcept { return static_cast<std::int32_t>(text_.size()); }
+    /// How many more tokens may be emitted.
+    [[nodiscard]] std::int32_t left() const noexcept {
+        return options_.max_tokens - static_cast<std::int32_t>(text_.size() - prompt_);
+    }
+
+    /// Emits the tokens of a step: all of them, or up to the limit or the first stop token. Returns how many were.
+    std::int32_t emit(std::span<token_id const> tokens) {
+        auto count = std::min(static_cast<std::size_t>(left()), tokens.size());
+        for (std::size_t i = 0; i < count; ++i) {
+            if (std::find(options_.stop_tokens.begin(), options_.stop_tokens.end(), tokens[i]) !=
+                options_.stop_tokens.end()) {
+                count = i + 1;
+                end(stop_reason::stop_token);
+            }
+        }
+        text_.insert(text_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
+        if (!ended_ && left() == 0) end(stop_reason::max_tokens);
+        if (!ended_ && length() > context_limit_) end(stop_reason::context_limit);
+        if (callback_ && count > 0 && !callback_(tokens.first(count)) && !ended_) end(stop_reason::callback);
+        return static_cast<std::int32_t>(count);
+    }
+
+    [[nodiscard]] std::vector<token_id> emitted() const {
+        return {text_.begin() + static_cast<std::ptrdiff_t>(prompt_), text_.end()};
+    }
+
+private:
+    void end(stop_reason why) {
+        ended_ = true;
+        why_ = why;
+    }
+
+    std::vector<token_id> text_;
+    generation_options const& options_;
+    token_callback const& callback_;
+    std::size_t prompt_;
+    std::int32_t context_limit_;
+    bool ended_ = false;
+    stop_reason why_ = stop_reason::max_tokens;
+};
+
+}  // namespace multidraft

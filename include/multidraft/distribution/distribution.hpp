@@ -1,0 +1,35 @@
+// The concept `distribution`: what samplers and verifiers read of a row.
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+
+namespace multidraft {
+
+/// A distribution over the vocabulary: a function of the token, and its normaliser.
+///
+/// `row.weight(i)` is proportional to the probability of token i and `row(i)` is the probability itself; both are
+/// finite, not negative and cheap: they are evaluated inside the row loops. `row.size()` is V.
+template <class D>
+concept distribution = requires(D const& row, index_t i) {
+    { row.size() } -> std::convertible_to<index_t>;
+    { row(i) } -> std::floating_point;
+    { row.weight(i) } -> std::floating_point;
+};
+
+/// The floating-point type that a distribution is computed in.
+template <class D>
+using probability_of = std::decay_t<std::invoke_result_t<D const&, index_t>>;
+
+/// The unnormalised weights of a distribution as a function object, for the operations of a group.
+template <class D>
+struct weight_of {
+    D row;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return row.weight(i); }
+};
+template <class D>
+weight_of(D) -> weight_of<D>;
+
+}  // namespace multidraft

@@ -1,0 +1,87 @@
+// Rows that hold probabilities already.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/row_view.hpp"
+
+namespace multidraft {
+
+/// A row of probabilities, read as it is. The caller's entries are not negative, finite, and sum to 1; `validate`
+/// checks it.
+template <class T, class Layout = contiguous>
+class probabilities {
+public:
+    using real = real_of<T>;
+
+    probabilities() = default;
+    MULTIDRAFT_HD constexpr explicit probabilities(row_view<T, Layout> row) noexcept : row_(row) {}
+    MULTIDRAFT_HD constexpr probabilities(T const* data, index_t size, Layout layout = {}) noexcept
+        : row_(data, size, layout) {}
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return row_.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept { return row_(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept { return row_(i); }
+
+private:
+    row_view<T, Layout> row_;
+};
+
+/// The rows of a tree as distributions: `rows(group, node)` is the distribution after node `node`.
+template <class T, class Layout = contiguous>
+class probability_rows {
+public:
+    using real = real_of<T>;
+
+    MULTIDRAFT_HD constexpr explicit probability_rows(rows_view<T, Layout> rows) noexcept : rows_(rows) {}
+    MULTIDRAFT_HD constexpr probability_rows(T const* data, index_t rows, index_t size) noexcept
+        : rows_(data, rows, size) {}
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return rows_.rows(); }
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return rows_.size(); }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD constexpr probabilities<T, Layout> operator()(G const&, node_id node) const noexcept {
+        return probabilities<T, Layout>(rows_(node));
+    }
+
+private:
+    rows_view<T, Layout> rows_;
+};
+
+/// How far the sum of a row of probabilities may lie from 1: what rounding to the type explains, with room.
+template <class T>
+[[nodiscard]] constexpr double sum_tolerance() noexcept {
+    if constexpr (std::is_same_v<T, double>) return 1e-9;
+    if constexpr (std::is_same_v<T, float>) return 1e-4;
+    return 2e-2;
+}
+
+/// Throws `invalid_input` naming `argument`, the token and the value when a row is no distribution: an entry that is
+/// not finite or is negative, a sum far from 1. One pass; a second one only to find the culprit.
+template <group G, class T, class Layout>
+void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
+    using real = real_of<T>;
+    if (row.size() < 1) refuse(argument + ".size", row.size(), "a row has one token or more");
+    real const worst = g.largest(row.size(), [row](index_t i) {
+        real const p = row(i);
+        return p >= 0 && p <= std::numeric_limits<real>::max() ? real(0) : real(1);
+    });
+    if (worst > 0) {
+        for (index_t i = 0; i < row.size(); ++i)
+            if (!(row(i) >= 0 && row(i) <= std::numeric_limits<real>::max()))
+                refuse(argument, i, row(i), "a probability is finite and not negative");
+    }
+    real const sum = g.sum(row.size(), weight_of{row});
+    if (!(std::abs(static_cast<double>(sum) - 1.0) <= sum_tolerance<T>()))
+        refuse("sum(" + argument + ")", sum, "the probabilities of a row sum to 1");
+}
+
+}  // namespace multidraft

@@ -1,0 +1,107 @@
+// The cut of a truncated row: the k-th largest key, or the key at which the largest ones reach a mass, without sorting.
+#pragma once
+
+#include <bit>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace multidraft {
+
+/// Which entries of a row are kept: those above `value`, and those equal to it up to index `last`.
+template <class Real>
+struct cut {
+    Real value = minus_infinity<Real>;
+    index_t last = std::numeric_limits<index_t>::max();
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
+        return (x > value) | ((x == value) & (i <= last));
+    }
+};
+
+namespace detail {
+
+template <class Real>
+using key_bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+
+/// An integer that orders as the number does; both zeros are one.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD key_bits<Real> to_key(Real x) noexcept {
+    using bits = key_bits<Real>;
+    constexpr bits sign = bits(1) << (sizeof(bits) * 8 - 1);
+    bits const b = __builtin_bit_cast(bits, x + Real(0));
+    return (b & sign) != 0 ? ~b : b | sign;
+}
+
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD Real from_key(key_bits<Real> key) noexcept {
+    using bits = key_bits<Real>;
+    constexpr bits sign = bits(1) << (sizeof(bits) * 8 - 1);
+    return __builtin_bit_cast(Real, (key & sign) != 0 ? key & ~sign : ~key);
+}
+
+}  // namespace detail
+
+/// The smallest set of largest entries whose mass reaches a target, ties to the lower index.
+///
+/// `x(i)` are the entries, not NaN; `mass(i)` their integer masses, >= 0 and equal for equal entries; `target(total)`
+/// says, given the sum of the masses, how much is wanted, 1 <= target <= total. A radix descent over the bits of the
+/// entries, 11 at a time: 3 (float) or 6 (double) passes of `group.count`, of which all but the first look closely at
+/// few entries, and one search among the entries that equal the cut. No scratch but 2048 counters.
+template <group G, class X, class Mass, class Target>
+[[nodiscard]] MULTIDRAFT_HD auto select_mass(G const& g, index_t n, X const& x, Mass const& mass,
+                                             Target const& target) {
+    using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
+    using bits = detail::key_bits<real>;
+    constexpr int width = static_cast<int>(sizeof(bits)) * 8;
+    constexpr int digit = 11;
+    std::uint64_t counters[1 << digit];
+    bits prefix = 0;
+    std::uint64_t wanted = 0;
+    std::uint64_t tie_mass = 0;
+    for (int top = width; top > 0; top -= digit) {
+        int const shift = top > digit ? top - digit : 0;
+        bits const above = top >= width ? bits(0) : static_cast<bits>(~bits(0) << top);
+        bits const within = static_cast<bits>((bits(1) << (top - shift)) - 1);
+        g.count(
+            n,
+            [=](index_t i) {
+                bits const key = detail::to_key(x(i));
+                return (key & above) == prefix ? static_cast<index_t>((key >> shift) & within) : none;
+            },
+            mass, span<std::uint64_t>(counters, std::size_t(1) << digit));
+        if (top == width) {
+            std::uint64_t total = 0;
+            for (std::uint64_t const c : counters) total += c;
+            wanted = target(total);
+        }
+        index_t b = (1 << digit) - 1;
+        while (b > 0 && counters[b] < wanted) wanted -= counters[b--];
+        tie_mass = counters[b];
+        prefix |= static_cast<bits>(static_cast<bits>(b) << shift);
+    }
+    cut<real> result;
+    result.value = detail::from_key<real>(prefix);
+    if (wanted < tie_mass) {  // not all of the entries that equal the cut
+        auto const tie = [x, value = result.value](index_t i) { return x(i) == value ? real(1) : real(0); };
+        auto const ties = g.weigh(n, tie);
+        // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th.
+        std::uint64_t const one = tie_mass / static_cast<std::uint64_t>(ties.total);
+        auto const last = static_cast<real>((wanted + one - 1) / one);
+        result.last = g.search(ties, n, tie, last - real(0.5), span<token_id const>{});
+    }
+    return result;
+}
+
+/// The k largest entries, ties to the lower index; 1 <= k <= n.
+template <group G, class X>
+[[nodiscard]] MULTIDRAFT_HD auto select_largest(G const& g, index_t n, X const& x, index_t k) {
+    return select_mass(
+        g, n, x, [](index_t) { return std::int32_t(1); }, [k](std::uint64_t) { return static_cast<std::uint64_t>(k); });
+}
+
+}  // namespace multidraft

@@ -1,0 +1,190 @@
+// Rows of logits as distributions: a warp and a normaliser, never written out.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/select.hpp"
+#include "multidraft/distribution/warp.hpp"
+
+namespace multidraft {
+
+/// A row of logits read as the distribution that a warp makes of it.
+///
+/// weight(i) = exp((x_i - max x) * scale) for the tokens that the cut keeps, else 0; probability = weight / their sum.
+/// A few scalars beside the caller's row: the row itself is read wherever it lies. Made by `warped`.
+template <class View>
+class softmax_row {
+public:
+    using real = typename View::real;
+
+    softmax_row() = default;
+    MULTIDRAFT_HD softmax_row(View logits, real largest, real scale, cut<real> kept) noexcept
+        : logits_(logits), kept_(kept), largest_(largest), scale_(scale) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return logits_.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept {
+        real const x = logits_(i);
+        real const w = exponential((x - largest_) * scale_);
+        return kept_.keeps(x, i) ? w : real(0);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
+        return weight(i) * inverse_sum_;
+    }
+    /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where the cut does not keep the token.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
+        real const x = logits_(i);
+        return kept_.keeps(x, i) ? (x - largest_) * scale_ : minus_infinity<real>;
+    }
+    /// The sum of the weights; `mass() = sum` is set once, by `warped`.
+    [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
+    MULTIDRAFT_HD void set_mass(real mass) noexcept {
+        mass_ = mass;
+        inverse_sum_ = real(1) / mass;
+    }
+    [[nodiscard]] MULTIDRAFT_HD cut<real> const& kept() const noexcept { return kept_; }
+    /// The same distribution read from another place, to which the caller has copied the logits.
+    MULTIDRAFT_HD void move_to(View logits) noexcept { logits_ = logits; }
+
+private:
+    View logits_{};
+    cut<real> kept_{};
+    real largest_ = 0;
+    real scale_ = 1;
+    real mass_ = 1;
+    real inverse_sum_ = 1;
+};
+
+/// A warped row and the ledger of its weights, from which tokens can be drawn without another pass.
+template <class View>
+struct warped_row {
+    softmax_row<View> row;
+    ledger<typename View::real> weights;
+};
+
+namespace detail {
+
+/// Throws for a row of logits that is no distribution, naming the first token at fault.
+template <class View>
+[[noreturn]] void refuse_logits(View const& logits, char const* argument) {
+    for (index_t i = 0; i < logits.size(); ++i)
+        if (!(logits(i) <= std::numeric_limits<typename View::real>::max()))
+            refuse(argument, i, logits(i), "a logit is a number below plus infinity");
+    refuse(std::string(argument) + ".size", logits.size(),
+           "a row has at least one token with a logit above minus infinity");
+}
+
+}  // namespace detail
+
+/// Applies a warp to a row of logits. One pass over memory when nothing is truncated, else two and the passes of
+/// `select_mass`.
+///
+/// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
+/// `argument`, the token and the value. `w` is valid.
+template <group G, class View>
+[[nodiscard]] MULTIDRAFT_HD warped_row<View> warped(G const& g, View logits, warp const& w,
+                                                    [[maybe_unused]] char const* argument = "logits") {
+    using real = typename View::real;
+    constexpr real most = std::numeric_limits<real>::max();
+    index_t const n = logits.size();
+    if (w.greedy()) {
+        real const largest = g.largest(n, logits);
+        real const number = g.largest(n, [logits](index_t i) { return logits(i) == logits(i) ? real(0) : real(1); });
+#if !MULTIDRAFT_ON_DEVICE
+        if (!(largest >= -most && largest <= most && number == real(0))) detail::refuse_logits(logits, argument);
+#endif
+        cut<real> const only{largest, g.first_largest(n, logits)};
+        warped_row<View> result{softmax_row<View>(logits, largest, real(1), only), {}};
+        result.weights = g.weigh(n, [only](index_t i) { return i == only.last ? real(1) : real(0); });
+        result.row.set_mass(real(1));
+        return result;
+    }
+    // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.
+    real const inverse = real(1) / static_cast<real>(w.temperature);
+    real const scale = inverse < most ? inverse : most;
+    auto sums = g.softmax(n, logits, scale);
+#if !MULTIDRAFT_ON_DEVICE
+    if (!(sums.weights.total >= real(1) && sums.weights.total <= most)) detail::refuse_logits(logits, argument);
+#endif
+    if (!w.truncates()) {
+        warped_row<View> result{softmax_row<View>(logits, sums.largest, scale, {}), sums.weights};
+        result.row.set_mass(sums.weights.total);
+        return result;
+    }
+    cut<real> kept;
+    if (w.top_k > 0 && w.top_k < n) kept = select_largest(g, n, logits, w.top_k);
+    if (w.top_p < 1.0F) {
+        softmax_row<View> const row(logits, sums.largest, scale, kept);
+        cut<real> const nucleus = select_mass(
+            g, n, logits, [row](index_t i) { return static_cast<std::int32_t>(row.weight(i) * real(1073741824.0)); },
+            [share = static_cast<double>(w.top_p)](std::uint64_t total) {
+                auto const wanted = static_cast<std::uint64_t>(share * static_cast<double>(total));
+                return wanted < 1 ? std::uint64_t(1) : wanted;
+            });
+        if (nucleus.value > kept.value || (nucleus.value == kept.value && nucleus.last < kept.last)) kept = nucleus;
+    }
+    if (w.min_p > 0.0F) {
+        real const least = fused(logarithm(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
+        if (least > kept.value)
+            kept = {least < sums.largest ? least : sums.largest, std::numeric_limits<index_t>::max()};
+    }
+    warped_row<View> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
+    result.weights = g.weigh(n, weight_of{result.row});
+    result.row.set_mass(result.weights.total);
+    return result;
+}
+
+/// The rows of a tree as distributions straight from logits: `rows(group, node)` makes the row's normaliser when it is
+/// asked for, so only the rows of the accepted path are read.
+template <class T, class Layout = contiguous>
+class logit_rows {
+public:
+    using real = real_of<T>;
+
+    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, warp w) noexcept : rows_(rows), warp_(w) {}
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return rows_.rows(); }
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return rows_.size(); }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const& g, node_id node) const {
+        return warped(g, rows_(node), warp_).row;
+    }
+
+private:
+    rows_view<T, Layout> rows_;
+    warp warp_;
+};
+
+/// Rows that were warped before: the draft's, whose normalisers were made when its tokens were drawn.
+template <class View>
+class prepared_rows {
+public:
+    using real = typename View::real;
+
+    MULTIDRAFT_HD prepared_rows(span<softmax_row<View> const> rows, index_t vocabulary) noexcept
+        : rows_(rows), size_(vocabulary) {}
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const&, node_id node) const {
+        return rows_[static_cast<std::size_t>(node)];
+    }
+
+private:
+    span<softmax_row<View> const> rows_;
+    index_t size_;
+};
+
+}  // namespace multidraft

@@ -1,0 +1,43 @@
+// Draws without replacement in one pass: the largest log q + Gumbel noise.
+#pragma once
+
+#include <limits>
+
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::draft {
+
+/// Draws n different tokens with the law of `sequential`, in the same order, as the n largest log q(i) - log E_i with
+/// E_i independent exponentials (Gumbel-top-k; RSD 3.2, Kool et al. 2019).
+///
+/// One pass with one random word and two logarithms a token: the form for a machine with many lanes; on a CPU thread
+/// `sequential` draws the same law with less work. The noise has an address a token (index = token), so it takes an
+/// `addressed_source`; being continuous it is tested by chi-squared, not by enumeration.
+struct gumbel_top_k {
+    using law = multidraft::law::sequential;
+
+    template <group G, distribution Q, class Real>
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, ledger<Real>& /*sums*/, addressed_source const& source,
+                                     place where, span<token_id> out) const {
+        g.top(
+            q.size(),
+            [q, where, uniforms = source.uniforms()](index_t i) {
+                Real const noise = static_cast<Real>(exponential_variate(uniforms.word(where(purpose::gumbel, i))));
+                Real const w = q.weight(i);
+                Real const key = logarithm(w) - logarithm(noise);
+                return w > 0 ? key : minus_infinity<Real>;
+            },
+            out);
+        index_t drawn = 0;  // tokens of no weight have key minus infinity and are not drawn
+        for (token_id const x : out) drawn += x != none && q.weight(x) > 0 ? 1 : 0;
+        return drawn;
+    }
+};
+
+}  // namespace multidraft::draft

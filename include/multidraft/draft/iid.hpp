@@ -1,0 +1,32 @@
+// Independent draws from q.
+#pragma once
+
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::draft {
+
+/// Draws n tokens independently from q, duplicates kept (MCSD 3.1).
+///
+/// Cost: one look-up in the ledger and one chunk of the row a token, whatever V.
+struct iid {
+    using law = multidraft::law::iid;
+
+    template <group G, distribution Q, class Real, draw_source Source>
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+                                     span<token_id> out) const {
+        weight_of const w{q};
+        for (std::size_t k = 0; k < out.size(); ++k) {
+            index_t const x = source.pick(g, sums, q.size(), w, {}, where(purpose::draft, static_cast<index_t>(k)));
+            if (x == none) return static_cast<index_t>(k);
+            out[k] = x;
+        }
+        return static_cast<index_t>(out.size());
+    }
+};
+
+}  // namespace multidraft::draft

@@ -1,0 +1,37 @@
+// Draws without replacement, one after another, by look-ups in one set of chunk sums.
+#pragma once
+
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::draft {
+
+/// Draws n different tokens: x_k from q with x_1 .. x_{k-1} removed and renormalised (MCSD 3.2, RSD (5)-(7)).
+///
+/// Each draw is one look-up; the chunk of the drawn token is then summed again without it, so the mass left is never a
+/// difference. Cost: two chunks of the row a token, whatever V, and no noise per token (see `gumbel_top_k` for the form
+/// that draws all n in one pass). When the support of q is smaller than n, the whole support is drawn.
+struct sequential {
+    using law = multidraft::law::sequential;
+
+    template <group G, distribution Q, class Real, draw_source Source>
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+                                     span<token_id> out) const {
+        weight_of const w{q};
+        for (std::size_t k = 0; k < out.size(); ++k) {
+            if (!(sums.total > 0)) return static_cast<index_t>(k);
+            span<token_id const> const taken = out.first(k);
+            index_t const x = source.pick(g, sums, q.size(), w, taken, where(purpose::draft, static_cast<index_t>(k)));
+            if (x == none) return static_cast<index_t>(k);
+            out[k] = x;
+            if (k + 1 < out.size()) g.reweigh(sums, q.size(), w, out.first(k + 1), x);
+        }
+        return static_cast<index_t>(out.size());
+    }
+};
+
+}  // namespace multidraft::draft

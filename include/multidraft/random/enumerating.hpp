@@ -1,0 +1,123 @@
+// The source of proofs: replays every branch of a run with its probability, so that an output law is computed, not
+// estimated.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/random/address.hpp"
+
+namespace multidraft {
+
+/// Answers coins and picks from a script of branches; `enumerate` walks through all scripts.
+///
+/// Branches of probability 0 are never taken. It also checks what a real run cannot see: an address that is used twice
+/// in one run throws `invalid_input`, since two draws from one uniform are not independent.
+class enumerating_source {
+public:
+    template <class Real>
+    [[nodiscard]] bool coin(address a, Real numerator, Real denominator) {
+        claim(a);
+        double const ratio = static_cast<double>(numerator) / static_cast<double>(denominator);
+        double const yes = numerator <= 0 ? 0.0 : (denominator <= numerator ? 1.0 : ratio);
+        double const chances[2] = {1.0 - yes, yes};
+        return choose(chances) == 1;
+    }
+
+    template <group G, class Real, class W>
+    [[nodiscard]] index_t pick(G const&, ledger<Real> const&, index_t n, W const& w, span<token_id const> taken,
+                               address a) {
+        claim(a);
+        chances_.assign(static_cast<std::size_t>(n), 0.0);
+        double total = 0;
+        for (index_t i = 0; i < n; ++i) {
+            bool out = false;
+            for (token_id const t : taken) out = out || t == i;
+            double const weight = out ? 0.0 : static_cast<double>(w(i));
+            chances_[static_cast<std::size_t>(i)] = weight;
+            total += weight;
+        }
+        if (!(total > 0)) return none;
+        for (double& c : chances_) c /= total;
+        return static_cast<index_t>(choose(chances_));
+    }
+
+    /// The probability of the branch replayed so far.
+    [[nodiscard]] double probability() const noexcept { return probability_; }
+
+    /// Starts the run over.
+    void rewind() noexcept {
+        at_ = 0;
+        probability_ = 1;
+        used_.clear();
+    }
+
+    /// Moves the script to the next branch not yet seen; false when all have been.
+    [[nodiscard]] bool advance() {
+        script_.resize(at_);
+        while (!script_.empty()) {
+            auto& last = script_.back();
+            auto k = last.taken + 1;
+            while (k < last.chances.size() && !(last.chances[k] > 0)) ++k;
+            if (k < last.chances.size()) {
+                last.taken = k;
+                return true;
+            }
+            script_.pop_back();
+        }
+        return false;
+    }
+
+private:
+    struct branch {
+        std::vector<double> chances;
+        std::size_t taken;
+    };
+
+    std::size_t choose(span<double const> chances) {
+        if (at_ == script_.size()) {
+            std::size_t first = 0;
+            while (first + 1 < chances.size() && !(chances[first] > 0)) ++first;
+            script_.push_back({{chances.begin(), chances.end()}, first});
+        }
+        branch const& now = script_[at_++];
+        probability_ *= now.chances[now.taken];
+        return now.taken;
+    }
+
+    void claim(address a) {
+        for (address const& b : used_)
+            if (a == b) refuse("address.index", a.index, "two draws of one run have the same address");
+        used_.push_back(a);
+    }
+
+    std::vector<branch> script_;
+    std::vector<address> used_;
+    std::vector<double> chances_;
+    std::size_t at_ = 0;
+    double probability_ = 1;
+};
+
+/// Calls `run(source)` once for every branch that has a positive probability; `source.probability()` is its probability
+/// when `run` returns. Returns the number of branches. `run` must draw from nothing but the source.
+///
+/// The branches are as many as the product of the choices: for small vocabularies and trees.
+template <class Run>
+std::uint64_t enumerate(Run&& run) {
+    enumerating_source source;
+    std::uint64_t branches = 0;
+    do {
+        source.rewind();
+        run(source);
+        ++branches;
+    } while (source.advance());
+    return branches;
+}
+
+}  // namespace multidraft

@@ -1,0 +1,88 @@
+// Where samplers and verifiers get their randomness: coins and picks from a source, so that a test can replay every
+// branch.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/random/address.hpp"
+
+namespace multidraft {
+
+/// What an algorithm may ask for. Each draw has its own address; no address is used twice.
+///
+/// - `coin(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the numerator
+/// is 0.
+/// - `pick(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded; `sums` is
+/// the
+///   ledger of exactly those weights, with a positive total.
+template <class S>
+concept draw_source = requires(S& source, address a, float x, host_group const& g, ledger<float> const& sums, index_t n,
+                               group_archetype::term w, span<token_id const> taken) {
+    { source.coin(a, x, x) } -> std::same_as<bool>;
+    { source.pick(g, sums, n, w, taken, a) } -> std::same_as<index_t>;
+};
+
+/// The source of real runs: every draw is a pure function of (seed, request, address).
+///
+/// A coin is `u * denominator < numerator`, strict, so that u = 0 never accepts a token of no mass; a pick is the
+/// inverse of the running sum at u * total.
+class addressed_source {
+public:
+    addressed_source() = default;
+    MULTIDRAFT_HD constexpr explicit addressed_source(addressed_uniforms uniforms) noexcept : uniforms_(uniforms) {}
+
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD bool coin(address a, Real numerator, Real denominator) const {
+        return uniforms_.template uniform<Real>(a) * denominator < numerator;
+    }
+
+    template <group G, class Real, class W>
+    [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w,
+                                             span<token_id const> taken, address a) const {
+        return g.search(sums, n, w, uniforms_.template uniform<Real>(a) * sums.total, taken);
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr addressed_uniforms const& uniforms() const noexcept { return uniforms_; }
+
+private:
+    addressed_uniforms uniforms_{};
+};
+
+/// A source that reads its uniforms from a list, whatever the address: for tests of edges such as u = 0 and 1 - 2^-24.
+///
+/// Running past the end of the list throws `invalid_input`.
+class scripted_source {
+public:
+    explicit scripted_source(span<double const> uniforms) noexcept : uniforms_(uniforms) {}
+
+    template <class Real>
+    [[nodiscard]] bool coin(address, Real numerator, Real denominator) {
+        return static_cast<Real>(next()) * denominator < numerator;
+    }
+
+    template <group G, class Real, class W>
+    [[nodiscard]] index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
+                               address) {
+        return g.search(sums, n, w, static_cast<Real>(next()) * sums.total, taken);
+    }
+
+    /// How many uniforms have been used.
+    [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+private:
+    double next() {
+        if (used_ == uniforms_.size()) refuse("uniforms.size", uniforms_.size(), "the script of uniforms has ended");
+        return uniforms_[used_++];
+    }
+
+    span<double const> uniforms_;
+    std::size_t used_ = 0;
+};
+
+}  // namespace multidraft

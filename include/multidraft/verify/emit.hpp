@@ -1,0 +1,36 @@
+// The token that ends a path: drawn from a row, with the rule for a residual that has no mass.
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::verify {
+
+/// A token from p. One pass. `none` when p has no mass (a row of NaN).
+template <group G, distribution P, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit(G const& g, P const& p, Source& source, place where) {
+    weight_of const w{p};
+    auto const sums = g.weigh(p.size(), w);
+    if (!(sums.total > 0)) return none;
+    return source.pick(g, sums, p.size(), w, {}, where(purpose::residual, 0));
+}
+
+/// A token from p without the rejected candidates, or from p when nothing else has mass.
+///
+/// For a residual (r - q)+ that vanished by rounding (p equal to q up to rounding), which has probability 0 in exact
+/// arithmetic.
+template <group G, distribution P, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit_undrafted(G const& g, P const& p, span<token_id const> rejected,
+                                                    Source& source, place where) {
+    weight_of const w{p};
+    auto sums = g.weigh(p.size(), w);
+    for (token_id const x : rejected) g.reweigh(sums, p.size(), w, rejected, x);
+    if (!(sums.total > 0)) return emit(g, p, source, where);
+    return source.pick(g, sums, p.size(), w, rejected, where(purpose::residual, 0));
+}
+
+}  // namespace multidraft::verify

@@ -1,0 +1,40 @@
+// Naive verification: draw from the target, accept if it was drafted.
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// Draws y from p; if y is among the candidates its first occurrence is accepted, else y is emitted.
+///
+/// Lossless for every law, since the candidates have no say in y; optimal for `law::deterministic`, where its
+/// acceptance rate p(S) cannot be exceeded. Reads one row of p a level and none of q (`unread` may stand for the
+/// draft's rows). Cost: one pass a level.
+template <draft_law Law>
+class naive : public node_by_node<naive<Law>, Law> {
+public:
+    static constexpr bool lossless = true;
+
+    template <group G, distribution P, class Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,
+                                                    span<token_id const> candidates, Source& source,
+                                                    place where) const {
+        weight_of const w{p};
+        auto const sums = g.weigh(p.size(), w);
+        if (!(sums.total > 0)) return {};
+        token_id const y = source.pick(g, sums, p.size(), w, {}, where(purpose::naive, 0));
+        for (std::size_t k = 0; k < candidates.size(); ++k)
+            if (candidates[k] == y) return {static_cast<index_t>(k), y};
+        return {none, y};
+    }
+};
+
+}  // namespace multidraft::verify

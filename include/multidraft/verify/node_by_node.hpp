@@ -1,0 +1,103 @@
+// Verifying a tree one node after another: accept a child, step down, until none is accepted.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// Stands for the draft's rows where a verifier never reads them.
+struct unread {};
+
+/// The tree form of a verifier that decides at one node (MCSD Alg. 1-2, RSD Alg. 1, SpecInfer).
+///
+/// `Self::decide(g, p, q, candidates, source, where)` gives a `node_verdict` from the target row p, the draft row q and
+/// the children's tokens in the order drawn. If every decision is lossless for the law of the children, so is the walk:
+/// the next level's draws are independent of how this one was decided, given the child.
+template <class Self, draft_law Law>
+class node_by_node {
+public:
+    using law = Law;
+
+    /// Verifies one tree.
+    ///
+    /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
+    /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only.
+    /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
+    /// - `position`: of the root in the text; with the node it addresses the draws.
+    /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
+    ///
+    /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for a
+    /// tree that is none, tokens outside the vocabulary, rows of different vocabularies, a short path, a row without
+    /// mass or with NaN; on a device the verdict's token is `none`.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path) const {
+#if !MULTIDRAFT_ON_DEVICE
+        check(tree.tree, target, draft, path);
+#endif
+        verdict result;
+        node_id node = 0;
+        for (;;) {
+            place const where{position, node};
+            auto const children = tree.tree.children(node);
+            node_verdict here;
+            if (children.count == 0) {
+                here.token = emit(g, target(g, node), source, where);
+            } else {
+                span<token_id const> const candidates = tree.tree.tokens.subspan(
+                    static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+                if constexpr (std::is_same_v<Draft, unread>)
+                    here = self().decide(g, target(g, node), draft, candidates, source, where);
+                else
+                    here = self().decide(g, target(g, node), draft(g, node), candidates, source, where);
+            }
+#if !MULTIDRAFT_ON_DEVICE
+            if (here.token == none)
+                refuse("target", node, "no token", "the rows of this node hold no distribution (NaN, or no mass)");
+#endif
+            if (here.child == none) {
+                result.next = here.token;
+                return result;
+            }
+            node = children.first + here.child;
+            if (g.leader()) path[static_cast<std::size_t>(result.accepted)] = node;
+            ++result.accepted;
+        }
+    }
+
+private:
+    MULTIDRAFT_HD Self const& self() const noexcept { return static_cast<Self const&>(*this); }
+
+    template <class Target, class Draft>
+    static void check(tree_view tree, Target const& target, Draft const& draft, span<node_id> path) {
+        validate_tree(tree.parents);
+        if (tree.tokens.size() != tree.parents.size())
+            refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
+        validate_tokens(tree.tokens.subspan(1), target.size());
+        auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
+        if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
+            refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
+        if (target.rows() < static_cast<index_t>(tree.parents.size()))
+            refuse("target.rows", target.rows(), "there is one target row a node");
+        if constexpr (!std::is_same_v<Draft, unread>) {
+            if (draft.size() != target.size())
+                refuse("draft.size", draft.size(), "draft and target have one vocabulary");
+            if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
+                refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
+        }
+    }
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,110 @@
+// Recursive rejection: try the candidates one by one against what is left of the target.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// (p - c q)+ as a function of the token: the residual of rejection, unnormalised and never written out.
+///
+/// p and q are the rows' probabilities and c a scalar. For c = 1 it is the residual of speculative sampling.
+template <distribution P, distribution Q>
+struct residual {
+    using real = probability_of<P>;
+    P p;
+    Q q;
+    real c;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        real const left = fused(-c, static_cast<real>(q(i)), p(i));
+        return left > 0 ? left : real(0);
+    }
+};
+template <class P, class Q, class Real>
+residual(P, Q, Real) -> residual<P, Q>;
+
+/// Recursive rejection sampling (MCSD Alg. 1 and 2; RSD Alg. 1, Theorem 3.1; one draft model of SpecInfer's
+/// multi-round).
+///
+/// r_1 = p; for k = 1..n accept x_k with probability min(1, r_k(x_k) / q_k(x_k)), else r_{k+1} = Norm[(r_k - q_k)+];
+/// after the last candidate emit from r_{n+1}. q_k is q for `law::iid`, and q without x_1..x_{k-1}, renormalised, for
+/// `law::sequential`.
+///
+/// The residual needs no storage: r_k = (p - c_k q)+ / Z_k with two scalars, c_{k+1} = c_k + Z_k / s_k and Z_{k+1} =
+/// sum (p - c_{k+1} q)+, where s_k is the mass that q has left (1 for iid). A rejected token has r_k < q_k, so its
+/// residual is 0 from then on without looking at it. Cost: O(1) a coin, one pass over p and q a rejection; the token
+/// emitted in the end comes from the last pass.
+///
+/// Lossless for `law::iid` and `law::sequential`. A candidate to which q gives no mass cannot have been drawn from q:
+/// the verdict is "no token", an `invalid_input` on the host.
+template <draft_law Law>
+class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
+    static_assert(
+        std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential>,
+        "multidraft: verify::recursive_rejection divides by the law of the draws and is lossless for law::iid and "
+        "law::sequential only; for other laws, law::deterministic among them, use verify::naive");
+
+public:
+    static constexpr bool lossless = true;
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                                    Source& source, place where) const {
+        using real = probability_of<P>;
+        index_t const n = p.size();
+        real c = 0;  // r_k = (p - c q)+ / z
+        real z = 1;
+        real left = 1;  // of q's mass, for the candidate about to be tried
+        for (std::size_t k = 0; k < candidates.size(); ++k) {
+            token_id const x = candidates[k];
+            real const qx = q(x);
+            if (!(qx > 0)) return {};
+            real const px = fused(-c, qx, p(x));
+            real const numerator = (px > 0 ? px : real(0)) * left;
+            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), numerator, z * qx))
+                return {static_cast<index_t>(k), x};
+            c += z / left;
+            residual const r{p, q, c};
+            auto const sums = g.weigh(n, r);
+            z = sums.total;
+            bool const last = k + 1 == candidates.size();
+            if (!(z > 0)) {
+                if (z != z) return {};  // NaN in a row
+                return {none, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
+            }
+            if (last) return {none, source.pick(g, sums, n, r, {}, where(purpose::residual, 0))};
+            if constexpr (std::is_same_v<Law, law::sequential>)
+                left = mass_left(g, q, candidates.first(k + 1), left - qx);
+        }
+        return {none, emit(g, p, source, where)};
+    }
+
+private:
+    /// The mass of q outside the tokens drawn. The difference is exact enough until little is left; then the rest is
+    /// summed.
+    template <group G, distribution Q, class Real>
+    [[nodiscard]] MULTIDRAFT_HD static Real mass_left(G const& g, Q const& q, span<token_id const> drawn,
+                                                      Real difference) {
+        if (difference > Real(0.125)) return difference;
+        return g.sum(q.size(), [q, drawn](index_t i) {
+            Real value = q(i);
+            for (token_id const x : drawn) value = x == i ? Real(0) : value;
+            return value;
+        });
+    }
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,51 @@
+// Speculative sampling: one candidate against the target.
+#pragma once
+
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// Accept x with probability min(1, p(x) / q(x)), else emit from Norm[(p - q)+] (Leviathan et al. 2023, Chen et al.
+/// 2023; MCSD 2.2).
+///
+/// For trees with at most one child a node, that is chains. It is recursive rejection with n = 1, to the bit; the name
+/// states the restriction: a node with more children is an `invalid_input` on the host ("no token" on a device).
+/// Acceptance rate sum min(p, q).
+template <draft_law Law>
+class speculative_sampling : public node_by_node<speculative_sampling<Law>, Law> {
+    static_assert(std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential>,
+                  "multidraft: verify::speculative_sampling divides by the law of the draw and is lossless for a token "
+                  "drawn from q "
+                  "(law::iid, law::sequential); for other laws, law::deterministic among them, use verify::naive");
+
+public:
+    static constexpr bool lossless = true;
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                                    Source& source, place where) const {
+        if (candidates.size() > 1) {
+#if !MULTIDRAFT_ON_DEVICE
+            refuse("children", where.node, candidates.size(),
+                   "speculative sampling takes one candidate a node; for more use verify::recursive_rejection");
+#else
+            return {};
+#endif
+        }
+        return recursive_rejection<Law>{}.decide(g, p, q, candidates, source, where);
+    }
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,240 @@
+#!/usr/bin/env python3
+"""Checks that headers include only what their room may include.
+
+arrows.py INCLUDE_DIR    checks INCLUDE_DIR/multidraft; prints every fault; exit status 1 when there is one
+arrows.py --self-test    checks that a faulty tree of headers is refused, fault by fault
+"""
+
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+BELOW_ANALYSIS = ("core", "random", "distribution", "tree", "draft", "verify")
+
+# A room may include itself and the rooms named here.
+MAY_INCLUDE = {
+    "core": (),
+    "random": ("core",),
+    "distribution": ("core",),
+    "tree": ("core",),
+    "draft": ("core", "random", "distribution", "tree"),
+    "verify": ("core", "random", "distribution", "tree"),
+    "analysis": ("core", "distribution", "tree"),
+    "decode": BELOW_ANALYSIS + ("analysis",),
+    "cuda": BELOW_ANALYSIS,
+    "kokkos": BELOW_ANALYSIS,
+    "mpi": BELOW_ANALYSIS,
+    # Headers directly in multidraft/ gather others; version.hpp stands alone and is open to all.
+    "": BELOW_ANALYSIS + ("analysis", "decode"),
+}
+
+# Single headers that a room may include of a room that is closed to it otherwise.
+ALSO = {"verify": ("multidraft/draft/law.hpp",)}
+
+OPEN_TO_ALL = ("multidraft/version.hpp",)
+
+INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
+PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
+OPENING_COMMENT = re.compile(r"^//+ *\S+ +\S+ +\S+")
+
+
+def room_of(header):
+    """The room of multidraft/room/.../x.hpp; '' for multidraft/x.hpp."""
+    parts = header.split("/")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def includes_of(text):
+    """(line number, quote or bracket, name) of every #include."""
+    for number, line in enumerate(text.splitlines(), 1):
+        match = INCLUDE.match(line)
+        if match:
+            yield number, match.group(1), match.group(2)
+
+
+def fault_of_include(header, headers, delimiter, name):
+    """What is wrong with `header` including `name`, or None."""
+    if not name.startswith("multidraft/"):
+        first = name.split("/")[0]
+        if first in ("tests", "examples", "bench", "support"):
+            return f"includes {name}: the library knows no tests, examples or benchmarks"
+        if delimiter == '"':
+            return f'includes "{name}": the library\'s own headers are written "multidraft/..."'
+        return None
+    if delimiter == "<":
+        return f'includes <{name}>: write "{name}"'
+    if name not in headers:
+        return f"includes {name}, which does not exist"
+    if header.endswith(".hpp") and name.endswith(".cuh"):
+        return f"includes {name}: a .hpp is for any compiler, a .cuh for nvcc only"
+    room, other = room_of(header), room_of(name)
+    if name in OPEN_TO_ALL or name in ALSO.get(room, ()):
+        return None
+    if header in OPEN_TO_ALL or (other != room and other not in MAY_INCLUDE.get(room, ())):
+        return f"includes {name}: {room or header} may not include {other or 'headers that gather others'}"
+    return None
+
+
+def cycle_of(graph):
+    """Headers that include one another in a ring, or None."""
+    state = {}
+    path = []
+
+    def visit(node):
+        state[node] = "open"
+        path.append(node)
+        for following in graph.get(node, ()):
+            if state.get(following) == "open":
+                return path[path.index(following) :] + [following]
+            if following not in state:
+                found = visit(following)
+                if found:
+                    return found
+        state[node] = "done"
+        path.pop()
+        return None
+
+    for node in sorted(graph):
+        if node not in state:
+            found = visit(node)
+            if found:
+                return found
+    return None
+
+
+def faults_of(include_dir):
+    """Every fault of the headers below include_dir/multidraft, as text."""
+    root = Path(include_dir)
+    files = {p.relative_to(root).as_posix(): p for p in sorted(root.rglob("*")) if p.is_file()}
+    headers = {name for name in files if name.endswith((".hpp", ".cuh"))}
+    faults = []
+    if not headers:
+        faults.append(f"{root}: no headers found")
+    graph = {}
+    for name, path in files.items():
+        if name not in headers:
+            faults.append(f"{name}: not a header (.hpp or .cuh)")
+            continue
+        if room_of(name) not in MAY_INCLUDE:
+            faults.append(f"{name}: {room_of(name)} is no room of the library")
+        text = path.read_text(encoding="utf-8")
+        if not OPENING_COMMENT.match(text):
+            faults.append(f"{name}:1: does not begin with a comment that says what it is")
+        if len(PRAGMA_ONCE.findall(text)) != 1:
+            faults.append(f"{name}: needs #pragma once, once")
+        graph[name] = []
+        for number, delimiter, included in includes_of(text):
+            fault = fault_of_include(name, headers, delimiter, included)
+            if fault:
+                faults.append(f"{name}:{number}: {fault}")
+            if included in headers:
+                graph[name].append(included)
+    ring = cycle_of(graph)
+    if ring:
+        faults.append("headers include one another: " + " -> ".join(ring))
+    return faults
+
+
+GOOD = {
+    "version.hpp": [],
+    "multidraft.hpp": ["decode/loop.hpp", "version.hpp"],
+    "core/a.hpp": ["version.hpp"],
+    "core/b.hpp": ["core/a.hpp"],
+    "random/r.hpp": ["core/a.hpp"],
+    "distribution/d.hpp": ["core/a.hpp"],
+    "tree/t.hpp": ["core/a.hpp"],
+    "draft/law.hpp": ["core/a.hpp"],
+    "draft/sampler.hpp": ["draft/law.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
+    "verify/v.hpp": ["draft/law.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
+    "analysis/alpha.hpp": ["core/a.hpp", "distribution/d.hpp", "tree/t.hpp"],
+    "decode/loop.hpp": ["draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
+    "cuda/launch.hpp": ["verify/v.hpp"],
+    "cuda/group.cuh": ["cuda/launch.hpp", "draft/sampler.hpp"],
+    "kokkos/k.hpp": ["verify/v.hpp"],
+    "mpi/m.hpp": ["verify/v.hpp"],
+}
+
+# (header, what it includes besides, what the fault says)
+FORBIDDEN = [
+    ("core/a.hpp", "random/r.hpp", "core may not include random"),
+    ("random/r.hpp", "tree/t.hpp", "random may not include tree"),
+    ("distribution/d.hpp", "random/r.hpp", "distribution may not include random"),
+    ("tree/t.hpp", "distribution/d.hpp", "tree may not include distribution"),
+    ("draft/sampler.hpp", "verify/v.hpp", "draft may not include verify"),
+    ("verify/v.hpp", "draft/sampler.hpp", "verify may not include draft"),
+    ("verify/v.hpp", "analysis/alpha.hpp", "verify may not include analysis"),
+    ("analysis/alpha.hpp", "verify/v.hpp", "analysis may not include verify"),
+    ("analysis/alpha.hpp", "draft/law.hpp", "analysis may not include draft"),
+    ("decode/loop.hpp", "cuda/launch.hpp", "decode may not include cuda"),
+    ("cuda/launch.hpp", "decode/loop.hpp", "cuda may not include decode"),
+    ("cuda/launch.hpp", "analysis/alpha.hpp", "cuda may not include analysis"),
+    ("kokkos/k.hpp", "cuda/launch.hpp", "kokkos may not include cuda"),
+    ("mpi/m.hpp", "decode/loop.hpp", "mpi may not include decode"),
+    ("cuda/launch.hpp", "cuda/group.cuh", "a .cuh for nvcc only"),
+    ("core/a.hpp", "multidraft.hpp", "core may not include headers that gather others"),
+    ("version.hpp", "core/a.hpp", "may not include core"),
+    ("core/a.hpp", "core/missing.hpp", "which does not exist"),
+    ("core/a.hpp", "core/b.hpp", "include one another: multidraft/core/a.hpp -> multidraft/core/b.hpp"),
+]
+
+# (header, its whole text, what the fault says)
+WHOLE = [
+    ("core/a.hpp", "// What this header is.\n", "needs #pragma once"),
+    ("core/a.hpp", "// What this header is.\n// #pragma once\n", "needs #pragma once"),
+    ("core/a.hpp", "#pragma once\n", "does not begin with a comment"),
+    ("core/a.hpp", "//\n#pragma once\n", "does not begin with a comment"),
+    ("core/a.hpp", '// What this header is.\n#pragma once\n#include "a.hpp"\n', 'are written "multidraft/..."'),
+    ("core/a.hpp", "// What this header is.\n#pragma once\n#include <multidraft/version.hpp>\n", 'write "multidraft/'),
+    ("core/a.hpp", '// What this header is.\n#pragma once\n#  include "tests/x.hpp"\n', "knows no tests"),
+    ("core/a.hpp", '// What this header is.\n#pragma once\n#include "examples/x.hpp"\n', "knows no tests"),
+    ("attic/a.hpp", "// What this header is.\n#pragma once\n", "attic is no room"),
+    ("core/a.txt", "notes\n", "not a header"),
+]
+
+
+def write_tree(root, tree, replaced=None):
+    for name, included in tree.items():
+        path = Path(root) / "multidraft" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lines = ["// What this header is.", "#pragma once", "#include <vector>"]
+        path.write_text("\n".join(lines + [f'#include "multidraft/{i}"' for i in included]) + "\n", encoding="utf-8")
+    if replaced:
+        path = Path(root) / "multidraft" / replaced[0]
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(replaced[1], encoding="utf-8")
+
+
+def self_test():
+    failures = []
+    with tempfile.TemporaryDirectory() as root:
+        write_tree(root, GOOD)
+        if faults_of(root):
+            failures.append(f"a good tree is refused: {faults_of(root)}")
+    with tempfile.TemporaryDirectory() as root:
+        if not faults_of(root):
+            failures.append("an empty tree is accepted")
+    for header, included, expected in FORBIDDEN:
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, {**GOOD, header: GOOD[header] + [included]})
+            if not any(expected in fault for fault in faults_of(root)):
+                failures.append(f"{header} -> {included}: expected '{expected}', got {faults_of(root)}")
+    for header, text, expected in WHOLE:
+        with tempfile.TemporaryDirectory() as root:
+            write_tree(root, GOOD, (header, text))
+            if not any(expected in fault for fault in faults_of(root)):
+                failures.append(f"{header}: expected '{expected}', got {faults_of(root)}")
+    return failures
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    found = self_test() if sys.argv[1] == "--self-test" else faults_of(sys.argv[1])
+    for line in found:
+        print(line)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()

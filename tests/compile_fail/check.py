@@ -1,0 +1,108 @@
+#!/usr/bin/env python3
+"""Checks that a file does not compile, and that the compiler says why.
+
+check.py --compiler CXX --include DIR FILE
+
+FILE begins with `// expect: <regex>` (or several such lines): it must not compile, and the compiler's output must match
+every expression (Python's `re`, searched; spaces and line ends of the output count as one space). `// expect: ok` asks
+for the opposite: a control that the same code, written rightly, compiles.
+
+check.py --compiler CXX --include DIR --self-test checks this program itself.
+"""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+EXPECT = re.compile(r"^//\s*expect:\s*(.+?)\s*$")
+
+
+def expectations_of(text):
+    """The expressions of the leading `// expect:` lines."""
+    expressions = []
+    for line in text.splitlines():
+        match = EXPECT.match(line)
+        if not match:
+            break
+        expressions.append(match.group(1))
+    return expressions
+
+
+def fault_of(path, compiler, include):
+    """What is wrong with the test, or None when it passes."""
+    expressions = expectations_of(Path(path).read_text(encoding="utf-8"))
+    if not expressions:
+        return "the first line is not `// expect: <regex>` or `// expect: ok`"
+    command = [compiler, "-std=c++20", "-fsyntax-only", "-fdiagnostics-color=never", "-I", include, str(path)]
+    # Messages in English, with plain quotes.
+    environment = {**os.environ, "LC_ALL": "C"}
+    result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                            errors="replace", check=False)
+    # A quoted line of the source must not count as a message: the expectation itself stands in the source.
+    output = re.sub(r"\s+", " ", "\n".join(l for l in result.stdout.splitlines() if "expect:" not in l))
+    if expressions == ["ok"]:
+        return None if result.returncode == 0 else f"does not compile:\n{result.stdout}"
+    if result.returncode == 0:
+        return "compiles, and should not"
+    if result.returncode < 0 or re.search(r"internal compiler error", output, re.IGNORECASE):
+        return f"the compiler crashed:\n{result.stdout}"
+    for expression in expressions:
+        if not re.search(expression, output):
+            return f"does not compile, but no message matches `{expression}`:\n{result.stdout}"
+    return None
+
+
+SELF_TEST = [
+    # (text, what the fault says; None for a test that passes)
+    ("// expect: ok\nint main() {}\n", None),
+    ('// expect: never fits\ntemplate <class T> void f() { static_assert(sizeof(T) == 0, "this never fits"); }\n'
+     "int main() { f<int>(); }\n", None),
+    ("// expect: first\n// expect: second\n"
+     'static_assert(false, "the first");\nstatic_assert(false, "the second");\nint main() {}\n', None),
+    ("// expect: never fits\nint main() {}\n", "compiles, and should not"),
+    ('// expect: never fits\nstatic_assert(false, "another reason");\nint main() {}\n', "no message matches"),
+    ("// expect: first\n// expect: second\n"
+     'static_assert(false, "the first");\nint main() {}\n', "no message matches `second`"),
+    ("// expect: ok\nint main() { return nothing; }\n", "does not compile"),
+    ("int main() { return nothing; }\n", "the first line"),
+    ("\n// expect: ok\nint main() {}\n", "the first line"),
+]
+
+
+def self_test(compiler, include):
+    failures = []
+    with tempfile.TemporaryDirectory() as directory:
+        for number, (text, expected) in enumerate(SELF_TEST):
+            path = Path(directory) / f"case_{number}.cpp"
+            path.write_text(text, encoding="utf-8")
+            fault = fault_of(path, compiler, include)
+            if (fault is None) != (expected is None) or (expected and expected not in fault):
+                failures.append(f"case {number}: expected {expected}, got {fault}\n{text}")
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--include", required=True)
+    parser.add_argument("--self-test", action="store_true")
+    parser.add_argument("file", nargs="?")
+    options = parser.parse_args()
+    if options.self_test:
+        faults = self_test(options.compiler, options.include)
+    elif options.file:
+        fault = fault_of(options.file, options.compiler, options.include)
+        faults = [f"{options.file}: {fault}"] if fault else []
+    else:
+        parser.error("name a file, or --self-test")
+    for fault in faults:
+        print(fault)
+    sys.exit(1 if faults else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,44 @@
+// One rounding where the hardware has it, and no contraction that was not asked for.
+#include "multidraft/core/fma.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstddef>
+#include <vector>
+
+namespace {
+
+using multidraft::fused;
+using multidraft::product;
+
+TEST(fused, rounds_once_with_the_hardware_and_twice_without) {
+    // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24: the last term is lost when the product is rounded.
+    float const a = 1.0F + 0x1p-12F;
+    EXPECT_EQ(fused(a, a, -1.0F), multidraft::has_fma ? 0x1p-11F + 0x1p-24F : 0x1p-11F);
+    double const b = 1.0 + 0x1p-27;
+    EXPECT_EQ(fused(b, b, -1.0), multidraft::has_fma ? 0x1p-26 + 0x1p-54 : 0x1p-26);
+    if (multidraft::has_fma) {
+        EXPECT_EQ(fused(0.1F, 10.0F, -1.0F), std::fma(0.1F, 10.0F, -1.0F));
+    }
+}
+
+TEST(product, is_not_contracted_with_a_sum) {
+    std::vector<float> a(1024, 1.0F + 0x1p-12F);
+    std::vector<float> out(1024, -1.0F);
+    std::vector<double> b(1024, 1.0 + 0x1p-27);
+    std::vector<double> wide(1024, -1.0);
+    for (std::size_t i = 0; i < a.size(); ++i) out[i] += product(a[i], a[i]);
+    for (std::size_t i = 0; i < b.size(); ++i) wide[i] += product(b[i], b[i]);
+    for (float const x : out) ASSERT_EQ(x, 0x1p-11F);
+    for (double const x : wide) ASSERT_EQ(x, 0x1p-26);
+}
+
+TEST(product, keeps_the_sign_of_zero) {
+    float volatile zero = 0.0F;
+    EXPECT_TRUE(std::signbit(product(-1.0F, static_cast<float>(zero))));
+    EXPECT_FALSE(std::signbit(product(1.0F, static_cast<float>(zero))));
+    EXPECT_TRUE(std::signbit(product(-1.0, static_cast<double>(zero))));
+}
+
+}  // namespace

@@ -1,0 +1,67 @@
+# Every header compiles alone, may be included twice, and may be included in two translation units of one program.
+#
+# For each header there is one file that includes it twice and nothing else. All of them, and one file that includes
+# every header, are linked into one program: a function that lacks `inline` is then defined twice.
+
+file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
+     "${PROJECT_SOURCE_DIR}/include/multidraft/*.hpp" "${PROJECT_SOURCE_DIR}/include/multidraft/*.cuh")
+list(SORT headers)
+
+# multidraft_check_headers(<name> <extension> <libraries> <header>...): the program multidraft_headers_<name>, a test.
+function(multidraft_check_headers name extension libraries)
+    if(NOT ARGN)
+        return()
+    endif()
+    set(directory "${CMAKE_CURRENT_BINARY_DIR}/headers/${name}")
+    set(sources "")
+    set(all "")
+    foreach(header IN LISTS ARGN)
+        string(MAKE_C_IDENTIFIER "${header}" identifier)
+        set(source "${directory}/${identifier}.${extension}")
+        file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${header}\"\n#include \"${header}\"\n" @ONLY)
+        list(APPEND sources "${source}")
+        string(APPEND all "#include \"${header}\"\n")
+    endforeach()
+    file(CONFIGURE OUTPUT "${directory}/all.${extension}" CONTENT "${all}\nint main() { return 0; }\n" @ONLY)
+    set(target multidraft_headers_${name})
+    add_executable(${target} ${sources} "${directory}/all.${extension}")
+    target_link_libraries(${target} PRIVATE ${libraries} multidraft_warnings)
+    # Nothing of it runs: not optimised, it compiles in half the time.
+    target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O0>")
+    add_test(NAME headers.${name} COMMAND ${target})
+endfunction()
+
+set(host ${headers})
+list(FILTER host INCLUDE REGEX "\\.hpp$")
+list(FILTER host EXCLUDE REGEX "^multidraft/(cuda|kokkos|mpi)/")
+multidraft_check_headers(host cpp multidraft::multidraft ${host})
+
+foreach(component IN ITEMS cuda kokkos mpi)
+    if(multidraft_has_${component})
+        set(of_component ${headers})
+        list(FILTER of_component INCLUDE REGEX "^multidraft/${component}/.*\\.hpp$")
+        multidraft_check_headers(${component} cpp multidraft::${component} ${of_component})
+    endif()
+endforeach()
+
+# nvcc is slow, so it sees the host headers in one file; only its own headers get a file each.
+if(multidraft_compiles_cuda)
+    set(directory "${CMAKE_CURRENT_BINARY_DIR}/headers/nvcc")
+    set(seen ${headers})
+    list(FILTER seen INCLUDE REGEX "^multidraft/(version\\.hpp|(core|random|distribution|tree|draft|verify|cuda)/)")
+    set(all "")
+    set(sources "${directory}/all.cu")
+    foreach(header IN LISTS seen)
+        string(APPEND all "#include \"${header}\"\n")
+        if(header MATCHES "\\.cuh$")
+            string(MAKE_C_IDENTIFIER "${header}" identifier)
+            set(source "${directory}/${identifier}.cu")
+            file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${header}\"\n#include \"${header}\"\n" @ONLY)
+            list(APPEND sources "${source}")
+        endif()
+    endforeach()
+    file(CONFIGURE OUTPUT "${directory}/all.cu" CONTENT "${all}\nint main() { return 0; }\n" @ONLY)
+    add_executable(multidraft_headers_nvcc ${sources})
+    target_link_libraries(multidraft_headers_nvcc PRIVATE multidraft::cuda multidraft_warnings)
+    add_test(NAME headers.nvcc COMMAND multidraft_headers_nvcc)
+endif()
