@@ -1,7 +1,8 @@
 // The loops between a transformer's matrix products: norms, rotary positions, attention, the gate.
 //
-// Each works on one token and gives the same bits whatever else is in the batch: a sum runs over the token's own numbers
-// (for attention: over the sequence of the entries that it attends to) in an order that depends on their count alone.
+// Each works on one token and gives the same bits whatever else is in the batch: a sum runs over the token's own
+// numbers (for attention: over the sequence of the entries that it attends to) in an order that depends on their count
+// alone.
 #pragma once
 
 #include <bit>
@@ -26,8 +27,8 @@ struct run {
     std::int32_t count;
 };
 
-inline constexpr std::int32_t lanes = 16;       ///< numbers handled at a time
-inline constexpr std::int32_t key_block = 64;   ///< entries whose scores are computed together
+inline constexpr std::int32_t lanes = 16;      ///< numbers handled at a time
+inline constexpr std::int32_t key_block = 64;  ///< entries whose scores are computed together
 
 [[nodiscard]] constexpr std::int32_t round_up(std::int32_t n, std::int32_t multiple) noexcept {
     return (n + multiple - 1) / multiple * multiple;

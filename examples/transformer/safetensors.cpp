@@ -71,8 +71,8 @@ void tensor_view::read(std::size_t first, std::span<float> out) const {
     for (std::size_t i = 0; i < out.size(); ++i) {
         std::uint16_t bits = 0;
         std::memcpy(&bits, from + 2 * i, 2);
-        out[i] = type == tensor_type::f16 ? from_half(bits)
-                                          : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+        out[i] =
+            type == tensor_type::f16 ? from_half(bits) : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
     }
 }
 
@@ -219,8 +219,8 @@ tensor_store tensor_store::open(std::filesystem::path const& directory) {
     for (std::string const& shard : shards) store.add(directory / shard);
     for (auto const& [tensor, shard] : map.items()) {
         if (!store.contains(tensor)) {
-            fail((directory / shard.get<std::string>()).string(), "tensor " + tensor + ": listed in " +
-                                                                      index.filename().string() + " but in no shard");
+            fail((directory / shard.get<std::string>()).string(),
+                 "tensor " + tensor + ": listed in " + index.filename().string() + " but in no shard");
         }
     }
     return store;

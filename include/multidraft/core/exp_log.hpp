@@ -71,7 +71,7 @@ inline constexpr float ln2_low = 0x1.0bfbe8p-15F;
     q = fused(q, r, 0x1.555858p-5F);
     q = fused(q, r, 0x1.55548cp-3F);
     q = fused(q, r, 0x1.fffffcp-2F);
-    float const p = fused(product(q, r), r, r) + 1.0F;
+    float const p = fused(fused(q, r, 1.0F), r, 1.0F);
 
     // Two factors, because 2^n itself may be subnormal or too large; only the last product rounds.
     std::int32_t const half = n >> 1;

@@ -13,6 +13,7 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft {

@@ -14,6 +14,7 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"

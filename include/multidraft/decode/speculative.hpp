@@ -22,6 +22,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft {
 
@@ -127,6 +128,7 @@ private:
         emitted_.push_back(v.next);
         std::int32_t const count = state.emit(emitted_);
         m.tokens += count;
+        stopwatch const time(m.cache_seconds);
         keep(context, count);
     }
 

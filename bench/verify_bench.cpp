@@ -1,0 +1,174 @@
+// Verifiers: one rejection pass against a plain sum, one acceptance, one node, a whole tree.
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "support/machine.hpp"
+#include "support/rows.hpp"
+
+namespace {
+
+using namespace multidraft;
+using bench::report_bytes;
+
+/// sum max(p - q, 0) with one accumulator: what a loop without explicit lanes costs.
+void scalar_sum(benchmark::State& state) {
+    bench::rows const r(1, static_cast<index_t>(state.range(0)));
+    for (auto _ : state) {
+        float sum = 0;
+        for (std::size_t i = 0; i < r.target.size(); ++i) sum += std::max(r.target[i] - r.draft[i], 0.0F);
+        benchmark::DoNotOptimize(sum);
+    }
+    report_bytes(state, 2 * state.range(0) * 4);
+}
+
+/// The baseline of the rejection pass: the same sum with 64 free accumulators, in no fixed order.
+void plain_sum(benchmark::State& state) {
+    bench::rows const r(1, static_cast<index_t>(state.range(0)));
+    std::size_t const whole = r.target.size() / 64 * 64;
+    for (auto _ : state) {
+        float lane[64] = {};
+        for (std::size_t i = 0; i < whole; i += 64)
+            for (std::size_t l = 0; l < 64; ++l) {
+                float const d = r.target[i + l] - r.draft[i + l];
+                lane[l] += d > 0 ? d : 0;
+            }
+        benchmark::DoNotOptimize(lane);
+    }
+    report_bytes(state, 2 * state.range(0) * 4);
+}
+
+/// One rejection: the residual's mass and the ledger that the emitted token is drawn from.
+void rejection_pass(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    bench::rows const r(1, v);
+    host_group const g;
+    float c = 1;
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(c);
+        auto const sums = g.weigh(
+            v, verify::residual{probabilities<float>(r.target.data(), v), probabilities<float>(r.draft.data(), v), c});
+        benchmark::DoNotOptimize(sums.total);
+    }
+    report_bytes(state, 2 * state.range(0) * 4);
+}
+
+/// A source whose coins all show one side.
+struct fixed_source {
+    bool side;
+    template <class Real>
+    bool coin(address, Real, Real) const {
+        return side;
+    }
+    template <group G, class Real, class W>
+    index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
+                 address) const {
+        return g.search(sums, n, w, sums.total * Real(0.5), taken);
+    }
+};
+
+/// An acceptance: its cost may not depend on V.
+void acceptance(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    bench::rows const r(1, v);
+    host_group const g;
+    fixed_source source{true};
+    std::array<token_id, 4> const candidates{1, 2, 3, 4};
+    for (auto _ : state) {
+        auto const verdict = verify::recursive_rejection<law::sequential>{}.decide(
+            g, probabilities<float>(r.target.data(), v), probabilities<float>(r.draft.data(), v), candidates, source,
+            {});
+        benchmark::DoNotOptimize(verdict);
+    }
+}
+
+/// One node from probabilities: candidates without replacement, real coins.
+template <class Verifier>
+void node(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    auto const children = static_cast<std::size_t>(state.range(1));
+    bench::rows const r(1, v);
+    host_group const g;
+    addressed_source source{addressed_uniforms(1)};
+    probabilities<float> const p(r.target.data(), v);
+    probabilities<float> const q(r.draft.data(), v);
+    std::vector<std::vector<token_id>> candidates(256, std::vector<token_id>(children));
+    for (std::size_t k = 0; k < candidates.size(); ++k) {
+        auto sums = g.weigh(v, weight_of{q});
+        draft::sequential{}(g, q, sums, source, place{static_cast<std::int32_t>(k), 0}, candidates[k]);
+    }
+    std::int32_t position = 0;
+    std::int64_t accepted = 0;
+    for (auto _ : state) {
+        auto const& c = candidates[static_cast<std::size_t>(position) % candidates.size()];
+        auto const verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0});
+        accepted += verdict.child == none ? 0 : 1;
+        benchmark::DoNotOptimize(verdict);
+    }
+    state.counters["acceptance_rate"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
+}
+
+/// A whole tree straight from logits: the normalisers of the rows on the path are made as they are met.
+void tree_from_logits(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    topology const shape = branching({4, 2, 2, 1});
+    bench::rows const r(shape.size(), v);
+    host_group const g;
+    addressed_source source{addressed_uniforms(1)};
+    std::vector<token_id> tokens(static_cast<std::size_t>(shape.size()), 0);
+    std::vector<softmax_row<row_view<float>>> draft_rows;
+    rows_view<float> const draft(r.draft_logits.data(), shape.size(), v);
+    for (node_id node = 0; node < shape.size(); ++node) {
+        auto q = warped(g, draft(node), warp{});
+        draft_rows.push_back(q.row);
+        if (shape.child_count(node) > 0)
+            draft::sequential{}(g, q.row, q.weights, source, place{0, node},
+                                span<token_id>(tokens).subspan(static_cast<std::size_t>(shape.first_child(node)),
+                                                               static_cast<std::size_t>(shape.child_count(node))));
+    }
+    logit_rows<float> const target(rows_view<float>(r.target_logits.data(), shape.size(), v), warp{});
+    prepared_rows<row_view<float>> const q(draft_rows, v);
+    std::vector<node_id> path(8);
+    std::int32_t position = 0;
+    std::int64_t accepted = 0;
+    for (auto _ : state) {
+        auto const verdict = verify::recursive_rejection<law::sequential>{}(
+            g, drafted<law::sequential>{tree_view{shape.parents(), tokens}}, target, q, source, position++, path);
+        accepted += verdict.accepted;
+        benchmark::DoNotOptimize(verdict);
+    }
+    state.counters["accepted"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
+}
+
+void vocabularies(benchmark::internal::Benchmark* b) {
+    for (int v : {4096, 32000, 128256}) b->Arg(v);
+    b->ArgNames({"V"})->Unit(benchmark::kMicrosecond);
+}
+void vocabularies_and_children(benchmark::internal::Benchmark* b) {
+    for (int v : {4096, 32000, 128256})
+        for (int children : {1, 4}) b->Args({v, children});
+    b->ArgNames({"V", "children"})->Unit(benchmark::kMicrosecond);
+}
+
+BENCHMARK(scalar_sum)->Apply(vocabularies);
+BENCHMARK(plain_sum)->Apply(vocabularies);
+BENCHMARK(rejection_pass)->Apply(vocabularies);
+BENCHMARK(acceptance)->Apply(vocabularies);
+BENCHMARK(node<verify::recursive_rejection<law::sequential>>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::naive<law::sequential>>)->Apply(vocabularies_and_children);
+BENCHMARK(tree_from_logits)->Apply(vocabularies);
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,127 @@
+// Cache compaction: after verification a cache keeps its context and the entries of the accepted path, in place.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <utility>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace multidraft {
+
+/// Throws `invalid_input` unless `entries` increases strictly within [0, count): the entries to keep of the `count`
+/// that follow the context. O(entries).
+inline void validate_entries(span<std::int32_t const> entries, std::int64_t count) {
+    for (std::size_t k = 0; k < entries.size(); ++k) {
+        auto const index = static_cast<std::int64_t>(k);
+        if (entries[k] < 0 || entries[k] >= count)
+            refuse("entries", index, entries[k],
+                   "an entry is in [0, " + std::to_string(count) + "), those after the context");
+        if (k > 0 && entries[k] <= entries[k - 1])
+            refuse("entries", index, entries[k],
+                   "the entry before is " + std::to_string(entries[k - 1]) + ": entries increase strictly");
+    }
+}
+
+/// Calls `move(to, from)` for each cache entry that must move, so that the cache becomes its first `context` entries
+/// followed by `context + entries[k]`, in order (RSD `FilterKVCache`). Returns the new length.
+///
+/// Each entry moves at most once and always down. Move k may write where an earlier move read, so moves are carried out
+/// in the order of the calls (one CUDA stream does). No entry that a later move reads is ever overwritten. `entries`
+/// increases strictly (see `validate_entries`); not checked here.
+template <class Move>
+std::int64_t compact_entries(std::int64_t context, span<std::int32_t const> entries, Move&& move) {
+    for (std::size_t k = 0; k < entries.size(); ++k) {
+        auto const to = static_cast<std::int64_t>(k);
+        if (entries[k] != to) move(context + to, context + entries[k]);
+    }
+    return context + static_cast<std::int64_t>(entries.size());
+}
+
+/// The same for one element of every entry, `entry_stride` elements apart: what one thread of a device does, every
+/// element having its own. `first` is the element of the first entry after the context.
+template <class T>
+MULTIDRAFT_HD void compact_element(T* first, std::int64_t entry_stride, span<std::int32_t const> entries) noexcept {
+    for (std::size_t k = 0; k < entries.size(); ++k)
+        first[static_cast<std::int64_t>(k) * entry_stride] = first[entries[k] * entry_stride];
+}
+
+/// Compacts a cache whose entries are rows of `entry_size` elements, one after the other. Returns the new length.
+///
+/// `storage` holds the context's entries and those after it; what lies past the new length is unspecified. Throws
+/// `invalid_input`, with nothing moved, for storage that is no whole number of rows, a context longer than it, and
+/// entries that do not increase strictly within it. O(entries entry_size).
+template <class T>
+std::int64_t compact(std::span<T> storage, std::int64_t entry_size, std::int64_t context,
+                     span<std::int32_t const> entries) {
+    if (entry_size < 1) refuse("entry_size", entry_size, "an entry has at least one element");
+    auto const size = static_cast<std::int64_t>(storage.size());
+    if (size % entry_size != 0)
+        refuse("storage.size", size, "the storage is whole entries of " + std::to_string(entry_size));
+    if (context < 0 || context > size / entry_size)
+        refuse("context", context, "the storage has " + std::to_string(size / entry_size) + " entries");
+    validate_entries(entries, size / entry_size - context);
+    return compact_entries(context, entries, [&](std::int64_t to, std::int64_t from) {
+        std::move(storage.data() + from * entry_size, storage.data() + (from + 1) * entry_size,
+                  storage.data() + to * entry_size);
+    });
+}
+
+/// One dimension of a cache around its entries: layers, keys and values, heads, sequences of a batch.
+struct cache_axis {
+    std::int64_t count = 1;
+    std::int64_t stride = 0;  ///< elements from one to the next
+};
+
+/// Where the entries of a cache lie. Element e of entry t of plane (i, j, ..) is at i * axes[0].stride +
+/// j * axes[1].stride + .. + t * entry_stride + e.
+struct cache_layout {
+    std::span<cache_axis const> axes;  ///< any number of dimensions; none for a single plane
+    std::int64_t entries = 0;          ///< in use, the context's included
+    std::int64_t entry_stride = 0;     ///< elements from one entry to the next, at least `entry_size`
+    std::int64_t entry_size = 0;       ///< elements of an entry that lie together
+};
+
+/// Compacts a cache of several planes by calling `move(to, from, count)`, offsets and count in elements, for every
+/// plane and entry that moves. Returns the new length.
+///
+/// `move` is the caller's: a copy on the host, or an asynchronous one on a device. The two ranges of a call never
+/// overlap; calls are carried out in order within a plane (see `compact_entries`). Throws `invalid_input`, before the
+/// first call, for sizes below 1, entries that would overlap, and `entries` as `validate_entries` does.
+template <class Move>
+std::int64_t compact(cache_layout const& layout, std::int64_t context, span<std::int32_t const> entries, Move&& move) {
+    if (layout.entry_size < 1) refuse("layout.entry_size", layout.entry_size, "an entry has at least one element");
+    if (layout.entry_stride < layout.entry_size)
+        refuse("layout.entry_stride", layout.entry_stride, "entries would overlap");
+    if (context < 0 || context > layout.entries)
+        refuse("context", context, "the cache has " + std::to_string(layout.entries) + " entries");
+    std::int64_t planes = 1;
+    for (std::size_t a = 0; a < layout.axes.size(); ++a) {
+        std::int64_t const count = layout.axes[a].count;
+        if (count < 1) refuse("layout.axes", static_cast<std::int64_t>(a), count, "a dimension has at least one plane");
+        if (planes > std::numeric_limits<std::int64_t>::max() / count)
+            refuse("layout.axes", static_cast<std::int64_t>(a), count, "the number of planes exceeds 64 bits");
+        planes *= count;
+    }
+    validate_entries(entries, layout.entries - context);
+    for (std::int64_t plane = 0; plane < planes; ++plane) {
+        std::int64_t offset = 0;
+        std::int64_t rest = plane;
+        for (std::size_t a = layout.axes.size(); a-- > 0;) {
+            offset += rest % layout.axes[a].count * layout.axes[a].stride;
+            rest /= layout.axes[a].count;
+        }
+        compact_entries(context, entries, [&](std::int64_t to, std::int64_t from) {
+            move(offset + to * layout.entry_stride, offset + from * layout.entry_stride, layout.entry_size);
+        });
+    }
+    return context + static_cast<std::int64_t>(entries.size());
+}
+
+}  // namespace multidraft

@@ -1,0 +1,110 @@
+// The usual shapes of draft trees, and their names.
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <system_error>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// The largest number of nodes that the functions here build; more is a slip of the pen.
+inline constexpr std::int64_t max_shape_nodes = 1 << 20;
+
+/// Every node of level l has `factors[l]` children: k1 x k2 x .. (MCSD 4.3, RSD-C). No factors: the root alone.
+///
+/// 1 + k1 + k1 k2 + .. nodes. Throws `invalid_input` for a factor below 1 and for more than 2^20 nodes.
+[[nodiscard]] inline topology branching(span<std::int32_t const> factors) {
+    std::int64_t nodes = 1;
+    std::int64_t width = 1;
+    for (std::size_t l = 0; l < factors.size(); ++l) {
+        auto const index = static_cast<std::int64_t>(l);
+        if (factors[l] < 1) refuse("factors", index, factors[l], "a level has at least one child a node");
+        width *= factors[l];  // at most 2^20 * 2^31
+        nodes += width;
+        if (nodes > max_shape_nodes) refuse("factors", index, factors[l], "the tree would have more than 2^20 nodes");
+    }
+    std::vector<node_id> parents;
+    parents.reserve(static_cast<std::size_t>(nodes));
+    parents.push_back(none);
+    node_id begin = 0;
+    for (std::size_t l = 0; l < factors.size(); ++l) {
+        auto const end = static_cast<node_id>(parents.size());
+        for (node_id up = begin; up < end; ++up)
+            parents.insert(parents.end(), static_cast<std::size_t>(factors[l]), up);
+        begin = end;
+    }
+    return topology::from_parents(parents);
+}
+
+/// The same, written as a list: `branching({4, 2, 2, 1})`.
+[[nodiscard]] inline topology branching(std::initializer_list<std::int32_t> factors) {
+    return branching(span<std::int32_t const>(factors.begin(), factors.size()));
+}
+
+/// `width` chains of `length` tokens that part at the root (Improving MCSD 3.2).
+[[nodiscard]] inline topology fork(std::int32_t width, std::int32_t length) {
+    if (width < 1) refuse("width", width, "a fork has at least one chain");
+    if (length < 0) refuse("length", length, "a chain has a length");
+    if (length > max_shape_nodes) refuse("length", length, "the tree would have more than 2^20 nodes");
+    std::vector<std::int32_t> factors(static_cast<std::size_t>(length), 1);
+    if (length > 0) factors[0] = width;
+    return branching(factors);
+}
+
+/// One candidate a level, `length` levels: plain speculative decoding. 0 is the root alone.
+[[nodiscard]] inline topology chain(std::int32_t length) { return fork(1, length); }
+
+/// Reads "4x2x2x1", the factors of `branching`, or "0", the root alone.
+///
+/// Throws `invalid_input` that names the level for what is no number, a factor below 1 and a tree too large.
+[[nodiscard]] inline topology parse_shape(std::string_view text) {
+    if (text == "0") return topology();
+    std::vector<std::int32_t> factors;
+    std::string_view rest = text;
+    for (bool more = true; more;) {
+        std::size_t const cut = rest.find('x');
+        more = cut != std::string_view::npos;
+        std::string_view const part = rest.substr(0, cut);
+        std::int32_t factor = 0;
+        auto const read = std::from_chars(part.data(), part.data() + part.size(), factor);
+        auto const level = static_cast<std::int64_t>(factors.size());
+        if (read.ec == std::errc::result_out_of_range)
+            refuse("shape", level, part, "the tree would have more than 2^20 nodes");
+        if (read.ec != std::errc{} || read.ptr != part.data() + part.size())
+            refuse("shape", level, '"' + std::string(part) + '"',
+                   "a shape is written as whole numbers with x between them, for example 4x2x2x1");
+        if (factor < 1) refuse("shape", level, factor, "a level has at least one child a node");
+        factors.push_back(factor);
+        if (more) rest.remove_prefix(cut + 1);
+    }
+    return branching(factors);
+}
+
+/// The name `parse_shape` reads; a tree that is not `branching` gives its parents: "[-1 0 0 1]".
+[[nodiscard]] inline std::string to_string(topology const& shape) {
+    if (shape.size() == 1) return "0";
+    std::string name;
+    bool regular = true;
+    for (std::int32_t d = 0; d < shape.max_depth() && regular; ++d) {
+        node_range const level = shape.level(d);
+        node_id const factor = shape.child_count(level.first);
+        for (node_id v = level.first; v < level.end(); ++v) regular = regular && shape.child_count(v) == factor;
+        if (d > 0) name += 'x';
+        name += std::to_string(factor);
+    }
+    if (regular) return name;
+    name = "[";
+    for (node_id const parent : shape.parents()) name += (name.size() > 1 ? " " : "") + std::to_string(parent);
+    return name + "]";
+}
+
+}  // namespace multidraft

@@ -1,0 +1,208 @@
+// The decoding loops as their users see them: temperature 0, seeds, ends, errors, counts.
+#include <gtest/gtest.h>
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+#include "support/table_model.hpp"
+
+namespace multidraft {
+namespace {
+
+using testing::random_conditional;
+using testing::table_model;
+
+constexpr std::int32_t vocabulary = 50;
+
+struct models {
+    table_model<float> target{vocabulary, random_conditional(vocabulary, 1, 2, 0, 2.0)};
+    table_model<float> draft{vocabulary, random_conditional(vocabulary, 1, 1, 0, 2.0)};
+    std::vector<token_id> prompt{3, 1, 4, 1, 5};
+};
+
+template <class Sampler, class Verifier>
+generation run(models& m, topology const& shape, generation_options const& options, token_callback const& f = {}) {
+    return make_speculative<Sampler, Verifier>(m.target, m.draft, shape)(m.prompt, options, f);
+}
+
+using best_sampler = draft::sequential;
+using best_verifier = verify::recursive_rejection<law::sequential>;
+
+TEST(Loops, TemperatureZeroGivesTheGreedyTextWithEveryLosslessPair) {
+    models m;
+    generation_options options;
+    options.max_tokens = 40;
+    options.warp.temperature = 0;
+    auto const greedy = autoregressive(m.target, m.prompt, options).tokens;
+    ASSERT_EQ(greedy.size(), 40U);
+    for (auto const& shape : {chain(1), chain(4), branching({4, 2, 2, 1}), branching({3}), branching({2, 2, 2})}) {
+        EXPECT_EQ((run<draft::iid, verify::recursive_rejection<law::iid>>(m, shape, options).tokens), greedy);
+        EXPECT_EQ((run<draft::sequential, verify::recursive_rejection<law::sequential>>(m, shape, options).tokens),
+                  greedy);
+        EXPECT_EQ((run<draft::gumbel_top_k, verify::recursive_rejection<law::sequential>>(m, shape, options).tokens),
+                  greedy);
+        EXPECT_EQ((run<draft::top_n, verify::naive<law::deterministic>>(m, shape, options).tokens), greedy);
+        EXPECT_EQ((run<draft::iid, verify::naive<law::iid>>(m, shape, options).tokens), greedy);
+    }
+    EXPECT_EQ((run<draft::iid, verify::speculative_sampling<law::iid>>(m, chain(5), options).tokens), greedy);
+}
+
+TEST(Loops, SeedsAndRequests) {
+    models m;
+    generation_options options;
+    options.max_tokens = 30;
+    options.seed = 7;
+    auto const a = run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options).tokens;
+    auto const b = run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options).tokens;
+    EXPECT_EQ(a, b);
+    options.request = 1;
+    EXPECT_NE(a, (run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options).tokens));
+    options.request = 0;
+    options.seed = 8;
+    EXPECT_NE(a, (run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options).tokens));
+}
+
+TEST(Loops, Counts) {
+    models m;
+    generation_options options;
+    options.max_tokens = 33;
+    std::int64_t streamed = 0;
+    auto const r = run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options, [&](std::span<token_id const> t) {
+        streamed += static_cast<std::int64_t>(t.size());
+        return true;
+    });
+    EXPECT_EQ(r.tokens.size(), 33U);
+    EXPECT_EQ(r.why, stop_reason::max_tokens);
+    EXPECT_EQ(r.metrics.tokens, 33);
+    EXPECT_EQ(streamed, 33);
+    EXPECT_EQ(m.target.calls, r.metrics.target_calls + 1) << "the prompt is one more call";
+    EXPECT_EQ(m.draft.calls, r.metrics.draft_calls + 1);
+    EXPECT_GT(r.metrics.block_efficiency(), 1.0);
+    EXPECT_LE(r.metrics.block_efficiency(), 4.0);
+    EXPECT_GT(r.metrics.acceptance_rate(), 0.0);
+    EXPECT_LE(r.metrics.acceptance_rate(), 1.0);
+    ASSERT_EQ(r.metrics.tried_at_depth.size(), 3U);
+    for (std::size_t d = 1; d < 3; ++d) EXPECT_LE(r.metrics.tried_at_depth[d], r.metrics.accepted_at_depth[d - 1]);
+    auto const one = autoregressive(m.target, m.prompt, options);
+    EXPECT_EQ(one.metrics.block_efficiency(), 1.0);
+    EXPECT_EQ(one.metrics.tokens, 33);
+}
+
+TEST(Loops, StopTokenEndsTheText) {
+    models m;
+    generation_options options;
+    options.max_tokens = 60;
+    options.warp.temperature = 0;
+    auto const greedy = autoregressive(m.target, m.prompt, options).tokens;
+    options.stop_tokens = {greedy[17]};
+    auto const a = autoregressive(m.target, m.prompt, options);
+    auto const b = run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options);
+    EXPECT_EQ(a.why, stop_reason::stop_token);
+    EXPECT_EQ(b.why, stop_reason::stop_token);
+    EXPECT_EQ(a.tokens, b.tokens);
+    EXPECT_EQ(a.tokens.back(), greedy[17]);
+    EXPECT_LE(a.tokens.size(), 18U);
+}
+
+TEST(Loops, ContextLimitEndsTheTextAlike) {
+    auto const p = random_conditional(vocabulary, 1, 2, 0, 2.0);
+    generation_options options;
+    options.max_tokens = 100;
+    options.warp.temperature = 0;
+    std::vector<token_id> const prompt{1, 2, 3};
+    table_model<float> target(vocabulary, p, 20);
+    auto const a = autoregressive(target, prompt, options);
+    EXPECT_EQ(a.why, stop_reason::context_limit);
+    EXPECT_EQ(a.tokens.size(), 18U) << "20 positions hold 3 + 17 tokens, and one more is predicted";
+    for (std::int32_t draft_limit : {2, 3, 7, 20, 40}) {
+        table_model<float> draft(vocabulary, p, draft_limit);
+        auto const b =
+            make_speculative<best_sampler, best_verifier>(target, draft, branching({2, 2, 1}))(prompt, options);
+        EXPECT_EQ(b.tokens, a.tokens) << draft_limit;
+        EXPECT_EQ(b.why, stop_reason::context_limit);
+    }
+}
+
+TEST(Loops, CallbackEndsTheText) {
+    models m;
+    generation_options options;
+    options.max_tokens = 60;
+    auto const r = run<best_sampler, best_verifier>(m, branching({2, 1}), options,
+                                                    [](std::span<token_id const>) { return false; });
+    EXPECT_EQ(r.why, stop_reason::callback);
+    EXPECT_LE(r.tokens.size(), 3U);
+}
+
+TEST(Loops, NothingToDo) {
+    models m;
+    generation_options options;
+    options.max_tokens = 0;
+    EXPECT_TRUE((run<best_sampler, best_verifier>(m, chain(2), options).tokens.empty()));
+    EXPECT_TRUE(autoregressive(m.target, m.prompt, options).tokens.empty());
+    options.max_tokens = 1;
+    EXPECT_EQ((run<best_sampler, best_verifier>(m, chain(2), options).tokens.size()), 1U);
+}
+
+template <class F>
+std::string message(F&& f) {
+    try {
+        f();
+    } catch (invalid_input const& e) {
+        return e.what();
+    }
+    return "no error";
+}
+
+TEST(Loops, BadInputIsNamed) {
+    models m;
+    generation_options options;
+    auto const go = [&] { run<best_sampler, best_verifier>(m, chain(2), options); };
+    m.prompt = {};
+    EXPECT_NE(message(go).find("prompt.size = 0"), std::string::npos);
+    m.prompt = {1, 50};
+    EXPECT_NE(message(go).find("prompt[1] = 50"), std::string::npos);
+    m.prompt = {1};
+    options.max_tokens = -1;
+    EXPECT_NE(message(go).find("max_tokens = -1"), std::string::npos);
+    options.max_tokens = 3;
+    options.warp.top_p = 0;
+    EXPECT_NE(message(go).find("top_p = 0"), std::string::npos);
+    options.warp.top_p = 1;
+    options.stop_tokens = {-3};
+    EXPECT_NE(message(go).find("stop_tokens[0] = -3"), std::string::npos);
+    table_model<float> other(vocabulary + 1, random_conditional(vocabulary + 1, 1));
+    EXPECT_NE(message([&] {
+                  (void)make_speculative<best_sampler, best_verifier>(m.target, other, chain(1));
+              }).find("draft.vocabulary = 51"),
+              std::string::npos);
+}
+
+TEST(Loops, RowsOfNanAreRefused) {
+    auto const nan = [](std::span<token_id const>) {
+        return std::vector<double>(vocabulary, std::numeric_limits<double>::quiet_NaN());
+    };
+    table_model<float> bad(vocabulary, nan);
+    models m;
+    generation_options options;
+    EXPECT_NE(message([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
+    EXPECT_NE(message([&] {
+                  make_speculative<best_sampler, best_verifier>(m.target, bad, chain(1))(m.prompt, options);
+              }).find("draft logits[0]"),
+              std::string::npos);
+    options.warp.temperature = 0;
+    EXPECT_NE(message([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace multidraft
