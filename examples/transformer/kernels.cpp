@@ -68,23 +68,32 @@ MULTIDRAFT_INLINE void store(bfloat16* to, floats v, std::int32_t count) {
     std::memcpy(to, &h, static_cast<std::size_t>(count) * sizeof(bfloat16));
 }
 
-/// Pairwise over the lanes.
-MULTIDRAFT_INLINE float sum(floats v) {
-    float part[lanes];
-    store(part, v);
-    for (std::int32_t width = lanes / 2; width > 0; width /= 2) {
-        for (std::int32_t i = 0; i < width; ++i) part[i] += part[i + width];
-    }
-    return part[0];
+/// Lane i gets lane i + `by`, and so on round.
+template <std::int32_t by>
+MULTIDRAFT_INLINE floats rotated(floats v) {
+    return __builtin_shufflevector(v, v, by % 16, (by + 1) % 16, (by + 2) % 16, (by + 3) % 16, (by + 4) % 16,
+                                   (by + 5) % 16, (by + 6) % 16, (by + 7) % 16, (by + 8) % 16, (by + 9) % 16,
+                                   (by + 10) % 16, (by + 11) % 16, (by + 12) % 16, (by + 13) % 16, (by + 14) % 16,
+                                   (by + 15) % 16);
 }
 
+/// Pairwise over the lanes.
+MULTIDRAFT_INLINE float sum(floats v) {
+    v += rotated<8>(v);
+    v += rotated<4>(v);
+    v += rotated<2>(v);
+    v += rotated<1>(v);
+    return v[0];
+}
+
+MULTIDRAFT_INLINE floats larger(floats a, floats b) { return a > b ? a : b; }
+
 MULTIDRAFT_INLINE float maximum(floats v) {
-    float part[lanes];
-    store(part, v);
-    for (std::int32_t width = lanes / 2; width > 0; width /= 2) {
-        for (std::int32_t i = 0; i < width; ++i) part[i] = std::max(part[i], part[i + width]);
-    }
-    return part[0];
+    v = larger(v, rotated<8>(v));
+    v = larger(v, rotated<4>(v));
+    v = larger(v, rotated<2>(v));
+    v = larger(v, rotated<1>(v));
+    return v[0];
 }
 
 /// e^x within 1e-7 of its value for |x| <= 87; 0 below, e^87 above. 2^n times a polynomial on [-log(2)/2, log(2)/2].
@@ -144,9 +153,11 @@ MULTIDRAFT_INLINE void score(attention_view const& cache, float const* queries, 
         float const* const keys = cache.keys + static_cast<std::ptrdiff_t>(e) * dim;
         floats total[H][groups] = {};
         for (std::int32_t d = 0; d < dim; ++d) {
+            floats key[groups];
+            for (std::int32_t g = 0; g < groups; ++g) key[g] = load(keys + (g * dim + d) * lanes);
             for (std::int32_t h = 0; h < H; ++h) {
                 float const q = queries[h * dim + d];
-                for (std::int32_t g = 0; g < groups; ++g) total[h][g] += load(keys + (g * dim + d) * lanes) * q;
+                for (std::int32_t g = 0; g < groups; ++g) total[h][g] += key[g] * q;
             }
         }
         for (std::int32_t h = 0; h < H; ++h) {
@@ -162,8 +173,7 @@ MULTIDRAFT_INLINE float exponentials(float* scores, std::int32_t count, float sc
     for (std::int32_t i = count; i < whole; ++i) scores[i] = -HUGE_VALF;
     floats largest = load(scores);
     for (std::int32_t i = lanes; i < whole; i += lanes) {
-        floats const v = load(scores + i);
-        largest = v > largest ? v : largest;
+        largest = larger(largest, load(scores + i));
     }
     float const top = maximum(largest);
     floats total{};
@@ -185,16 +195,23 @@ MULTIDRAFT_INLINE void gather(attention_view const& cache, std::span<run const> 
     for (run const& part : attended) {
         float const* value = cache.values + static_cast<std::ptrdiff_t>(part.first) * padded + from;
         for (std::int32_t i = 0; i < part.count; ++i, ++k, value += padded) {
+            floats part_value[C];
+            for (std::int32_t c = 0; c < C; ++c) part_value[c] = load(value + c * lanes);
             for (std::int32_t h = 0; h < H; ++h) {
                 float const w = weights[h * stride + k];
-                for (std::int32_t c = 0; c < C; ++c) total[h][c] += load(value + c * lanes) * w;
+                for (std::int32_t c = 0; c < C; ++c) total[h][c] += part_value[c] * w;
             }
         }
+    }
+    // By way of memory: written to `out` directly, the totals would not be kept in registers above.
+    float sums[H][C * lanes];
+    for (std::int32_t h = 0; h < H; ++h) {
+        for (std::int32_t c = 0; c < C; ++c) store(&sums[h][c * lanes], total[h][c]);
     }
     for (std::int32_t h = 0; h < H; ++h) {
         float const inverse = 1.0F / totals[h];
         for (std::int32_t c = 0; c < C; ++c) {
-            store(out + h * cache.head_dim + from + c * lanes, total[h][c] * inverse,
+            store(out + h * cache.head_dim + from + c * lanes, load(&sums[h][c * lanes]) * inverse,
                   std::min(lanes, cache.head_dim - from - c * lanes));
         }
     }

@@ -240,7 +240,7 @@ std::string transformer_weights::description() const {
     for (auto const& [name, product] : products) {
         text += std::string(name) + " " + std::to_string(product->k()) + " x " + std::to_string(product->n()) + ": " +
                 product->implementation() + ", rows";
-        for (std::int32_t const rows : product->row_counts()) text += " " + std::to_string(rows);
+        for (std::int32_t const rows : product->row_counts()) (text += ' ') += std::to_string(rows);
         text += "\n";
     }
     return text;

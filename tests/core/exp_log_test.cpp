@@ -51,7 +51,7 @@ TEST(exponential, is_within_one_ulp_of_the_truth_everywhere) {
         for (int d = -2000; d <= 2000; ++d)
             check(static_cast<std::uint32_t>(bits_of(edge)) + static_cast<std::uint32_t>(d));
     }
-    EXPECT_LT(all.error, multidraft::has_fma ? 1.01 : 1.5) << "at " << all.at;
+    EXPECT_LT(all.error, multidraft::has_fma ? 0.9 : 1.2) << "at " << all.at;
     RecordProperty("ulps", std::to_string(all.error));
 }
 
@@ -68,7 +68,7 @@ TEST(exponential, handles_the_special_values) {
     EXPECT_EQ(bits_of(exponential(-std::nanf("7"))), 0x7fc00000);
 }
 
-TEST(logarithm, is_within_two_ulp_of_the_truth_everywhere) {
+TEST(logarithm, is_within_one_ulp_of_the_truth_everywhere) {
     worst all;
     auto const check = [&](std::uint32_t pattern) {
         float const x = float_of(static_cast<std::int32_t>(pattern));
@@ -81,7 +81,7 @@ TEST(logarithm, is_within_two_ulp_of_the_truth_everywhere) {
             check(static_cast<std::uint32_t>(bits_of(edge)) + static_cast<std::uint32_t>(d));
         }
     }
-    EXPECT_LT(all.error, multidraft::has_fma ? 1.5 : 2.0) << "at " << all.at;
+    EXPECT_LT(all.error, multidraft::has_fma ? 1.0 : 1.1) << "at " << all.at;
     RecordProperty("ulps", std::to_string(all.error));
 }
 
@@ -113,7 +113,7 @@ TEST(exponential_variate, is_accurate_at_both_ends) {
             check((1U << shift) + d), check((1U << shift) - d), check(~((1U << shift) + d)), check(~(3U << shift) - d);
         }
     }
-    EXPECT_LT(all.error, 2.0) << "at " << all.at;
+    EXPECT_LT(all.error, 1.5) << "at " << all.at;
     RecordProperty("ulps", std::to_string(all.error));
 }
 
@@ -139,7 +139,7 @@ TEST(exp_log, give_the_same_bits_everywhere) {
                                        static_cast<std::uint32_t>(bits_of(exponential_variate(state)))};
         for (std::uint32_t const part : parts) mixed = (mixed ^ part) * 0x100000001b3U;
     }
-    EXPECT_EQ(mixed, 0xcb50ccf033cddf20U);
+    EXPECT_EQ(mixed, 0xaae895f6a9b3a4abU);
 }
 
 // In a vectorised loop, inlined into a sum, the bits are those of a single call.

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <map>
+#include <optional>
 #include <vector>
 
 #include "multidraft/decode/autoregressive.hpp"
@@ -63,6 +64,7 @@ struct setting {
     int tokens;
     multidraft::warp warp;
     int sparsity = 0;
+    std::optional<multidraft::warp> draft_warp = std::nullopt;
 };
 
 template <class Sampler, class Verifier>
@@ -75,6 +77,7 @@ void expect_exact(setting const& s) {
     generation_options options;
     options.max_tokens = s.tokens;
     options.warp = s.warp;
+    options.draft_warp = s.draft_warp;
     auto loop = make_speculative<Sampler, Verifier>(target, draft, s.shape);
     text_law law;
     double total = 0;
@@ -144,6 +147,15 @@ TEST(Exact, WarpsAndZeroMass) {
     }
     expect_exact<draft::sequential, verify::recursive_rejection<sequential>>({branching({3, 1}), 2, {}, 2});
     expect_exact<draft::iid, verify::recursive_rejection<iid>>({branching({2, 1}), 3, {}, 3});
+}
+
+TEST(Exact, TheDraftMayHaveAWarpOfItsOwn) {
+    for (auto const& w : {warp{}, warp{.temperature = 0.0F}, warp{.top_k = 2}}) {
+        warp const own{.temperature = 1.7F};
+        expect_exact<draft::sequential, verify::recursive_rejection<sequential>>({branching({2, 1}), 3, w, 0, own});
+        expect_exact<draft::iid, verify::recursive_rejection<iid>>({branching({2}), 3, w, 0, own});
+        expect_exact<draft::top_n, verify::naive<deterministic>>({branching({2, 1}), 3, w, 0, own});
+    }
 }
 
 }  // namespace

@@ -21,7 +21,8 @@ namespace multidraft {
 inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 
 // g++ and nvcc contract a * b + c into one rounding wherever they see it, also after inlining, and no two of them see
-// the same. So a product that feeds a sum is written with `fused`, or with `product` where the sum must not take it in.
+// the same. (Under -ffast-math nothing of this holds.) So a product that feeds a sum is written with `fused`, or with
+// `product` where the sum must not take it in.
 
 /// a * b + c, rounded once where `has_fma`; twice elsewhere.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float fused(float a, float b, float c) noexcept {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -16,9 +17,13 @@ namespace multidraft {
 struct generation_options {
     std::int32_t max_tokens = 128;      ///< emit at most so many tokens, >= 0
     std::vector<token_id> stop_tokens;  ///< generation ends with the first of these, which is emitted too
-    multidraft::warp warp;              ///< makes the target's distribution; the draft's rows get the same warp
-    std::uint64_t seed = 0;             ///< equal seeds give equal tokens, whatever else runs
-    std::uint32_t request = 0;          ///< tells apart requests with one seed
+    multidraft::warp warp;              ///< makes the target's distribution
+    /// Makes the draft's distribution; the target's warp when absent. Candidates may be drawn from any distribution
+    /// without a change of the law of the text: at temperature 0 a warmer draft offers several candidates where its own
+    /// argmax is one.
+    std::optional<multidraft::warp> draft_warp;
+    std::uint64_t seed = 0;     ///< equal seeds give equal tokens, whatever else runs
+    std::uint32_t request = 0;  ///< tells apart requests with one seed
 };
 
 /// Called with the tokens of each step as they are emitted; returning false ends the generation.
@@ -31,6 +36,7 @@ enum class stop_reason { max_tokens, stop_token, context_limit, callback };
 inline void validate(generation_options const& options, std::span<token_id const> prompt, std::int32_t vocabulary,
                      std::int32_t context_limit) {
     validate(options.warp);
+    if (options.draft_warp) validate(*options.draft_warp);
     if (options.max_tokens < 0) refuse("max_tokens", options.max_tokens, "the number of tokens is 0 or larger");
     if (prompt.empty())
         refuse("prompt.size", 0, "a prompt has one token or more (the start-of-text token alone will do)");

@@ -97,7 +97,7 @@ private:
         std::int32_t const depth =
             std::max(0, std::min({shape_.max_depth(), state.left() - 1, target_.context_limit() - length,
                                   draft_.context_limit() - length + 1}));
-        tree_.grow(g, draft_, state.text(), shape_, depth, options.warp, source, m);
+        tree_.grow(g, draft_, state.text(), shape_, depth, options.draft_warp.value_or(options.warp), source, m);
 
         auto const vocabulary = static_cast<std::size_t>(target_.vocabulary());
         auto const nodes = static_cast<std::size_t>(tree_.size());

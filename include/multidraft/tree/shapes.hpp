@@ -1,9 +1,12 @@
 // The usual shapes of draft trees, and their names.
 #pragma once
 
+#include <algorithm>
 #include <charconv>
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 #include <system_error>
@@ -63,6 +66,46 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
 /// One candidate a level, `length` levels: plain speculative decoding. 0 is the root alone.
 [[nodiscard]] inline topology chain(std::int32_t length) { return fork(1, length); }
 
+/// A sparse tree from the list of its nodes below the root, each given by the ranks of the children on its path: the
+/// "choices" of Medusa and EAGLE, for example `{{0}, {1}, {0, 0}, {0, 1}, {1, 0}}`. Any order.
+///
+/// O(total length log N). Throws `invalid_input`, naming the entry, for an empty path, a path whose parent or whose
+/// next better sibling is missing, and a path given twice.
+[[nodiscard]] inline topology from_choices(std::span<std::vector<std::int32_t> const> choices) {
+    if (choices.size() >= static_cast<std::size_t>(max_shape_nodes))
+        refuse("choices.size", choices.size(), "the tree would have more than 2^20 nodes");
+    // By length, then lexicographically: level order, with siblings by rank and below one another's parents.
+    std::vector<std::size_t> order(choices.size());
+    for (std::size_t i = 0; i < order.size(); ++i) order[i] = i;
+    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+        return choices[a].size() != choices[b].size() ? choices[a].size() < choices[b].size() : choices[a] < choices[b];
+    });
+    std::vector<node_id> parents{none};
+    std::size_t candidate = 0;  // place in `order`, plus one, of the node under which the last one was put
+    node_id siblings = 0;
+    for (std::size_t k = 0; k < order.size(); ++k) {
+        std::vector<std::int32_t> const& path = choices[order[k]];
+        auto const index = static_cast<std::int64_t>(order[k]);
+        if (path.empty()) refuse("choices", index, "{}", "the root is always there; a path has at least one rank");
+        std::size_t const before = candidate;
+        auto const is_parent = [&](std::size_t node) {
+            if (node == 0) return path.size() == 1;
+            std::vector<std::int32_t> const& up = choices[order[node - 1]];
+            return up.size() + 1 == path.size() && std::equal(up.begin(), up.end(), path.begin());
+        };
+        while (candidate <= k && !is_parent(candidate)) ++candidate;
+        if (candidate > k) refuse("choices", index, path.back(), "the path without its last rank is not in the list");
+        if (candidate != before) siblings = 0;
+        if (path.back() != siblings)
+            refuse("choices", index, path.back(),
+                   path.back() < siblings && path.back() >= 0 ? "the path is given twice"
+                                                              : "ranks count from 0 without gaps among siblings");
+        ++siblings;
+        parents.push_back(static_cast<node_id>(candidate));
+    }
+    return topology::from_parents(parents);
+}
+
 /// Reads "4x2x2x1", the factors of `branching`, or "0", the root alone.
 ///
 /// Throws `invalid_input` that names the level for what is no number, a factor below 1 and a tree too large.
@@ -102,9 +145,13 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
         name += std::to_string(factor);
     }
     if (regular) return name;
-    name = "[";
-    for (node_id const parent : shape.parents()) name += (name.size() > 1 ? " " : "") + std::to_string(parent);
-    return name + "]";
+    name = '[';
+    for (node_id const parent : shape.parents()) {
+        if (name.size() > 1) name += ' ';
+        name += std::to_string(parent);
+    }
+    name += ']';
+    return name;
 }
 
 }  // namespace multidraft

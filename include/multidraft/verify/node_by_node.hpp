@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -39,11 +40,16 @@ public:
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
     ///
     /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for a
-    /// tree that is none, tokens outside the vocabulary, rows of different vocabularies, a short path, a row without
-    /// mass or with NaN; on a device the verdict's token is `none`.
-    template <group G, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const& draft,
+    /// tree that is none, tokens outside the vocabulary, rows of different vocabularies, a short path, a candidate that
+    /// the draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's
+    /// token is `none`.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
                                      Source& source, std::int32_t position, span<node_id> path) const {
+        static_assert(
+            std::is_same_v<Drawn, Law>,
+            "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
+            "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
 #if !MULTIDRAFT_ON_DEVICE
         check(tree.tree, target, draft, path);
 #endif
@@ -64,21 +70,44 @@ public:
                     here = self().decide(g, target(g, node), draft(g, node), candidates, source, where);
             }
 #if !MULTIDRAFT_ON_DEVICE
-            if (here.token == none)
-                refuse("target", node, "no token", "the rows of this node hold no distribution (NaN, or no mass)");
+            if (here.token == none) refuse_node(g, tree.tree, draft, node);
 #endif
             if (here.child == none) {
                 result.next = here.token;
-                return result;
+                break;
             }
             node = children.first + here.child;
-            if (g.leader()) path[static_cast<std::size_t>(result.accepted)] = node;
             ++result.accepted;
         }
+        // Written last and from its end: a walk that is refused leaves the caller's path as it was.
+        if (g.leader()) {
+            for (std::int32_t k = result.accepted; k-- > 0;) {
+                path[static_cast<std::size_t>(k)] = node;
+                node = tree.tree.parents[static_cast<std::size_t>(node)];
+            }
+        }
+        return result;
     }
 
 private:
     MULTIDRAFT_HD Self const& self() const noexcept { return static_cast<Self const&>(*this); }
+
+    /// Says why a node gave no token.
+    template <group G, class Draft>
+    [[noreturn]] static void refuse_node(G const& g, tree_view tree, Draft const& draft, node_id node) {
+        if constexpr (!std::is_same_v<Draft, unread>) {
+            auto const children = tree.children(node);
+            if (!children.empty()) {
+                auto const q = draft(g, node);
+                for (node_id v = children.first; v < children.end(); ++v) {
+                    token_id const x = tree.tokens[static_cast<std::size_t>(v)];
+                    if (!(q(x) > 0))
+                        refuse("tokens", v, x, "the draft's row gives this token no mass: it was not drawn from it");
+                }
+            }
+        }
+        refuse("target", node, "no token", "the rows of this node hold no distribution (NaN, or no mass)");
+    }
 
     template <class Target, class Draft>
     static void check(tree_view tree, Target const& target, Draft const& draft, span<node_id> path) {

@@ -30,7 +30,7 @@ struct residual {
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
         real const left = fused(-c, static_cast<real>(q(i)), p(i));
-        return left > 0 ? left : real(0);
+        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
     }
 };
 template <class P, class Q, class Real>

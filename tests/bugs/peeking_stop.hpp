@@ -1,0 +1,27 @@
+// Bug: an early stop that looks at the token it stops before.
+#pragma once
+
+#include <cstddef>
+
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/sequential.hpp"
+
+namespace multidraft::bugs {
+
+/// Children are drawn until one is unlikely, and that one is dropped as not worth its place in the tree. Which tokens
+/// are then seen as candidates is no longer the law of the draws. (A stop that looks at the tokens before is right.)
+struct peeking_stop {
+    using law = multidraft::law::sequential;
+
+    template <group G, distribution Q, class Real, draw_source Source>
+    index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+                       span<token_id> out) const {
+        index_t const drawn = draft::sequential{}(g, q, sums, source, where, out);
+        for (index_t k = 0; k < drawn; ++k)
+            if (q(out[static_cast<std::size_t>(k)]) < Real(0.25)) return k;
+        return drawn;
+    }
+};
+
+}  // namespace multidraft::bugs

@@ -1,0 +1,25 @@
+// Bug: refused candidates keep their mass in the residual.
+#pragma once
+
+#include "bugs/plain_rejection.hpp"
+
+namespace multidraft::bugs {
+
+/// For certain candidates q is one-hot, so a refused candidate leaves p without it. Here it is left in: the next
+/// candidates and the emitted token are drawn from a p whose refused tokens have had their chance already.
+struct refused_not_removed : verify::node_by_node<refused_not_removed, law::deterministic> {
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                              Source& source, place where) const {
+        auto const r = copy_of(p);
+        static_cast<void>(q);
+        for (std::size_t k = 0; k < candidates.size(); ++k) {
+            token_id const x = candidates[k];
+            auto const index = static_cast<index_t>(k);
+            if (source.coin(where(purpose::acceptance, index), r[at(x)], probability_of<P>(1))) return {index, x};
+        }
+        return {none, draw(g, r, source, where(purpose::residual, 0))};
+    }
+};
+
+}  // namespace multidraft::bugs

@@ -1,0 +1,19 @@
+// Bug: drafts without replacement are verified as if they had been independent.
+#pragma once
+
+#include "multidraft/draft/law.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+
+namespace multidraft::bugs {
+
+/// The sampler was changed from `multinomial(replacement=True)` to Gumbel-top-k; the verifier, which never renormalises
+/// q without the tokens drawn, was not.
+struct sequential_as_iid : verify::node_by_node<sequential_as_iid, law::sequential> {
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                              Source& source, place where) const {
+        return verify::recursive_rejection<multidraft::law::iid>{}.decide(g, p, q, candidates, source, where);
+    }
+};
+
+}  // namespace multidraft::bugs

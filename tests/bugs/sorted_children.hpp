@@ -1,0 +1,25 @@
+// Bug: children are sorted by probability after they were drawn.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/sequential.hpp"
+
+namespace multidraft::bugs {
+
+/// "Try the most likely candidate first" - but the order of the draws is part of their law.
+struct sorted_children {
+    using law = multidraft::law::sequential;
+
+    template <group G, distribution Q, class Real, draw_source Source>
+    index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+                       span<token_id> out) const {
+        index_t const drawn = draft::sequential{}(g, q, sums, source, where, out);
+        std::sort(out.begin(), out.begin() + drawn, [&q](token_id a, token_id b) { return q(a) > q(b); });
+        return drawn;
+    }
+};
+
+}  // namespace multidraft::bugs
