@@ -28,7 +28,7 @@ using ints = std::int32_t __attribute__((vector_size(lanes * 4)));
 using words = std::uint32_t __attribute__((vector_size(lanes * 4)));
 using halves = std::uint16_t __attribute__((vector_size(lanes * 2)));
 
-MULTIDRAFT_INLINE floats splat(float value) { return floats{} + value; }
+MULTIDRAFT_INLINE floats splat(float v) { return floats{v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}; }
 
 MULTIDRAFT_INLINE floats load(float const* from) {
     floats v;
@@ -153,11 +153,11 @@ MULTIDRAFT_INLINE void score(attention_view const& cache, float const* queries, 
         float const* const keys = cache.keys + static_cast<std::ptrdiff_t>(e) * dim;
         floats total[H][groups] = {};
         for (std::int32_t d = 0; d < dim; ++d) {
-            floats key[groups];
-            for (std::int32_t g = 0; g < groups; ++g) key[g] = load(keys + (g * dim + d) * lanes);
-            for (std::int32_t h = 0; h < H; ++h) {
-                float const q = queries[h * dim + d];
-                for (std::int32_t g = 0; g < groups; ++g) total[h][g] += key[g] * q;
+            floats query[H];
+            for (std::int32_t h = 0; h < H; ++h) query[h] = splat(queries[h * dim + d]);
+            for (std::int32_t g = 0; g < groups; ++g) {
+                floats const key = load(keys + (g * dim + d) * lanes);
+                for (std::int32_t h = 0; h < H; ++h) total[h][g] += key * query[h];
             }
         }
         for (std::int32_t h = 0; h < H; ++h) {
@@ -185,35 +185,27 @@ MULTIDRAFT_INLINE float exponentials(float* scores, std::int32_t count, float sc
     return sum(total);
 }
 
-/// The weighted sums of `C` vectors of the values for `H` heads, in the order of the attended entries.
-template <std::int32_t H, std::int32_t C, class T>
+/// The weighted sums of `C` vectors of the values for `H` heads, in the order of the attended entries; `out` has whole
+/// vectors.
+template <std::int32_t H, std::int32_t C>
 MULTIDRAFT_INLINE void gather(attention_view const& cache, std::span<run const> attended, float const* weights,
-                              std::int32_t stride, float const* totals, std::int32_t from, T* out) {
+                              std::int32_t stride, float const* totals, std::int32_t from, float* out) {
     std::int32_t const padded = round_up(cache.head_dim, lanes);
     floats total[H][C] = {};
-    std::int32_t k = 0;
     for (run const& part : attended) {
         float const* value = cache.values + static_cast<std::ptrdiff_t>(part.first) * padded + from;
-        for (std::int32_t i = 0; i < part.count; ++i, ++k, value += padded) {
-            floats part_value[C];
-            for (std::int32_t c = 0; c < C; ++c) part_value[c] = load(value + c * lanes);
-            for (std::int32_t h = 0; h < H; ++h) {
-                float const w = weights[h * stride + k];
-                for (std::int32_t c = 0; c < C; ++c) total[h][c] += part_value[c] * w;
+        for (std::int32_t i = 0; i < part.count; ++i, ++weights, value += padded) {
+            floats weight[H];
+            for (std::int32_t h = 0; h < H; ++h) weight[h] = splat(weights[h * stride]);
+            for (std::int32_t c = 0; c < C; ++c) {
+                floats const entry = load(value + c * lanes);
+                for (std::int32_t h = 0; h < H; ++h) total[h][c] += entry * weight[h];
             }
         }
     }
-    // By way of memory: written to `out` directly, the totals would not be kept in registers above.
-    float sums[H][C * lanes];
-    for (std::int32_t h = 0; h < H; ++h) {
-        for (std::int32_t c = 0; c < C; ++c) store(&sums[h][c * lanes], total[h][c]);
-    }
     for (std::int32_t h = 0; h < H; ++h) {
         float const inverse = 1.0F / totals[h];
-        for (std::int32_t c = 0; c < C; ++c) {
-            store(out + h * cache.head_dim + from + c * lanes, load(&sums[h][c * lanes]) * inverse,
-                  std::min(lanes, cache.head_dim - from - c * lanes));
-        }
+        for (std::int32_t c = 0; c < C; ++c) store(out + h * padded + from + c * lanes, total[h][c] * inverse);
     }
 }
 
@@ -235,12 +227,19 @@ MULTIDRAFT_INLINE void attend_heads(attention_view const& cache, float const* qu
         }
         totals[h] = exponentials(scores, count, cache.scale);
     }
+    // The sums go to memory in whole vectors first: a store of part of one here would cost `gather` its registers.
     std::int32_t const padded = round_up(cache.head_dim, lanes);
+    float* const sums = scratch + H * stride;
     std::int32_t from = 0;
     for (; from + 4 * lanes <= padded; from += 4 * lanes) {
-        gather<H, 4>(cache, attended, scratch, stride, totals, from, out);
+        gather<H, 4>(cache, attended, scratch, stride, totals, from, sums);
     }
-    for (; from < padded; from += lanes) gather<H, 1>(cache, attended, scratch, stride, totals, from, out);
+    for (; from < padded; from += lanes) gather<H, 1>(cache, attended, scratch, stride, totals, from, sums);
+    for (std::int32_t h = 0; h < H; ++h) {
+        for (std::int32_t d = 0; d < cache.head_dim; d += lanes) {
+            store(out + h * cache.head_dim + d, load(sums + h * padded + d), std::min(lanes, cache.head_dim - d));
+        }
+    }
 }
 
 template <class T>

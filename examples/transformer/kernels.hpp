@@ -57,9 +57,9 @@ struct attention_view {
     float scale;  ///< of the scores, 1 / sqrt(head_dim)
 };
 
-/// Floats of scratch that `attend` needs.
-[[nodiscard]] constexpr std::size_t attention_scratch(std::int32_t heads, std::int32_t capacity) noexcept {
-    return static_cast<std::size_t>(heads) * static_cast<std::size_t>(round_up(capacity, key_block));
+/// Floats of scratch that `attend` needs with a cache of that capacity.
+[[nodiscard]] constexpr std::size_t attention_scratch(std::int32_t capacity, std::int32_t head_dim) noexcept {
+    return 4 * static_cast<std::size_t>(round_up(capacity, key_block) + round_up(head_dim, lanes));
 }
 
 /// One token's attention for the `heads` query heads that share a key-value head: `queries` and `out` hold them one

@@ -306,7 +306,7 @@ transformer::state::state(std::shared_ptr<transformer_weights const> weights)
       activation(buffer_rows * size(w.config.intermediate) * input_bytes),
       scratchpad(std::max({w.qkv->scratchpad_bytes(), w.out->scratchpad_bytes(), w.gate_up->scratchpad_bytes(),
                            w.down->scratchpad_bytes(), w.head->scratchpad_bytes(), std::size_t{64}})),
-      scores_per_thread(kernels::attention_scratch(4, w.capacity)),
+      scores_per_thread(kernels::attention_scratch(w.capacity, w.config.head_dim)),
       qkv_product(w.engine, *w.qkv, normed.data(), qkv.data(), scratchpad.data()),
       out_product(w.engine, *w.out, attention.data(), update.data(), scratchpad.data()),
       gate_up_product(w.engine, *w.gate_up, normed.data(), gate_up.data(), scratchpad.data()),

@@ -44,12 +44,27 @@ struct tree_case {
     index_t vocabulary;
 };
 
-std::vector<tree_case> chains() { return {{{1}, 2}, {{1}, 5}, {{1, 1}, 4}, {{1, 1, 1}, 3}}; }
+std::vector<tree_case> chains() {
+    return {{{1}, 1}, {{1}, 2}, {{1}, 5}, {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}};
+}
 
 std::vector<tree_case> trees() {
     std::vector<tree_case> all = chains();
-    for (tree_case const& t : std::vector<tree_case>{
-             {{2}, 2}, {{2}, 5}, {{3}, 2}, {{3}, 4}, {{2, 1}, 3}, {{2, 2}, 2}, {{2, 2}, 3}, {{3, 1}, 3}, {{1, 2}, 4}})
+    for (tree_case const& t : std::vector<tree_case>{{{2}, 1},
+                                                     {{2}, 2},
+                                                     {{2}, 5},
+                                                     {{3}, 2},
+                                                     {{3}, 3},
+                                                     {{3}, 5},
+                                                     {{4}, 3},
+                                                     {{2, 1}, 3},
+                                                     {{2, 1}, 4},
+                                                     {{2, 2}, 2},
+                                                     {{2, 2}, 3},
+                                                     {{3, 1}, 3},
+                                                     {{1, 2}, 4},
+                                                     {{1, 3}, 3},
+                                                     {{2, 1, 1}, 2}})
         all.push_back(t);
     return all;
 }
@@ -65,7 +80,7 @@ void expect_lossless(std::vector<tree_case> const& cases, Sampler sampler = {}, 
     static_assert(Verifier::lossless);
     for (tree_case const& t : cases) {
         for (kind const k : multidraft::testing::all_kinds) {
-            int const seeds = k == kind::plain ? 3 : 1;
+            int const seeds = k == kind::plain ? 10 : 5;
             for (int seed = 1; seed <= seeds; ++seed) {
                 auto const models = multidraft::testing::random_models(
                     k, t.vocabulary, static_cast<int>(t.children.size()), static_cast<std::uint64_t>(seed));

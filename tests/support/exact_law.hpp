@@ -127,7 +127,7 @@ inline void normalise(std::vector<double>& row) {
     for (double& x : row) x /= sum;
 }
 
-/// A row drawn from the flat Dirichlet law, over the tokens for which `keep` holds.
+/// A row drawn from the flat Dirichlet law, over the tokens for which `keep` holds; token 0 when it holds for none.
 template <class Keep>
 [[nodiscard]] std::vector<double> random_row(index_t vocabulary, test_numbers& numbers, Keep keep) {
     std::vector<double> row(static_cast<std::size_t>(vocabulary), 0.0);
@@ -135,6 +135,7 @@ template <class Keep>
         double const weight = -std::log(numbers());
         row[static_cast<std::size_t>(i)] = keep(i) ? weight : 0.0;
     }
+    if (std::none_of(row.begin(), row.end(), [](double x) { return x > 0; })) row[0] = 1;
     normalise(row);
     return row;
 }

@@ -28,6 +28,13 @@
 #define MULTIDRAFT_INLINE inline
 #endif
 
+/// The same for a lambda, written after its parameters: `[=](index_t i) MULTIDRAFT_INLINE_LAMBDA { .. }`.
+#if defined(__GNUC__) || defined(__clang__)
+#define MULTIDRAFT_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define MULTIDRAFT_INLINE_LAMBDA
+#endif
+
 namespace multidraft {
 
 /// A token of the vocabulary, in [0, V).

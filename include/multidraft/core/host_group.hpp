@@ -59,8 +59,9 @@ public:
     /// O(n + (entries that pass the threshold) * k): a run of 256 keys is looked at again only when one of them is
     /// larger than the smallest key kept so far.
     template <class F>
-    MULTIDRAFT_HD void top(index_t n, F const& f, span<token_id> out) const {
+    MULTIDRAFT_HD void top(index_t n, F const& function, span<token_id> out) const {
         using real = result_of<F>;
+        F const f = function;
         auto const k = static_cast<index_t>(out.size());
         if (k == 0) return;
         index_t kept = 0;
@@ -68,26 +69,18 @@ public:
         real keys[chunk_lanes];
         for (index_t begin = 0; begin < n; begin += chunk_lanes) {
             index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-            real best = minus_infinity<real>;
-            if (count == chunk_lanes) {
-                for (index_t l = 0; l < chunk_lanes; ++l) keys[l] = f(begin + l);
-                best = pairwise_max(keys);
-            } else {
-                for (index_t l = 0; l < count; ++l) {
-                    keys[l] = f(begin + l);
-                    best = keys[l] > best ? keys[l] : best;
-                }
-            }
-            if (kept == k && !(best > threshold)) continue;
+            for (index_t l = 0; l < count; ++l) keys[l] = f(begin + l);
+            for (index_t l = count; l < chunk_lanes; ++l) keys[l] = minus_infinity<real>;
+            if (kept == k && !(pairwise_max(keys) > threshold)) continue;
             for (index_t l = 0; l < count; ++l) {
                 if (kept == k && !(keys[l] > threshold)) continue;
                 index_t at = kept < k ? kept++ : k - 1;
-                while (at > 0 && f(out[static_cast<std::size_t>(at - 1)]) < keys[l]) {
+                while (at > 0 && at_index(f, out[static_cast<std::size_t>(at - 1)]) < keys[l]) {
                     out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
                     --at;
                 }
                 out[static_cast<std::size_t>(at)] = begin + l;
-                if (kept == k) threshold = f(out[static_cast<std::size_t>(k - 1)]);
+                if (kept == k) threshold = at_index(f, out[static_cast<std::size_t>(k - 1)]);
             }
         }
         for (; kept < k; ++kept) out[static_cast<std::size_t>(kept)] = none;
@@ -124,8 +117,9 @@ public:
                 // A chunk of minus infinities has no mass (and infinity - infinity is no number); one that holds NaN
                 // has a NaN sum.
                 Real const base = here == nothing ? Real(0) : here;
-                result.weights.sums[c - first] =
-                    sum_chunk(begin, n, [=, &x](index_t i) { return exponential((x(i) - base) * scale); });
+                result.weights.sums[c - first] = sum_chunk(begin, n, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                    return exponential((x(i) - base) * scale);
+                });
             }
             if (first > 0 && before < result.largest)
                 result.weights.total *= exponential((before - result.largest) * scale);
@@ -216,6 +210,12 @@ private:
 
     static constexpr index_t block =
         64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
+
+    /// One value out of a loop: not inlined, so that the loops keep the inliner's attention.
+    template <class F>
+    MULTIDRAFT_HD static auto at_index(F const& f, index_t i) {
+        return f(i);
+    }
 
     template <class Real>
     MULTIDRAFT_HD static Real pairwise_sum(Real (&lane)[chunk_lanes]) {

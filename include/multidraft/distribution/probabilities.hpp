@@ -70,7 +70,7 @@ template <group G, class T, class Layout>
 void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
     using real = real_of<T>;
     if (row.size() < 1) refuse(argument + ".size", row.size(), "a row has one token or more");
-    real const worst = g.largest(row.size(), [row](index_t i) {
+    real const worst = g.largest(row.size(), [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         real const p = row(i);
         return p >= 0 && p <= std::numeric_limits<real>::max() ? real(0) : real(1);
     });

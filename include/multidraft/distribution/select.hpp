@@ -69,7 +69,7 @@ template <group G, class X, class Mass, class Target>
         bits const within = static_cast<bits>((bits(1) << (top - shift)) - 1);
         g.count(
             n,
-            [=](index_t i) {
+            [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                 bits const key = detail::to_key(x(i));
                 return (key & above) == prefix ? static_cast<index_t>((key >> shift) & within) : none;
             },
@@ -87,7 +87,8 @@ template <group G, class X, class Mass, class Target>
     cut<real> result;
     result.value = detail::from_key<real>(prefix);
     if (wanted < tie_mass) {  // not all of the entries that equal the cut
-        auto const tie = [x, value = result.value](index_t i) { return x(i) == value ? real(1) : real(0); };
+        auto const tie = [x, value = result.value](index_t i)
+                             MULTIDRAFT_INLINE_LAMBDA { return x(i) == value ? real(1) : real(0); };
         auto const ties = g.weigh(n, tie);
         // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th.
         std::uint64_t const one = tie_mass / static_cast<std::uint64_t>(ties.total);

@@ -100,13 +100,15 @@ template <group G, class View>
     index_t const n = logits.size();
     if (w.greedy()) {
         real const largest = g.largest(n, logits);
-        real const number = g.largest(n, [logits](index_t i) { return logits(i) == logits(i) ? real(0) : real(1); });
+        real const number = g.largest(
+            n, [logits](index_t i) MULTIDRAFT_INLINE_LAMBDA { return logits(i) == logits(i) ? real(0) : real(1); });
 #if !MULTIDRAFT_ON_DEVICE
         if (!(largest >= -most && largest <= most && number == real(0))) detail::refuse_logits(logits, argument);
 #endif
         cut<real> const only{largest, g.first_largest(n, logits)};
         warped_row<View> result{softmax_row<View>(logits, largest, real(1), only), {}};
-        result.weights = g.weigh(n, [only](index_t i) { return i == only.last ? real(1) : real(0); });
+        result.weights =
+            g.weigh(n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
         result.row.set_mass(real(1));
         return result;
     }
@@ -127,7 +129,9 @@ template <group G, class View>
     if (w.top_p < 1.0F) {
         softmax_row<View> const row(logits, sums.largest, scale, kept);
         cut<real> const nucleus = select_mass(
-            g, n, logits, [row](index_t i) { return static_cast<std::int32_t>(row.weight(i) * real(1073741824.0)); },
+            g, n, logits,
+            [row](index_t i)
+                MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * real(1073741824.0)); },
             [share = static_cast<double>(w.top_p)](std::uint64_t total) {
                 auto const wanted = static_cast<std::uint64_t>(share * static_cast<double>(total));
                 return wanted < 1 ? std::uint64_t(1) : wanted;

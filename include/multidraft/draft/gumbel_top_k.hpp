@@ -27,11 +27,9 @@ struct gumbel_top_k {
                                      place where, span<token_id> out) const {
         g.top(
             q.size(),
-            [q, where, uniforms = source.uniforms()](index_t i) {
+            [q, where, uniforms = source.uniforms()](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                 Real const noise = static_cast<Real>(exponential_variate(uniforms.word(where(purpose::gumbel, i))));
-                Real const w = q.weight(i);
-                Real const key = logarithm(w) - logarithm(noise);
-                return w > 0 ? key : minus_infinity<Real>;
+                return logarithm(q.weight(i)) - logarithm(noise);  // minus infinity where q has no mass
             },
             out);
         index_t drawn = 0;  // tokens of no weight have key minus infinity and are not drawn

@@ -9,6 +9,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
@@ -70,7 +71,7 @@ public:
                     here = self().decide(g, target(g, node), draft(g, node), candidates, source, where);
             }
 #if !MULTIDRAFT_ON_DEVICE
-            if (here.token == none) refuse_node(g, tree.tree, draft, node);
+            if (here.token == none) refuse_node(g, tree.tree, target, draft, node);
 #endif
             if (here.child == none) {
                 result.next = here.token;
@@ -93,11 +94,12 @@ private:
     MULTIDRAFT_HD Self const& self() const noexcept { return static_cast<Self const&>(*this); }
 
     /// Says why a node gave no token.
-    template <group G, class Draft>
-    [[noreturn]] static void refuse_node(G const& g, tree_view tree, Draft const& draft, node_id node) {
+    template <group G, class Target, class Draft>
+    [[noreturn]] static void refuse_node(G const& g, tree_view tree, Target const& target, Draft const& draft,
+                                         node_id node) {
+        auto const children = tree.children(node);
         if constexpr (!std::is_same_v<Draft, unread>) {
-            auto const children = tree.children(node);
-            if (!children.empty()) {
+            if (!children.empty() && g.sum(target.size(), weight_of{target(g, node)}) > 0) {
                 auto const q = draft(g, node);
                 for (node_id v = children.first; v < children.end(); ++v) {
                     token_id const x = tree.tokens[static_cast<std::size_t>(v)];

@@ -99,7 +99,7 @@ private:
     [[nodiscard]] MULTIDRAFT_HD static Real mass_left(G const& g, Q const& q, span<token_id const> drawn,
                                                       Real difference) {
         if (difference > Real(0.125)) return difference;
-        return g.sum(q.size(), [q, drawn](index_t i) {
+        return g.sum(q.size(), [q, drawn](index_t i) MULTIDRAFT_INLINE_LAMBDA {
             Real value = q(i);
             for (token_id const x : drawn) value = x == i ? Real(0) : value;
             return value;

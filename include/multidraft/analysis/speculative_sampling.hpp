@@ -1,0 +1,22 @@
+// The acceptance rate of speculative sampling.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <span>
+
+#include "multidraft/analysis/input.hpp"
+
+namespace multidraft::analysis {
+
+/// sum min(p, q), one minus the total variation between the rows: the rate at which one token drawn from q is accepted
+/// (Leviathan et al. 2023, Corollary 3.6). O(V). `invalid_input` for rows that are no distributions over one
+/// vocabulary.
+[[nodiscard]] inline double acceptance_speculative_sampling(std::span<double const> p, std::span<double const> q) {
+    auto const rows = detail::checked(p, q);
+    double result = 0;
+    for (std::size_t i = 0; i < rows.p.size(); ++i) result += std::min(rows.p[i], rows.q[i]);
+    return std::min(result, 1.0);
+}
+
+}  // namespace multidraft::analysis
