@@ -28,7 +28,14 @@ using ints = std::int32_t __attribute__((vector_size(lanes * 4)));
 using words = std::uint32_t __attribute__((vector_size(lanes * 4)));
 using halves = std::uint16_t __attribute__((vector_size(lanes * 2)));
 
-MULTIDRAFT_INLINE floats splat(float v) { return floats{v, v, v, v, v, v, v, v, v, v, v, v, v, v, v, v}; }
+MULTIDRAFT_INLINE floats splat(float value) { return floats{} + value; }
+
+/// Makes g++ read a vector once that is used several times; left alone it reads memory again for every use.
+#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
+#define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) asm("" : "+v"(v))
+#else
+#define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) static_cast<void>(v)
+#endif
 
 MULTIDRAFT_INLINE floats load(float const* from) {
     floats v;
@@ -153,11 +160,10 @@ MULTIDRAFT_INLINE void score(attention_view const& cache, float const* queries, 
         float const* const keys = cache.keys + static_cast<std::ptrdiff_t>(e) * dim;
         floats total[H][groups] = {};
         for (std::int32_t d = 0; d < dim; ++d) {
-            floats query[H];
-            for (std::int32_t h = 0; h < H; ++h) query[h] = splat(queries[h * dim + d]);
             for (std::int32_t g = 0; g < groups; ++g) {
-                floats const key = load(keys + (g * dim + d) * lanes);
-                for (std::int32_t h = 0; h < H; ++h) total[h][g] += key * query[h];
+                floats key = load(keys + (g * dim + d) * lanes);
+                MULTIDRAFT_EXAMPLE_IN_REGISTER(key);
+                for (std::int32_t h = 0; h < H; ++h) total[h][g] += key * queries[h * dim + d];
             }
         }
         for (std::int32_t h = 0; h < H; ++h) {
@@ -195,11 +201,10 @@ MULTIDRAFT_INLINE void gather(attention_view const& cache, std::span<run const> 
     for (run const& part : attended) {
         float const* value = cache.values + static_cast<std::ptrdiff_t>(part.first) * padded + from;
         for (std::int32_t i = 0; i < part.count; ++i, ++weights, value += padded) {
-            floats weight[H];
-            for (std::int32_t h = 0; h < H; ++h) weight[h] = splat(weights[h * stride]);
             for (std::int32_t c = 0; c < C; ++c) {
-                floats const entry = load(value + c * lanes);
-                for (std::int32_t h = 0; h < H; ++h) total[h][c] += entry * weight[h];
+                floats entry = load(value + c * lanes);
+                MULTIDRAFT_EXAMPLE_IN_REGISTER(entry);
+                for (std::int32_t h = 0; h < H; ++h) total[h][c] += entry * weights[h * stride];
             }
         }
     }

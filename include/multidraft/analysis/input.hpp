@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
@@ -38,9 +39,8 @@ struct pair {
 };
 
 [[nodiscard]] inline pair checked(std::span<double const> p, std::span<double const> q) {
-    pair result{checked(p, "p"), checked(q, "q")};
     if (q.size() != p.size()) refuse("q.size", q.size(), "target and draft have one vocabulary");
-    return result;
+    return {checked(p, "p"), checked(q, "q")};
 }
 
 inline void check_count(index_t n) {
