@@ -9,6 +9,8 @@
 
 #if defined(_OPENMP)
 #include <omp.h>
+#else
+#include <dlfcn.h>
 #endif
 
 namespace multidraft::examples {
@@ -50,6 +52,31 @@ void execute(dnnl::primitive const& primitive, dnnl::stream const& stream, dnnl_
         "could not multiply matrices");
 }
 
+/// OpenMP's functions that read and set the calling thread's number of threads.
+struct openmp_functions {
+    int (*get)();
+    void (*set)(int);
+};
+
+openmp_functions const& openmp() noexcept {
+#if defined(_OPENMP)
+    static openmp_functions const functions{&omp_get_max_threads, &omp_set_num_threads};
+#else
+    // Compiled without OpenMP we still have to ask the one that oneDNN brought along, if it did.
+    static openmp_functions const functions = [] {
+        openmp_functions found{[] { return 1; }, [](int) {}};
+        void* const get = ::dlsym(RTLD_DEFAULT, "omp_get_max_threads");
+        void* const set = ::dlsym(RTLD_DEFAULT, "omp_set_num_threads");
+        if (get != nullptr && set != nullptr) {
+            found.get = reinterpret_cast<int (*)()>(get);
+            found.set = reinterpret_cast<void (*)(int)>(set);
+        }
+        return found;
+    }();
+#endif
+    return functions;
+}
+
 /// Numbers in [-1, 1), the same on every machine.
 class noise {
 public:
@@ -81,17 +108,14 @@ aligned_array<std::byte> random_numbers(noise& source, std::size_t count, dnnl::
 
 }  // namespace
 
-thread_scope::thread_scope([[maybe_unused]] int threads) noexcept : before_(0) {
-#if defined(_OPENMP)
-    before_ = omp_get_max_threads();
-    if (threads != before_) omp_set_num_threads(threads);
-#endif
+int available_threads() noexcept { return openmp().get(); }
+
+thread_scope::thread_scope(int threads) noexcept : before_(openmp().get()) {
+    if (threads != before_) openmp().set(threads);
 }
 
 thread_scope::~thread_scope() {
-#if defined(_OPENMP)
-    if (omp_get_max_threads() != before_) omp_set_num_threads(before_);
-#endif
+    if (openmp().get() != before_) openmp().set(before_);
 }
 
 matmul::matmul(dnnl::engine const& engine, std::int32_t k, std::int32_t n, dnnl::memory::data_type type,

@@ -33,8 +33,11 @@ private:
     std::size_t size_ = 0;
 };
 
-/// Sets the number of threads that oneDNN and the loops of this file's users take, for the calling thread and until the
-/// end of the scope. Without OpenMP it does nothing.
+/// The threads that OpenMP offers the calling thread; 1 where there is no OpenMP.
+[[nodiscard]] int available_threads() noexcept;
+
+/// Sets the number of threads that oneDNN and our own loops take, for the calling thread and until the end of the
+/// scope.
 class thread_scope {
 public:
     explicit thread_scope(int threads) noexcept;

@@ -24,8 +24,8 @@ enum class precision {
 
 /// How a model is loaded.
 struct transformer_options {
-    /// Threads of a forward call. 0: one for a model so small that starting threads costs more than they save, else
-    /// all that OpenMP offers. Without OpenMP the number is not under our control.
+    /// Threads of a forward call. 0: one for a model of less than 64 MB, else all that OpenMP offers. More threads are
+    /// faster for small models too (see `small_model_bytes` in the source), on cores that nobody else uses.
     int threads = 0;
     precision numbers = precision::automatic;
     /// Positions; 0 for the model's own. The cache is allocated in full, so a smaller limit saves memory.

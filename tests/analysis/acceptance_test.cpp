@@ -47,7 +47,9 @@ TEST(acceptance, never_exceeds_the_optimum) {
         EXPECT_LE(analysis::acceptance_naive_iid(c.p, c.q, c.n), best_iid);
         double const best = analysis::alpha_star_sequential(c.p, c.q, c.n) + tolerance;
         EXPECT_LE(analysis::acceptance_naive_sequential(c.p, c.q, c.n), best);
-        if (c.p.size() <= 6) EXPECT_LE(analysis::acceptance_recursive_sequential(c.p, c.q, c.n), best);
+        if (c.p.size() <= 6) {
+            EXPECT_LE(analysis::acceptance_recursive_sequential(c.p, c.q, c.n), best);
+        }
         EXPECT_EQ(analysis::acceptance_naive_deterministic(c.p, c.q, c.n),
                   analysis::alpha_star_deterministic(c.p, c.q, c.n));
     }
@@ -182,7 +184,7 @@ TEST(acceptance, refuses_an_enumeration_that_would_not_end) {
     auto const text = message([&] { static_cast<void>(analysis::acceptance_recursive_sequential(p, p, 3)); });
     EXPECT_EQ(text.find("n = 3: too many rejected prefixes"), 0U) << text;
     EXPECT_NE(text.find("Monte Carlo"), std::string::npos) << text;
-    EXPECT_EQ(analysis::acceptance_recursive_sequential(p, p, 2), 1);
+    EXPECT_NEAR(analysis::acceptance_recursive_sequential(p, p, 2), 1, tolerance);
 }
 
 }  // namespace

@@ -185,11 +185,11 @@ TEST(alpha_star, of_deterministic_drafts_takes_the_lower_token_of_a_tie) {
 
 TEST(alpha_star, survives_extreme_rows) {
     // The second token drawn is one of three that hardly exist.
-    row const p{0.25, 0.25, 0.25, 0.25};
+    row const p{0.1, 0.6, 0.2, 0.1};
     row const q{1, 1e-40, 2e-40, 1e-40};
-    EXPECT_NEAR(analysis::alpha_star_conditional_poisson(p, q, 2), 1 - 0.25, tolerance);
-    EXPECT_NEAR(analysis::alpha_star_sequential(p, q, 2), 0.75, tolerance);
-    EXPECT_NEAR(analysis::alpha_star_iid(p, q, 2), 0.25, tolerance);
+    EXPECT_NEAR(analysis::alpha_star_conditional_poisson(p, q, 2), 0.65, tolerance);
+    EXPECT_NEAR(analysis::alpha_star_sequential(p, q, 2), 0.65, tolerance);  // H = {0, 2, 3}: 0.4 - 0.75
+    EXPECT_NEAR(analysis::alpha_star_iid(p, q, 2), 0.1, tolerance);
 }
 
 TEST(alpha_star, grows_with_the_number_of_drafts_and_bounds_replacement) {
@@ -199,8 +199,9 @@ TEST(alpha_star, grows_with_the_number_of_drafts_and_bounds_replacement) {
             double const rate = analysis::alpha_star_iid(c.p, c.q, n);
             EXPECT_GE(rate, last - tolerance);
             last = rate;
-            if (n < analysis::detail::support_of(c.q))
+            if (n < analysis::detail::support_of(c.q)) {
                 EXPECT_GE(analysis::alpha_star_sequential(c.p, c.q, n), rate - tolerance);
+            }
         }
     }
 }

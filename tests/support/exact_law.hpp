@@ -19,6 +19,7 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "support/test_numbers.hpp"
 
 namespace multidraft::testing {
 
@@ -101,25 +102,6 @@ inline constexpr kind all_kinds[] = {kind::plain,          kind::no_mass,       
     }
     return "?";
 }
-
-/// A generator of test numbers that is the same with every standard library (SplitMix64).
-class test_numbers {
-public:
-    explicit test_numbers(std::uint64_t seed) noexcept : state_(seed) {}
-    /// In (0, 1).
-    double operator()() noexcept {
-        state_ += 0x9e3779b97f4a7c15U;
-        std::uint64_t z = state_;
-        z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9U;
-        z = (z ^ (z >> 27)) * 0x94d049bb133111ebU;
-        z ^= z >> 31;
-        return (static_cast<double>(z >> 12) + 0.5) * 0x1p-52;
-    }
-    index_t below(index_t n) noexcept { return static_cast<index_t>((*this)() * n); }
-
-private:
-    std::uint64_t state_;
-};
 
 inline void normalise(std::vector<double>& row) {
     double sum = 0;

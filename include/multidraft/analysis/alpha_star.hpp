@@ -33,7 +33,8 @@ namespace detail {
         ratio[i] = q[i] > 0 ? p[i] / q[i] : std::numeric_limits<double>::infinity();
     std::vector<std::size_t> order(p.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return ratio[a] < ratio[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return ratio[a] < ratio[b] || (ratio[a] == ratio[b] && a < b); });
     return order;
 }
 
@@ -41,7 +42,8 @@ namespace detail {
 [[nodiscard]] inline std::vector<std::size_t> top(std::span<double const> q, index_t count) {
     std::vector<std::size_t> order(q.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
-    std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return q[a] > q[b]; });
+    std::sort(order.begin(), order.end(),
+              [&](std::size_t a, std::size_t b) { return q[a] > q[b] || (q[a] == q[b] && a < b); });
     order.resize(static_cast<std::size_t>(std::min(count, support_of(q))));
     return order;
 }

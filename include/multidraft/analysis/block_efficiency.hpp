@@ -67,7 +67,7 @@ inline void check_cost(double cost, char const* argument) {
 }
 
 /// MBSU, the memory-bound speed-up: efficiency / (depth size_ratio + 1), with size_ratio = size of the draft model /
-/// size of the target model (RSD 5, which prints the ratio upside down).
+/// size of the target model (RSD C.2, after Zhou et al. 2023; RSD prints the ratio upside down).
 ///
 /// Throws `invalid_input` for an efficiency outside [0, depth + 1], a negative depth, a ratio that is negative or not
 /// finite.

@@ -38,11 +38,16 @@ struct ledger {
     Real total = 0;
 };
 
+/// The ledger type of a group: `ledger` by value, or a handle to where the group keeps its sums (shared memory). It has
+/// a member `total`, and is valid until the same group's next `weigh` or `softmax`.
+template <class G, class Real>
+using ledger_of = typename G::template ledger_type<Real>;
+
 /// The largest logit of a row and the sums of `exp(scale * (x - largest))`.
-template <class Real>
+template <class Real, class Ledger = ledger<Real>>
 struct softmax_sums {
-    Real largest = 0;      ///< the largest logit, unscaled
-    ledger<Real> weights;  ///< of `exp(scale * (x - largest))`
+    Real largest = 0;  ///< the largest logit, unscaled
+    Ledger weights;    ///< of `exp(scale * (x - largest))`
 };
 
 /// The archetypes that the concept is checked with.
@@ -79,14 +84,15 @@ struct mass {
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>
 concept group = requires(G const& g, index_t n, group_archetype::term f, group_archetype::bin bin,
-                         group_archetype::mass mass, ledger<float>& sums, span<token_id> out,
+                         group_archetype::mass mass, ledger_of<G, float>& sums, span<token_id> out,
                          span<token_id const> taken, span<std::uint64_t> bins) {
     { g.sum(n, f) } -> std::same_as<float>;
     { g.largest(n, f) } -> std::same_as<float>;
     { g.first_largest(n, f) } -> std::same_as<index_t>;
     g.top(n, f, out);
-    { g.weigh(n, f) } -> std::same_as<ledger<float>>;
-    { g.softmax(n, f, 1.0F) } -> std::same_as<softmax_sums<float>>;
+    { g.weigh(n, f) } -> std::same_as<ledger_of<G, float>>;
+    { sums.total } -> std::convertible_to<float>;
+    { g.softmax(n, f, 1.0F) } -> std::same_as<softmax_sums<float, ledger_of<G, float>>>;
     { g.search(sums, n, f, 0.0F, taken) } -> std::same_as<index_t>;
     g.reweigh(sums, n, f, taken, n);
     g.count(n, bin, mass, bins);

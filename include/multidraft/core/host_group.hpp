@@ -18,6 +18,9 @@ namespace multidraft {
 /// twice while it is in the first-level cache), `search` and `reweigh` touch one chunk. Nothing is allocated.
 class host_group {
 public:
+    template <class Real>
+    using ledger_type = ledger<Real>;
+
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return true; }
 
     template <class F>

@@ -67,10 +67,10 @@ private:
 };
 
 /// A warped row and the ledger of its weights, from which tokens can be drawn without another pass.
-template <class View>
+template <class View, class Ledger>
 struct warped_row {
     softmax_row<View> row;
-    ledger<typename View::real> weights;
+    Ledger weights;
 };
 
 namespace detail {
@@ -93,8 +93,8 @@ template <class View>
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
 /// `argument`, the token and the value. `w` is valid.
 template <group G, class View>
-[[nodiscard]] MULTIDRAFT_HD warped_row<View> warped(G const& g, View logits, warp const& w,
-                                                    [[maybe_unused]] char const* argument = "logits") {
+[[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> warped(
+    G const& g, View logits, warp const& w, [[maybe_unused]] char const* argument = "logits") {
     using real = typename View::real;
     constexpr real most = std::numeric_limits<real>::max();
     index_t const n = logits.size();
@@ -106,7 +106,7 @@ template <group G, class View>
         if (!(largest >= -most && largest <= most && number == real(0))) detail::refuse_logits(logits, argument);
 #endif
         cut<real> const only{largest, g.first_largest(n, logits)};
-        warped_row<View> result{softmax_row<View>(logits, largest, real(1), only), {}};
+        warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, largest, real(1), only), {}};
         result.weights =
             g.weigh(n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
         result.row.set_mass(real(1));
@@ -120,7 +120,7 @@ template <group G, class View>
     if (!(sums.weights.total >= real(1) && sums.weights.total <= most)) detail::refuse_logits(logits, argument);
 #endif
     if (!w.truncates()) {
-        warped_row<View> result{softmax_row<View>(logits, sums.largest, scale, {}), sums.weights};
+        warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, {}), sums.weights};
         result.row.set_mass(sums.weights.total);
         return result;
     }
@@ -143,7 +143,7 @@ template <group G, class View>
         if (least > kept.value)
             kept = {least < sums.largest ? least : sums.largest, std::numeric_limits<index_t>::max()};
     }
-    warped_row<View> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
+    warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
     result.weights = g.weigh(n, weight_of{result.row});
     result.row.set_mass(result.weights.total);
     return result;

@@ -22,13 +22,14 @@ namespace multidraft::draft {
 struct gumbel_top_k {
     using law = multidraft::law::sequential;
 
-    template <group G, distribution Q, class Real>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, ledger<Real>& /*sums*/, addressed_source const& source,
+    template <group G, distribution Q, class Ledger>
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
                                      place where, span<token_id> out) const {
         g.top(
             q.size(),
             [q, where, uniforms = source.uniforms()](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                Real const noise = static_cast<Real>(exponential_variate(uniforms.word(where(purpose::gumbel, i))));
+                auto const noise =
+                    static_cast<probability_of<Q>>(exponential_variate(uniforms.word(where(purpose::gumbel, i))));
                 return logarithm(q.weight(i)) - logarithm(noise);  // minus infinity where q has no mass
             },
             out);

@@ -18,8 +18,8 @@ namespace multidraft::draft {
 struct sequential {
     using law = multidraft::law::sequential;
 
-    template <group G, distribution Q, class Real, draw_source Source>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+    template <group G, distribution Q, class Ledger, draw_source Source>
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
                                      span<token_id> out) const {
         weight_of const w{q};
         for (std::size_t k = 0; k < out.size(); ++k) {

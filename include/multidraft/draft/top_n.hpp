@@ -16,9 +16,9 @@ namespace multidraft::draft {
 struct top_n {
     using law = multidraft::law::deterministic;
 
-    template <group G, distribution Q, class Real, draw_source Source>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, ledger<Real>& /*sums*/, Source& /*source*/,
-                                     place /*where*/, span<token_id> out) const {
+    template <group G, distribution Q, class Ledger, draw_source Source>
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& /*sums*/, Source& /*source*/, place /*where*/,
+                                     span<token_id> out) const {
         g.top(q.size(), weight_of{q}, out);
         index_t drawn = 0;
         for (token_id const x : out) drawn += x != none && q.weight(x) > 0 ? 1 : 0;

@@ -30,9 +30,8 @@ public:
         return choose(chances) == 1;
     }
 
-    template <group G, class Real, class W>
-    [[nodiscard]] index_t pick(G const&, ledger<Real> const&, index_t n, W const& w, span<token_id const> taken,
-                               address a) {
+    template <group G, class Ledger, class W>
+    [[nodiscard]] index_t pick(G const&, Ledger const&, index_t n, W const& w, span<token_id const> taken, address a) {
         claim(a);
         chances_.assign(static_cast<std::size_t>(n), 0.0);
         double total = 0;

@@ -4,6 +4,7 @@
 
 #include <concepts>
 #include <cstddef>
+#include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -42,10 +43,11 @@ public:
         return uniforms_.template uniform<Real>(a) * denominator < numerator;
     }
 
-    template <group G, class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w,
+    template <group G, class Ledger, class W>
+    [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, Ledger const& sums, index_t n, W const& w,
                                              span<token_id const> taken, address a) const {
-        return g.search(sums, n, w, uniforms_.template uniform<Real>(a) * sums.total, taken);
+        return g.search(sums, n, w, uniforms_.template uniform<std::decay_t<decltype(sums.total)>>(a) * sums.total,
+                        taken);
     }
 
     [[nodiscard]] MULTIDRAFT_HD constexpr addressed_uniforms const& uniforms() const noexcept { return uniforms_; }
@@ -66,10 +68,10 @@ public:
         return static_cast<Real>(next()) * denominator < numerator;
     }
 
-    template <group G, class Real, class W>
-    [[nodiscard]] index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
+    template <group G, class Ledger, class W>
+    [[nodiscard]] index_t pick(G const& g, Ledger const& sums, index_t n, W const& w, span<token_id const> taken,
                                address) {
-        return g.search(sums, n, w, static_cast<Real>(next()) * sums.total, taken);
+        return g.search(sums, n, w, static_cast<std::decay_t<decltype(sums.total)>>(next()) * sums.total, taken);
     }
 
     /// How many uniforms have been used.

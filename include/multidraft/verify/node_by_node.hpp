@@ -116,7 +116,9 @@ private:
         validate_tree(tree.parents);
         if (tree.tokens.size() != tree.parents.size())
             refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
-        validate_tokens(tree.tokens.subspan(1), target.size());
+        for (std::size_t i = 1; i < tree.tokens.size(); ++i)
+            if (tree.tokens[i] < 0 || tree.tokens[i] >= target.size())
+                refuse("tokens", static_cast<std::int64_t>(i), tree.tokens[i], "a token is in the target's vocabulary");
         auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
         if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
             refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
