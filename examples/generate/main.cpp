@@ -75,7 +75,7 @@ int run(int argc, char** argv) {
     std::string method_name = methods()[1].name;
     std::string tree;
     generation_options options;
-    float draft_temperature = 1;
+    float draft_temperature = 0.1F;
     std::uint64_t repeat = 1;
     bool stream = false;
     bool json = false;
@@ -101,7 +101,7 @@ int run(int argc, char** argv) {
     app.add_option("--temperature", options.warp.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temperature", draft_temperature,
-        "of the draft, which never changes the law of the text (default: the target's, or 1 where that is 0)");
+        "of the draft, which never changes the law of the text (default: the target's, or 0.1 where that is 0)");
     app.add_option("--top-k", options.warp.top_k, "0: off")->capture_default_str();
     app.add_option("--top-p", options.warp.top_p, "1: off")->capture_default_str();
     app.add_option("--min-p", options.warp.min_p, "0: off")->capture_default_str();

@@ -148,7 +148,7 @@ std::vector<float> forward_forest(transformer& model, forest const& f, std::int3
 }
 
 bool same_bits(std::span<float const> a, std::span<float const> b) {
-    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size_bytes()) == 0;
+    return a.size() == b.size() && (a.empty() || std::memcmp(a.data(), b.data(), a.size_bytes()) == 0);
 }
 
 std::vector<token_id> some_tokens(std::size_t count, unsigned seed) {

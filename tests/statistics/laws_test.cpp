@@ -160,11 +160,12 @@ chi_squared second_given_first(tokens const& pairs, std::vector<double> const& l
         tokens seconds;
         for (std::size_t i = 0; i < pairs.size(); i += 2)
             if (pairs[i] == order[h]) seconds.push_back(pairs[i + 1]);
-        EXPECT_GT(seconds.size(), 200U);
+        if (seconds.size() < 100) break;
         std::vector<double> rest = law;
         rest[static_cast<std::size_t>(order[h])] = 0;
         result += pooled_law(rest, static_cast<double>(seconds.size())).test(seconds);
     }
+    EXPECT_GT(result.freedom, 0);
     return result;
 }
 
@@ -229,7 +230,7 @@ TEST(pooled_law, keeps_likely_tokens_apart_and_has_enough_in_every_bin) {
 TEST(iid, has_its_law_at_32k) {
     auto const rows = rows_over(small_vocabulary);
     auto const q = law_of(rows.draft);
-    tokens const pairs = draw_children(draft::iid{}, rows.draft, 2, 200000, 101);
+    tokens const pairs = draw_children(draft::iid{}, rows.draft, 2, 100000, 101);
     tokens const first = every(pairs, 2, 0);
     expect_fits(chi_squared_test::iid_first_32k, against(q, first));
     expect_fits(chi_squared_test::iid_second_32k, against(q, every(pairs, 2, 1)));
@@ -245,32 +246,32 @@ TEST(iid, has_its_law_at_32k) {
         expected[i] = share[i / coarse.bins()] * share[i % coarse.bins()] * static_cast<double>(first.size());
     expect_fits(chi_squared_test::iid_pairs_32k, multidraft::testing::compare(counts, expected));
 
-    // Power: a temperature that is off by 1 %.
+    // Power: a temperature that is off by 2 %.
     expect_does_not_fit(
-        against(q, draw_children(draft::iid{}, rows.draft, 1, 200000, 102, warp{.temperature = 1.01F})));
+        against(q, draw_children(draft::iid{}, rows.draft, 1, 100000, 102, warp{.temperature = 1.02F})));
 }
 
 TEST(iid, has_its_law_at_128k) {
     auto const rows = rows_over(large_vocabulary);
     expect_fits(chi_squared_test::iid_first_128k,
-                against(law_of(rows.draft), draw_children(draft::iid{}, rows.draft, 1, 200000, 103)));
+                against(law_of(rows.draft), draw_children(draft::iid{}, rows.draft, 1, 100000, 103)));
 }
 
 TEST(sequential, has_its_law_at_32k) {
     auto const rows = rows_over(small_vocabulary);
     auto const q = law_of(rows.draft);
-    tokens const pairs = draw_children(draft::sequential{}, rows.draft, 2, 200000, 104);
+    tokens const pairs = draw_children(draft::sequential{}, rows.draft, 2, 100000, 104);
     expect_fits(chi_squared_test::sequential_first_32k, against(q, every(pairs, 2, 0)));
     expect_fits(chi_squared_test::sequential_second_32k, second_given_first(pairs, q));
     // Power: with replacement; and in the order of probability.
-    expect_does_not_fit(second_given_first(draw_children(draft::iid{}, rows.draft, 2, 50000, 105), q));
-    expect_does_not_fit(against(q, every(draw_children(bugs::sorted_children{}, rows.draft, 2, 50000, 106), 2, 0)));
+    expect_does_not_fit(second_given_first(draw_children(draft::iid{}, rows.draft, 2, 20000, 105), q));
+    expect_does_not_fit(against(q, every(draw_children(bugs::sorted_children{}, rows.draft, 2, 20000, 106), 2, 0)));
 }
 
 TEST(sequential, has_its_law_at_128k) {
     auto const rows = rows_over(large_vocabulary);
     auto const q = law_of(rows.draft);
-    tokens const pairs = draw_children(draft::sequential{}, rows.draft, 2, 200000, 107);
+    tokens const pairs = draw_children(draft::sequential{}, rows.draft, 2, 60000, 107);
     expect_fits(chi_squared_test::sequential_first_128k, against(q, every(pairs, 2, 0)));
     expect_fits(chi_squared_test::sequential_second_128k, second_given_first(pairs, q));
 }
@@ -278,7 +279,7 @@ TEST(sequential, has_its_law_at_128k) {
 TEST(gumbel_top_k, has_the_law_of_sequential_at_32k) {
     auto const rows = rows_over(small_vocabulary);
     auto const q = law_of(rows.draft);
-    tokens const pairs = draw_children(draft::gumbel_top_k{}, rows.draft, 2, 40000, 108);
+    tokens const pairs = draw_children(draft::gumbel_top_k{}, rows.draft, 2, 5000, 108);
     expect_fits(chi_squared_test::gumbel_first_32k, against(q, every(pairs, 2, 0)));
     expect_fits(chi_squared_test::gumbel_second_32k, second_given_first(pairs, q));
 }
@@ -286,7 +287,7 @@ TEST(gumbel_top_k, has_the_law_of_sequential_at_32k) {
 TEST(gumbel_top_k, has_the_law_of_sequential_at_128k) {
     auto const rows = rows_over(large_vocabulary);
     auto const q = law_of(rows.draft);
-    tokens const pairs = draw_children(draft::gumbel_top_k{}, rows.draft, 2, 10000, 109);
+    tokens const pairs = draw_children(draft::gumbel_top_k{}, rows.draft, 2, 1500, 109);
     expect_fits(chi_squared_test::gumbel_first_128k, against(q, every(pairs, 2, 0)));
     expect_fits(chi_squared_test::gumbel_second_128k, second_given_first(pairs, q));
 }
@@ -300,25 +301,25 @@ TEST(emitted, is_the_target_at_32k) {
     auto const p = law_of(rows.target);
     expect_fits(
         chi_squared_test::emitted_recursive_iid_32k,
-        against(p, emit(draft::iid{}, verify::recursive_rejection<law::iid>{}, rows, children, 100000, 201).emitted));
-    expect_fits(chi_squared_test::emitted_recursive_sequential_32k,
-                against(p, emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children,
-                                100000, 202)
-                               .emitted));
+        against(p, emit(draft::iid{}, verify::recursive_rejection<law::iid>{}, rows, children, 20000, 201).emitted));
+    expect_fits(
+        chi_squared_test::emitted_recursive_sequential_32k,
+        against(p, emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children, 20000, 202)
+                       .emitted));
     expect_fits(chi_squared_test::emitted_recursive_gumbel_32k,
                 against(p, emit(draft::gumbel_top_k{}, verify::recursive_rejection<law::sequential>{}, rows, children,
-                                20000, 203)
+                                3000, 203)
                                .emitted));
     expect_fits(
         chi_squared_test::emitted_naive_32k,
-        against(p, emit(draft::sequential{}, verify::naive<law::sequential>{}, rows, children, 100000, 204).emitted));
+        against(p, emit(draft::sequential{}, verify::naive<law::sequential>{}, rows, children, 20000, 204).emitted));
 }
 
 TEST(emitted, is_the_warped_target_at_32k) {
     auto const rows = rows_over(small_vocabulary);
     warp const w{.temperature = 0.8F, .top_k = 40};
     auto const run =
-        emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children, 50000, 205, w);
+        emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children, 30000, 205, w);
     expect_fits(chi_squared_test::emitted_recursive_warped_32k,
                 against(law_of(rows.target, static_cast<double>(w.temperature), 40), run.emitted));
 }
@@ -328,24 +329,27 @@ TEST(emitted, is_the_target_at_128k) {
     auto const p = law_of(rows.target);
     expect_fits(
         chi_squared_test::emitted_recursive_iid_128k,
-        against(p, emit(draft::iid{}, verify::recursive_rejection<law::iid>{}, rows, children, 30000, 206).emitted));
+        against(p, emit(draft::iid{}, verify::recursive_rejection<law::iid>{}, rows, children, 10000, 206).emitted));
     expect_fits(
         chi_squared_test::emitted_recursive_sequential_128k,
-        against(p, emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children, 30000, 207)
+        against(p, emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children, 10000, 207)
                        .emitted));
     expect_fits(
         chi_squared_test::emitted_naive_128k,
-        against(p, emit(draft::sequential{}, verify::naive<law::sequential>{}, rows, children, 30000, 208).emitted));
+        against(p, emit(draft::sequential{}, verify::naive<law::sequential>{}, rows, children, 10000, 208).emitted));
 }
 
 TEST(emitted, is_not_the_target_when_the_verifier_is_wrong) {
     auto const rows = rows_over(small_vocabulary);
-    auto const p = law_of(rows.target);
+    warp const w{.temperature = 0.6F};  // peaked rows: the last two bugs need candidates that are drawn twice
+    auto const p = law_of(rows.target, static_cast<double>(w.temperature));
+    std::int32_t const runs = 15000;
     expect_does_not_fit(
-        against(p, emit(draft::iid{}, bugs::emission_from_target<law::iid>{}, rows, children, 10000, 209).emitted));
+        against(p, emit(draft::iid{}, bugs::emission_from_target<law::iid>{}, rows, children, runs, 209, w).emitted));
     expect_does_not_fit(
-        against(p, emit(draft::sequential{}, bugs::sequential_as_iid{}, rows, children, 50000, 210).emitted));
-    expect_does_not_fit(against(p, emit(draft::iid{}, bugs::merged_duplicates{}, rows, children, 50000, 211).emitted));
+        against(p, emit(draft::sequential{}, bugs::sequential_as_iid{}, rows, children, runs, 210, w).emitted));
+    expect_does_not_fit(
+        against(p, emit(draft::iid{}, bugs::merged_duplicates{}, rows, children, runs, 211, w).emitted));
 }
 
 TEST(accepted, as_often_as_the_rows_overlap) {
@@ -354,7 +358,7 @@ TEST(accepted, as_often_as_the_rows_overlap) {
     auto const q = law_of(rows.draft);
     double overlap = 0;
     for (std::size_t i = 0; i < p.size(); ++i) overlap += std::min(p[i], q[i]);
-    std::int32_t const runs = 50000;
+    std::int32_t const runs = 20000;
     auto const run = emit(draft::iid{}, verify::speculative_sampling<law::iid>{}, rows, 1, runs, 212);
     expect_fits(chi_squared_test::accepted_one_32k,
                 multidraft::testing::compare({run.accepted, static_cast<std::uint64_t>(runs) - run.accepted},

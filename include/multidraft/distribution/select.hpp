@@ -48,10 +48,10 @@ template <class Real>
 
 /// The smallest set of largest entries whose mass reaches a target, ties to the lower index.
 ///
-/// `x(i)` are the entries, not NaN; `mass(i)` their integer masses, >= 0 and equal for equal entries; `target(total)`
-/// says, given the sum of the masses, how much is wanted, 1 <= target <= total. A radix descent over the bits of the
-/// entries, 11 at a time: 3 (float) or 6 (double) passes of `group.count`, of which all but the first look closely at
-/// few entries, and one search among the entries that equal the cut. No scratch but 2048 counters.
+/// `x(i)` are the entries, not NaN; `mass(i)` their integer masses: 0, or > 0 and equal for equal entries;
+/// `target(total)` says, given the sum of the masses, how much is wanted, 1 <= target <= total. A radix descent over
+/// the bits of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.count`, of which all but the first
+/// look closely at few entries, and one search among the entries that equal the cut. No scratch but 2048 counters.
 template <group G, class X, class Mass, class Target>
 [[nodiscard]] MULTIDRAFT_HD auto select_mass(G const& g, index_t n, X const& x, Mass const& mass,
                                              Target const& target) {
@@ -87,8 +87,9 @@ template <group G, class X, class Mass, class Target>
     cut<real> result;
     result.value = detail::from_key<real>(prefix);
     if (wanted < tie_mass) {  // not all of the entries that equal the cut
-        auto const tie = [x, value = result.value](index_t i)
-                             MULTIDRAFT_INLINE_LAMBDA { return x(i) == value ? real(1) : real(0); };
+        // Equal entries without mass (cut off before) are no ties.
+        auto const tie = [x, mass, value = result.value](index_t i)
+                             MULTIDRAFT_INLINE_LAMBDA { return (x(i) == value) & (mass(i) > 0) ? real(1) : real(0); };
         auto const ties = g.weigh(n, tie);
         // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th.
         std::uint64_t const one = tie_mass / static_cast<std::uint64_t>(ties.total);

@@ -40,12 +40,12 @@ public:
         return kept_.keeps(x, i) ? w : real(0);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
-        return weight(i) * inverse_sum_;
+        return product(weight(i), inverse_sum_);
     }
     /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where the cut does not keep the token.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
         real const x = logits_(i);
-        return kept_.keeps(x, i) ? (x - largest_) * scale_ : minus_infinity<real>;
+        return kept_.keeps(x, i) ? product(x - largest_, scale_) : minus_infinity<real>;
     }
     /// The sum of the weights; `mass() = sum` is set once, by `warped`.
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
@@ -133,8 +133,9 @@ template <group G, class View>
             [row](index_t i)
                 MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * real(1073741824.0)); },
             [share = static_cast<double>(w.top_p)](std::uint64_t total) {
-                auto const wanted = static_cast<std::uint64_t>(share * static_cast<double>(total));
-                return wanted < 1 ? std::uint64_t(1) : wanted;
+                double const exact = share * static_cast<double>(total);
+                auto const below = static_cast<std::uint64_t>(exact);
+                return static_cast<double>(below) < exact ? below + 1 : below;
             });
         if (nucleus.value > kept.value || (nucleus.value == kept.value && nucleus.last < kept.last)) kept = nucleus;
     }

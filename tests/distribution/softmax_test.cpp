@@ -1,0 +1,284 @@
+// Warped rows of logits against a reference that sorts, and the rows that are refused.
+#include "multidraft/distribution/softmax.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/half.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "support/exact_law.hpp"
+#include "support/warp_reference.hpp"
+
+namespace {
+
+using multidraft::half;
+using multidraft::host_group;
+using multidraft::index_t;
+using multidraft::invalid_input;
+using multidraft::row_view;
+using multidraft::token_id;
+using multidraft::warp;
+using multidraft::warped;
+using multidraft::testing::reference_warp;
+using multidraft::testing::test_numbers;
+
+constexpr host_group g;
+
+template <class T>
+row_view<T> view(std::vector<T> const& row) {
+    return {row.data(), static_cast<index_t>(row.size())};
+}
+
+std::string print(warp const& w) {
+    std::ostringstream out;
+    out << "temperature " << w.temperature << " top_k " << w.top_k << " top_p " << w.top_p << " min_p " << w.min_p;
+    return out.str();
+}
+
+/// The same tokens as the reference keeps, the same probabilities, and a ledger that agrees with them.
+template <class Real>
+void expect_warp(std::vector<Real> const& logits, warp const& w) {
+    auto const n = static_cast<index_t>(logits.size());
+    auto const expected = reference_warp(logits, w);
+    auto const got = warped(g, view(logits), w);
+    double const epsilon = static_cast<double>(std::numeric_limits<Real>::epsilon());
+    long double sum = 0;
+    for (index_t i = 0; i < n; ++i) {
+        auto const at = static_cast<std::size_t>(i);
+        double const p = static_cast<double>(got.row(i));
+        ASSERT_EQ(got.row.kept().keeps(logits[at], i), expected.kept[at]) << print(w) << " token " << i << " of " << n;
+        // The argument of the exponential is rounded, relative to its size.
+        double const argument = expected.probability[at] > 0 ? -std::log(expected.probability[at]) : 0.0;
+        ASSERT_NEAR(p, expected.probability[at], (30 + 2 * argument) * epsilon * expected.probability[at] + 1e-38)
+            << print(w) << " token " << i << " of " << n;
+        if (!expected.kept[at]) {
+            ASSERT_EQ(got.row.weight(i), Real(0));
+            ASSERT_EQ(got.row.log_weight(i), -std::numeric_limits<Real>::infinity());
+        } else if (got.row.weight(i) > std::numeric_limits<Real>::min()) {
+            ASSERT_NEAR(static_cast<double>(multidraft::exponential(got.row.log_weight(i)) / got.row.weight(i)), 1,
+                        4 * epsilon);
+        }
+        sum += static_cast<long double>(got.row(i));
+    }
+    EXPECT_NEAR(static_cast<double>(sum), 1, 30 * epsilon) << print(w);
+    EXPECT_EQ(got.row.mass(), got.weights.total);
+    EXPECT_EQ(got.row.size(), n);
+    auto const weights = g.weigh(n, multidraft::weight_of{got.row});
+    EXPECT_NEAR(static_cast<double>(weights.total / got.weights.total), 1, 10 * epsilon);
+}
+
+/// Logits with many ties (few levels) or none, some of them minus infinity.
+template <class Real>
+std::vector<Real> random_logits(index_t n, index_t levels, std::uint64_t seed) {
+    test_numbers numbers(seed);
+    std::vector<Real> row;
+    for (index_t i = 0; i < n; ++i) {
+        Real const x = levels > 0 ? static_cast<Real>(numbers.below(levels)) / 2 - Real(3)
+                                  : static_cast<Real>(std::log(numbers()) + 10 * numbers());
+        row.push_back(numbers() < 0.1 && i > 0 ? -std::numeric_limits<Real>::infinity() : x);
+    }
+    return row;
+}
+
+template <class Real>
+class softmax_of : public testing::Test {};
+using reals = testing::Types<float, double>;
+TYPED_TEST_SUITE(softmax_of, reals);
+
+TYPED_TEST(softmax_of, equals_the_reference_that_sorts) {
+    using real = TypeParam;
+    std::uint64_t seed = 0;
+    for (index_t const n : {1, 2, 5, 40, 300}) {
+        for (index_t const levels : {1, 2, 4, 30, 0}) {
+            auto const logits = random_logits<real>(n, levels, ++seed);
+            for (float const temperature : {0.0F, 0.1F, 0.7F, 1.0F, 3.0F}) {
+                for (index_t const top_k : {0, 1, 2, 7, 299, 300, 1000}) {
+                    for (float const top_p : {1.0F, 0.95F, 0.5F, 0.3F, 1e-6F}) {
+                        for (float const min_p : {0.0F, 0.017F, 0.31F, 1.0F}) {
+                            expect_warp(logits, {temperature, top_k, top_p, min_p});
+                            if (this->HasFatalFailure()) return;
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TYPED_TEST(softmax_of, equals_the_reference_over_many_chunks) {
+    using real = TypeParam;
+    for (index_t const levels : {3, 0}) {
+        auto const logits = random_logits<real>(20000, levels, 5);
+        expect_warp<real>(logits, {});
+        expect_warp<real>(logits, {0.6F, 50, 0.9F, 0.05F});
+        expect_warp<real>(logits, {1.5F, 10000, 0.7F, 0.0F});
+        expect_warp<real>(logits, {1.5F, 0, 0.99F, 0.001F});
+        expect_warp<real>(logits, {0.0F, 50, 0.9F, 0.05F});
+    }
+}
+
+TYPED_TEST(softmax_of, keeps_the_lower_tokens_of_a_tie) {
+    using real = TypeParam;
+    auto const kept = [](std::vector<real> const& logits, warp const& w) {
+        auto const row = warped(g, view(logits), w).row;
+        std::vector<index_t> result;
+        for (index_t i = 0; i < row.size(); ++i)
+            if (row(i) > 0) result.push_back(i);
+        return result;
+    };
+    using tokens = std::vector<index_t>;
+    std::vector<real> const same(4, real(2.5));
+    EXPECT_EQ(kept(same, {1.0F, 3, 1.0F, 0.0F}), (tokens{0, 1, 2}));
+    EXPECT_EQ(kept(same, {1.0F, 0, 0.5F, 0.0F}), (tokens{0, 1}));
+    EXPECT_EQ(kept(same, {1.0F, 0, 0.51F, 0.0F}), (tokens{0, 1, 2}));
+    EXPECT_EQ(kept(same, {1.0F, 0, 1e-6F, 0.0F}), (tokens{0}));
+    EXPECT_EQ(kept(same, {1.0F, 0, 1.0F, 1.0F}), (tokens{0, 1, 2, 3}));
+    EXPECT_EQ(kept(same, {0.0F, 0, 1.0F, 0.0F}), (tokens{0}));
+    // Top-k cuts the tie first; top-p is of what is left of it.
+    EXPECT_EQ(kept(same, {1.0F, 2, 0.5F, 0.0F}), (tokens{0}));
+    EXPECT_EQ(kept(same, {1.0F, 2, 0.75F, 0.0F}), (tokens{0, 1}));
+    EXPECT_EQ(kept(same, {1.0F, 2, 1.0F, 1.0F}), (tokens{0, 1}));
+    std::vector<real> const tail{real(0), real(1), real(0), real(0), real(0)};
+    EXPECT_EQ(kept(tail, {1.0F, 3, 0.9F, 0.0F}), (tokens{0, 1, 2}));
+    EXPECT_EQ(kept(tail, {1.0F, 3, 0.7F, 0.0F}), (tokens{0, 1}));
+    EXPECT_EQ(kept(tail, {1.0F, 3, 0.5F, 0.0F}), (tokens{1}));
+    // Both zeros are the same logit.
+    EXPECT_EQ(kept({real(-0.0), real(0.0), real(-1)}, {1.0F, 1, 1.0F, 0.0F}), (tokens{0}));
+    EXPECT_EQ(kept({real(0.0), real(-0.0), real(-1)}, {0.0F, 0, 1.0F, 0.0F}), (tokens{0}));
+}
+
+TYPED_TEST(softmax_of, with_one_token_is_temperature_0) {
+    using real = TypeParam;
+    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+        auto const logits = random_logits<real>(257, seed % 2 == 0 ? 4 : 0, seed);
+        auto const greedy = warped(g, view(logits), {0.0F, 0, 1.0F, 0.0F});
+        for (warp const w : {warp{1.0F, 1, 1.0F, 0.0F}, warp{0.7F, 1, 0.5F, 0.5F}, warp{1.0F, 0, 1e-30F, 0.0F}}) {
+            auto const one = warped(g, view(logits), w);
+            for (index_t i = 0; i < 257; ++i) {
+                ASSERT_EQ(one.row(i), greedy.row(i)) << i;
+                ASSERT_TRUE(greedy.row(i) == real(0) || greedy.row(i) == real(1));
+            }
+            ASSERT_EQ(one.weights.total, greedy.weights.total);
+        }
+    }
+}
+
+TYPED_TEST(softmax_of, stays_finite_at_any_temperature) {
+    using real = TypeParam;
+    constexpr real low = -std::numeric_limits<real>::infinity();
+    std::vector<real> const logits{real(1), real(2), real(2), real(1.99), low, real(-300)};
+    for (float const t : {std::numeric_limits<float>::denorm_min(), 1e-38F, 1e-30F, 1e-6F}) {
+        auto const row = warped(g, view(logits), {t, 0, 1.0F, 0.0F}).row;
+        EXPECT_EQ(row(1), real(0.5)) << t;  // the limit shares a tie; temperature 0 itself does not
+        EXPECT_EQ(row(2), real(0.5)) << t;
+        EXPECT_EQ(row(0) + row(3) + row(4) + row(5), real(0)) << t;
+        expect_warp<real>(logits, {t, 3, 0.9F, 0.1F});
+    }
+    for (float const t : {1e6F, 1e30F, std::numeric_limits<float>::max()}) {
+        auto const row = warped(g, view(logits), {t, 0, 1.0F, 0.0F}).row;
+        for (index_t const i : {0, 1, 2, 3, 5}) EXPECT_NEAR(static_cast<double>(row(i)), 0.2, 1e-4) << t;
+        EXPECT_EQ(row(4), real(0));
+        EXPECT_EQ(warped(g, view(logits), {t, 0, 1.0F, 1e-30F}).row(4), real(0));
+    }
+    constexpr real most = std::numeric_limits<real>::max();
+    expect_warp<real>({most, -most, most, low}, {});
+    expect_warp<real>({most, -most, most, low}, {1.0F, 0, 1.0F, 0.5F});
+}
+
+TYPED_TEST(softmax_of, gives_probabilities_that_sum_as_they_read) {
+    using real = TypeParam;
+    auto const logits = random_logits<real>(5000, 0, 3);
+    auto const row = warped(g, view(logits), {}).row;
+    std::vector<real> stored;
+    for (index_t i = 0; i < row.size(); ++i) stored.push_back(row(i));
+    EXPECT_EQ(g.sum(5000, row), g.sum(5000, [data = stored.data()](index_t i) { return data[i]; }));
+    auto const log_weights = [row](index_t i) { return row.kept().keeps(0, i) ? row.log_weight(i) : real(0); };
+    for (index_t i = 0; i < row.size(); ++i) stored[static_cast<std::size_t>(i)] = log_weights(i);
+    EXPECT_EQ(g.sum(5000, log_weights), g.sum(5000, [data = stored.data()](index_t i) { return data[i]; }));
+}
+
+TYPED_TEST(softmax_of, draws_nothing_outside_its_support) {
+    using real = TypeParam;
+    auto const logits = random_logits<real>(9000, 30, 8);
+    auto const got = warped(g, view(logits), {0.8F, 40, 0.9F, 0.0F});
+    test_numbers numbers(1);
+    for (int k = 0; k < 500; ++k) {
+        auto const t = static_cast<real>(numbers()) * got.weights.total;
+        index_t const x = g.search(got.weights, 9000, multidraft::weight_of{got.row}, t);
+        ASSERT_GT(got.row(x), real(0));
+    }
+}
+
+template <class Call>
+std::string message(Call call) {
+    try {
+        call();
+    } catch (invalid_input const& error) {
+        return error.what();
+    }
+    return "nothing was thrown";
+}
+
+TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
+    using real = TypeParam;
+    constexpr real low = -std::numeric_limits<real>::infinity();
+    constexpr real nan = std::numeric_limits<real>::quiet_NaN();
+    for (warp const w : {warp{}, warp{0.0F, 0, 1.0F, 0.0F}, warp{0.7F, 2, 0.5F, 0.1F}}) {
+        auto const text = [&](std::vector<real> const& row, char const* name) {
+            return message([&] { static_cast<void>(warped(g, view(row), w, name)); });
+        };
+        EXPECT_EQ(text({real(1), nan, real(2)}, "target"), "target[1] = nan: a logit is a number below plus infinity");
+        EXPECT_EQ(text({real(1), real(2), -low}, "draft"), "draft[2] = inf: a logit is a number below plus infinity");
+        EXPECT_EQ(text({low, nan}, "x"), "x[1] = nan: a logit is a number below plus infinity");
+        std::string const empty = "x.size = 3: a row has at least one token with a logit above minus infinity";
+        EXPECT_EQ(text({low, low, low}, "x"), empty);
+        EXPECT_EQ(text({}, "x"), "x.size = 0: a row has at least one token with a logit above minus infinity");
+        std::vector<real> row(5000, real(0));
+        row[4999] = nan;
+        EXPECT_EQ(text(row, "x"), "x[4999] = nan: a logit is a number below plus infinity");
+    }
+}
+
+TEST(logit_rows, warp_the_row_that_is_asked_for) {
+    std::vector<float> const logits{0, 1, 2, 3, 9, 9, 3, 2, 1, 0, 9, 9, 5, 5, 5, 5};
+    multidraft::rows_view<float> const rows(logits.data(), 3, 4, 6);
+    warp const w{0.5F, 3, 1.0F, 0.0F};
+    multidraft::logit_rows<float> const distributions(rows, w);
+    EXPECT_EQ(distributions.rows(), 3);
+    EXPECT_EQ(distributions.size(), 4);
+    for (multidraft::node_id node = 0; node < 3; ++node) {
+        auto const expected = warped(g, rows(node), w).row;
+        auto const got = distributions(g, node);
+        for (index_t i = 0; i < 4; ++i) EXPECT_EQ(got(i), expected(i)) << node << ' ' << i;
+    }
+    EXPECT_EQ(distributions(g, 2)(3), 0.0F);  // the lower tokens of a tie
+}
+
+TEST(prepared_rows, are_those_that_were_warped_before) {
+    std::vector<float> const logits{0, 1, 2, 3};
+    using row = multidraft::softmax_row<row_view<float>>;
+    std::vector<row> const rows{warped(g, view(logits), {}).row, warped(g, view(logits), {0.0F, 0, 1.0F, 0.0F}).row};
+    multidraft::prepared_rows<row_view<float>> const distributions(rows, 4);
+    EXPECT_EQ(distributions.rows(), 2);
+    EXPECT_EQ(distributions.size(), 4);
+    EXPECT_EQ(distributions(g, 1)(3), 1.0F);
+    EXPECT_EQ(distributions(g, 0)(2), rows[0](2));
+}
+
+TEST(softmax_row, moves_to_a_copy_of_its_logits) {
+    std::vector<float> const logits{0, 1, 2, 3};
+    auto row = warped(g, view(logits), {1.0F, 2, 1.0F, 0.0F}).row;
+    auto const before = row;
+    std::vector<float> const copy = logits;
+    row.move_to(view(copy));
+    for (index_t i = 0; i < 4; ++i) EXPECT_EQ(row(i), before(i));
+}
+
+}  // namespace
