@@ -52,7 +52,7 @@ private:
 /// Products of `rows` x K inputs with one K x N matrix or with several of that size, results in float.
 ///
 /// There is a primitive for each of some numbers of rows; other numbers are padded to the next. The order of the sum
-/// over K may depend on the number of rows (it does in oneDNN's GEMM for AVX2, not in its AVX-512 and AMX kernels), and
+/// over K may depend on the number of rows (it does in oneDNN's GEMM for AVX2, not in its AVX-512 kernels), and
 /// then a token's bits would depend on its company. So the constructor multiplies random numbers and keeps only those
 /// primitives whose rows have the bits of the 16-row one, wherever a row lies; if even that one depends on the place,
 /// only the 1-row primitive.

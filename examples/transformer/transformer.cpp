@@ -45,25 +45,17 @@ bool native_bf16() noexcept {
     return (have & need) == need;
 }
 
-/// Calls f(i) for i in [0, n), by that many threads.
+/// Calls f(i, thread) for i in [0, n), by that many threads.
 template <class F>
 void for_each(std::int32_t n, [[maybe_unused]] int threads, F const& f) {
 #if defined(_OPENMP)
     if (threads > 1) {
 #pragma omp parallel for schedule(static) num_threads(threads)
-        for (std::int32_t i = 0; i < n; ++i) f(i);
+        for (std::int32_t i = 0; i < n; ++i) f(i, static_cast<std::size_t>(omp_get_thread_num()));
         return;
     }
 #endif
-    for (std::int32_t i = 0; i < n; ++i) f(i);
-}
-
-int thread_number() noexcept {
-#if defined(_OPENMP)
-    return omp_get_thread_num();
-#else
-    return 0;
-#endif
+    for (std::int32_t i = 0; i < n; ++i) f(i, std::size_t{0});
 }
 
 }  // namespace
@@ -461,7 +453,7 @@ void transformer::state::block(token_batch const& batch, std::int32_t first, std
         std::int32_t const left = rows - skipped;
         // Threads for some 10 us of work, or not at all.
         std::int64_t const attention_work = std::int64_t{left} * length * w.query_width();
-        for_each(left * c.kv_heads, attention_work > 150'000 ? w.threads : 1, [&](std::int32_t i) {
+        for_each(left * c.kv_heads, attention_work > 150'000 ? w.threads : 1, [&](std::int32_t i, std::size_t thread) {
             std::int32_t const r = i / c.kv_heads;
             std::int32_t const h = i % c.kv_heads;
             std::size_t const row = size(skipped + r);
@@ -469,14 +461,14 @@ void transformer::state::block(token_batch const& batch, std::int32_t first, std
             kernels::attend({keys.data() + key_head(l, h), values.data() + value_head(l, h), c.head_dim, scale},
                             qkv.data() + row * size(w.qkv->n()) + head, queries,
                             std::span(runs).subspan(run_begin[row], run_begin[row + 1] - run_begin[row]),
-                            scores.data() + size(thread_number()) * scores_per_thread,
+                            scores.data() + thread * scores_per_thread,
                             attention_rows + size(r) * size(w.query_width()) + head);
         });
         out_product.run(stream, layer.out, left);
         normalise(layer.mlp_norm, left);
         gate_up_product.run(stream, layer.gate_up, left);
         std::int64_t const gate_work = std::int64_t{left} * c.intermediate;
-        for_each(left, gate_work > 4'000 ? w.threads : 1, [&](std::int32_t r) {
+        for_each(left, gate_work > 4'000 ? w.threads : 1, [&](std::int32_t r, std::size_t) {
             kernels::gated(gate_up.data() + size(r) * size(w.gate_up->n()), c.intermediate,
                            activation_rows + size(r) * size(c.intermediate));
         });

@@ -66,8 +66,8 @@ private:
 /// tree, and before or after `keep` moved its ancestors together. The matrix products see to it for the rows (see
 /// `matmul`), the attention by summing over the sequence of attended entries, wherever they lie in the cache.
 ///
-/// `forward` allocates nothing once the first calls have sized the lists of attended entries. Not for two threads at a
-/// time.
+/// `forward` itself allocates nothing once the first calls have sized the lists of attended entries. Not for two
+/// threads at a time.
 class transformer {
 public:
     /// A sequence of an already loaded model.

@@ -128,7 +128,8 @@ public:
         double const total = std::accumulate(law.begin(), law.end(), 0.0);
         std::vector<std::size_t> order(law.size());
         std::iota(order.begin(), order.end(), std::size_t{0});
-        std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return law[a] > law[b]; });
+        std::sort(order.begin(), order.end(),
+                  [&](std::size_t a, std::size_t b) { return law[a] > law[b] || (law[a] == law[b] && a < b); });
         share_.push_back(0);
         for (std::size_t const x : order) {
             if (!(law[x] > 0)) break;

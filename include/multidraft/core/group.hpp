@@ -43,6 +43,12 @@ struct ledger {
 template <class G, class Real>
 using ledger_of = typename G::template ledger_type<Real>;
 
+/// Whether algorithms over this group report bad input by throwing `invalid_input`, on a host. A group whose lanes run
+/// inside somebody else's launch declares `static constexpr bool throws = false`: an exception must not leave a launch,
+/// on a CPU either, so they get "no token" instead, as on a device.
+template <class G>
+inline constexpr bool may_throw = !requires { requires !G::throws; };
+
 /// The largest logit of a row and the sums of `exp(scale * (x - largest))`.
 template <class Real, class Ledger = ledger<Real>>
 struct softmax_sums {

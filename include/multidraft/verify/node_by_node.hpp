@@ -52,7 +52,7 @@ public:
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
 #if !MULTIDRAFT_ON_DEVICE
-        check(tree.tree, target, draft, path);
+        if constexpr (may_throw<G>) check(tree.tree, target, draft, path);
 #endif
         verdict result;
         node_id node = 0;
@@ -71,7 +71,9 @@ public:
                     here = self().decide(g, target(g, node), draft(g, node), candidates, source, where);
             }
 #if !MULTIDRAFT_ON_DEVICE
-            if (here.token == none) refuse_node(g, tree.tree, target, draft, node);
+            if constexpr (may_throw<G>) {
+                if (here.token == none) refuse_node(g, tree.tree, target, draft, node);
+            }
 #endif
             if (here.child == none) {
                 result.next = here.token;

@@ -38,11 +38,11 @@ public:
                                                     Source& source, place where) const {
         if (candidates.size() > 1) {
 #if !MULTIDRAFT_ON_DEVICE
-            refuse("children", where.node, candidates.size(),
-                   "speculative sampling takes one candidate a node; for more use verify::recursive_rejection");
-#else
-            return {};
+            if constexpr (may_throw<G>)
+                refuse("children", where.node, candidates.size(),
+                       "speculative sampling takes one candidate a node; for more use verify::recursive_rejection");
 #endif
+            return {};
         }
         return recursive_rejection<Law>{}.decide(g, p, q, candidates, source, where);
     }
