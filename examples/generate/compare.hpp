@@ -73,7 +73,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
                 generation const g = row.how->run(target, draft, shape_of(*row.how).second, prompt, options, {});
                 if (row.how == &methods().front()) reference = g.tokens;
                 row.sum += g.metrics;
-                row.same_text += g.tokens == reference ? 1 : 0;
+                if (g.tokens == reference) ++row.same_text;
                 ++row.runs;
                 bar.step(row.how->name);
             }

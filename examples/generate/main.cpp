@@ -97,7 +97,8 @@ int run(int argc, char** argv) {
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
     app.add_option("--method", method_name, "see --list-methods")->capture_default_str();
-    app.add_option("--tree", tree, "children by level, such as 4x2x2x1 (default: the method's own)");
+    app.add_option("--tree", tree,
+                   "children by level, such as 4x2x2x1 (default: the method's own, chosen for the kind of CPU)");
     app.add_option("--temperature", options.warp.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temperature", draft_temperature,

@@ -108,6 +108,13 @@ aligned_array<std::byte> random_numbers(noise& source, std::size_t count, dnnl::
 
 }  // namespace
 
+bool multiplies_by_tiles() {
+    // Later sets contain the bits of earlier ones.
+    auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    auto const tiles = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+    return (isa & tiles) == tiles;
+}
+
 int available_threads() noexcept { return openmp().get(); }
 
 thread_scope::thread_scope(int threads) noexcept : before_(openmp().get()) {

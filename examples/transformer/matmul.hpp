@@ -33,6 +33,10 @@ private:
     std::size_t size_ = 0;
 };
 
+/// Whether the CPU multiplies bf16 matrices by tiles of 16 rows (AMX): then 16 rows cost little more than one, and
+/// trees of candidates are nearly free. Elsewhere every row costs its multiplications.
+[[nodiscard]] bool multiplies_by_tiles();
+
 /// The threads that OpenMP offers the calling thread; 1 where there is no OpenMP.
 [[nodiscard]] int available_threads() noexcept;
 

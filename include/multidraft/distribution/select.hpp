@@ -44,6 +44,36 @@ template <class Real>
     return __builtin_bit_cast(Real, (key & sign) != 0 ? key & ~sign : ~key);
 }
 
+/// The counters of a selection: those of the group where it has some (in shared memory), else an array.
+template <std::size_t N, class G>
+[[nodiscard]] MULTIDRAFT_HD auto selection_counters([[maybe_unused]] G const& g) {
+    struct array {
+        std::uint64_t count[N];
+        [[nodiscard]] MULTIDRAFT_HD std::uint64_t* data() noexcept { return count; }
+    };
+    if constexpr (requires { g.template counters<N>(); }) {
+        return g.template counters<N>();
+    } else {
+        array counters;  // `count` writes every entry
+        return counters;
+    }
+}
+
+[[nodiscard]] MULTIDRAFT_HD inline std::uint64_t total_of(span<std::uint64_t const> counters) noexcept {
+    std::uint64_t total = 0;
+    for (std::uint64_t const c : counters) total += c;
+    return total;
+}
+
+/// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it.
+[[nodiscard]] MULTIDRAFT_HD inline index_t reaching_bin(span<std::uint64_t const> counters,
+                                                        std::uint64_t& wanted) noexcept {
+    auto b = static_cast<index_t>(counters.size()) - 1;
+    for (; b > 0 && counters[static_cast<std::size_t>(b)] < wanted; --b)
+        wanted -= counters[static_cast<std::size_t>(b)];
+    return b;
+}
+
 }  // namespace detail
 
 /// The smallest set of largest entries whose mass reaches a target, ties to the lower index.
@@ -59,7 +89,8 @@ template <group G, class X, class Mass, class Target>
     using bits = detail::key_bits<real>;
     constexpr int width = static_cast<int>(sizeof(bits)) * 8;
     constexpr int digit = 11;
-    std::uint64_t counters[1 << digit];
+    auto storage = detail::selection_counters<std::size_t(1) << digit>(g);
+    span<std::uint64_t> const counters(storage.data(), std::size_t(1) << digit);
     bits prefix = 0;
     std::uint64_t wanted = 0;
     std::uint64_t tie_mass = 0;
@@ -73,15 +104,17 @@ template <group G, class X, class Mass, class Target>
                 bits const key = detail::to_key(x(i));
                 return (key & above) == prefix ? static_cast<index_t>((key >> shift) & within) : none;
             },
-            mass, span<std::uint64_t>(counters, std::size_t(1) << digit));
-        if (top == width) {
-            std::uint64_t total = 0;
-            for (std::uint64_t const c : counters) total += c;
-            wanted = target(total);
+            mass, counters);
+        // A group of many lanes may search its counters faster than one after the other.
+        index_t b = 0;
+        if constexpr (requires { g.reaching_bin(counters, wanted); }) {
+            if (top == width) wanted = target(g.total_of(counters));
+            b = g.reaching_bin(counters, wanted);
+        } else {
+            if (top == width) wanted = target(detail::total_of(counters));
+            b = detail::reaching_bin(counters, wanted);
         }
-        index_t b = (1 << digit) - 1;
-        while (b > 0 && counters[b] < wanted) wanted -= counters[b--];
-        tie_mass = counters[b];
+        tie_mass = counters[static_cast<std::size_t>(b)];
         prefix |= static_cast<bits>(static_cast<bits>(b) << shift);
     }
     cut<real> result;
@@ -89,7 +122,7 @@ template <group G, class X, class Mass, class Target>
     if (wanted < tie_mass) {  // not all of the entries that equal the cut
         // Equal entries without mass (cut off before) are no ties.
         auto const tie = [x, mass, value = result.value](index_t i)
-                             MULTIDRAFT_INLINE_LAMBDA { return (x(i) == value) & (mass(i) > 0) ? real(1) : real(0); };
+                             MULTIDRAFT_INLINE_LAMBDA { return x(i) == value && mass(i) > 0 ? real(1) : real(0); };
         auto const ties = g.weigh(n, tie);
         // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th.
         std::uint64_t const one = tie_mass / static_cast<std::uint64_t>(ties.total);

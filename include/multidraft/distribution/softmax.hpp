@@ -85,13 +85,30 @@ template <class View>
            "a row has at least one token with a logit above minus infinity");
 }
 
+/// What `warped` does with a row of logits that is no distribution: throws on the host. Where nothing may be thrown,
+/// the row keeps no token and its probabilities are NaN, so that samplers draw nothing and verifiers answer `none`.
+template <group G, class View>
+[[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> no_distribution(
+    G const& g, View logits, [[maybe_unused]] char const* argument) {
+    using real = typename View::real;
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) refuse_logits(logits, argument);
+#endif
+    cut<real> const nothing{std::numeric_limits<real>::infinity(), none};
+    warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
+    result.weights = g.weigh(logits.size(), weight_of{result.row});
+    result.row.set_mass(std::numeric_limits<real>::quiet_NaN());
+    return result;
+}
+
 }  // namespace detail
 
 /// Applies a warp to a row of logits. One pass over memory when nothing is truncated, else two and the passes of
 /// `select_mass`.
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
-/// `argument`, the token and the value. `w` is valid.
+/// `argument`, the token and the value; on a device, or for a group that may not throw, its mass is NaN and nothing can
+/// be drawn from it. `w` is valid.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> warped(
     G const& g, View logits, warp const& w, [[maybe_unused]] char const* argument = "logits") {
@@ -102,9 +119,8 @@ template <group G, class View>
         real const largest = g.largest(n, logits);
         real const number = g.largest(
             n, [logits](index_t i) MULTIDRAFT_INLINE_LAMBDA { return logits(i) == logits(i) ? real(0) : real(1); });
-#if !MULTIDRAFT_ON_DEVICE
-        if (!(largest >= -most && largest <= most && number == real(0))) detail::refuse_logits(logits, argument);
-#endif
+        if (!(largest >= -most && largest <= most && number == real(0)))
+            return detail::no_distribution(g, logits, argument);
         cut<real> const only{largest, g.first_largest(n, logits)};
         warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, largest, real(1), only), {}};
         result.weights =
@@ -116,9 +132,8 @@ template <group G, class View>
     real const inverse = real(1) / static_cast<real>(w.temperature);
     real const scale = inverse < most ? inverse : most;
     auto sums = g.softmax(n, logits, scale);
-#if !MULTIDRAFT_ON_DEVICE
-    if (!(sums.weights.total >= real(1) && sums.weights.total <= most)) detail::refuse_logits(logits, argument);
-#endif
+    if (!(sums.weights.total >= real(1) && sums.weights.total <= most))
+        return detail::no_distribution(g, logits, argument);
     if (!w.truncates()) {
         warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, {}), sums.weights};
         result.row.set_mass(sums.weights.total);
