@@ -214,7 +214,7 @@ private:
     static constexpr index_t block =
         64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
 
-    /// One value out of a loop: not inlined, so that the loops keep the inliner's attention.
+    /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.
     template <class F>
     MULTIDRAFT_HD static auto at_index(F const& f, index_t i) {
         return f(i);

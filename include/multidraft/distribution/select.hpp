@@ -49,13 +49,13 @@ template <std::size_t N, class G>
 [[nodiscard]] MULTIDRAFT_HD auto selection_counters([[maybe_unused]] G const& g) {
     struct array {
         std::uint64_t count[N];
+        MULTIDRAFT_HD array() noexcept {}  // NOLINT: `group.count` writes every entry
         [[nodiscard]] MULTIDRAFT_HD std::uint64_t* data() noexcept { return count; }
     };
     if constexpr (requires { g.template counters<N>(); }) {
         return g.template counters<N>();
     } else {
-        array counters;  // `count` writes every entry
-        return counters;
+        return array();
     }
 }
 

@@ -8,6 +8,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
@@ -40,14 +41,14 @@ public:
 
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD bool coin(address a, Real numerator, Real denominator) const {
-        return uniforms_.template uniform<Real>(a) * denominator < numerator;
+        return product(uniforms_.template uniform<Real>(a), denominator) < numerator;
     }
 
     template <group G, class Ledger, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, Ledger const& sums, index_t n, W const& w,
                                              span<token_id const> taken, address a) const {
-        return g.search(sums, n, w, uniforms_.template uniform<std::decay_t<decltype(sums.total)>>(a) * sums.total,
-                        taken);
+        return g.search(sums, n, w,
+                        product(uniforms_.template uniform<std::decay_t<decltype(sums.total)>>(a), sums.total), taken);
     }
 
     [[nodiscard]] MULTIDRAFT_HD constexpr addressed_uniforms const& uniforms() const noexcept { return uniforms_; }
@@ -65,13 +66,14 @@ public:
 
     template <class Real>
     [[nodiscard]] bool coin(address, Real numerator, Real denominator) {
-        return static_cast<Real>(next()) * denominator < numerator;
+        return product(static_cast<Real>(next()), denominator) < numerator;
     }
 
     template <group G, class Ledger, class W>
     [[nodiscard]] index_t pick(G const& g, Ledger const& sums, index_t n, W const& w, span<token_id const> taken,
                                address) {
-        return g.search(sums, n, w, static_cast<std::decay_t<decltype(sums.total)>>(next()) * sums.total, taken);
+        return g.search(sums, n, w, product(static_cast<std::decay_t<decltype(sums.total)>>(next()), sums.total),
+                        taken);
     }
 
     /// How many uniforms have been used.
