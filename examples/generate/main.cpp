@@ -29,10 +29,11 @@ std::vector<std::string> shipped_prompts(std::size_t of_each_kind) {
     std::ifstream in(file);
     if (!in) throw std::runtime_error(file + ": cannot be read; name a prompt with --prompt");
     auto const texts = nlohmann::json::parse(in);
+    constexpr std::size_t first_text = 3;  // earlier ones begin with lists of names
     std::vector<std::string> prompts;
     for (auto const* kind : {"scripture", "definitions", "satire"})
         for (std::size_t i = 0; i < of_each_kind; ++i) {
-            auto const text = texts.at(kind).at(i).get<std::string>();
+            auto const text = texts.at(kind).at(first_text + i).get<std::string>();
             std::size_t end = 0;
             for (int words = 0; words < 16 && end != std::string::npos; ++words) end = text.find(' ', end + 1);
             prompts.push_back(text.substr(0, end));
@@ -178,6 +179,7 @@ int run(int argc, char** argv) {
         return 0;
     }
 
+    validate(options, prompts.front(), target.vocabulary(), target.context_limit());  // before anything is printed
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;

@@ -43,7 +43,7 @@ using token_id = std::int32_t;
 /// A node of a draft tree; node 0 is the root, the last token of the context.
 using node_id = std::int32_t;
 
-/// A place in a row of V entries. A row has fewer than 2^31 entries; offsets between rows are 64 bits wide.
+/// A place in a row of V entries. A row has at most 2^31 - 4097 entries; offsets between rows are 64 bits wide.
 using index_t = std::int32_t;
 
 /// "No token", "no node": what a search that finds nothing returns.
