@@ -47,7 +47,9 @@ using ledger_of = typename G::template ledger_type<Real>;
 /// inside somebody else's launch declares `static constexpr bool throws = false`: an exception must not leave a launch,
 /// on a CPU either, so they get "no token" instead, as on a device.
 template <class G>
-inline constexpr bool may_throw = !requires { requires !G::throws; };
+inline constexpr bool may_throw = !requires {
+    requires !G::throws;
+};
 
 /// The largest logit of a row and the sums of `exp(scale * (x - largest))`.
 template <class Real, class Ledger = ledger<Real>>
@@ -74,18 +76,16 @@ struct mass {
 /// Functions of the index may be called by any lane, in any order, more than once. Every lane calls every operation
 /// with equal arguments and gets the equal result. With f, w and x functions of an index to float or double:
 ///
-/// | operation | result |
-/// |---|---|
-/// | `sum(n, f)` | the sum of f(i), i < n, in the fixed order |
-/// | `largest(n, f)` | the largest f(i); minus infinity for n = 0 |
-/// | `first_largest(n, f)` | the lowest i with the largest f(i); `none` for n = 0 |
-/// | `top(n, f, out)` | the `out.size()` largest, largest first, ties to the lower index; f is not NaN |
-/// | `weigh(n, w)` | the `ledger` of the weights w(i) >= 0 |
-/// | `softmax(n, x, scale)` | the `softmax_sums` of a row of logits in one pass over memory |
-/// | `search(ledger, n, w, t, taken)` | the first i whose running sum of w exceeds t; the weight of the tokens `taken`
-/// is 0 | | `reweigh(ledger, n, w, taken, i)` | the ledger after the weight of i changed: its chunk is summed again |
-/// | `count(n, bin, mass, bins)` | bins[b] = sum of the 32-bit integers mass(i) >= 0 with bin(i) = b; bins outside are
-/// skipped | | `leader()` | true on the one lane that writes results |
+/// - `sum(n, f)`: the sum of f(i), i < n, in the fixed order.
+/// - `largest(n, f)`: the largest f(i); minus infinity for n = 0.
+/// - `first_largest(n, f)`: the lowest i with the largest f(i); `none` for n = 0.
+/// - `top(n, f, out)`: the `out.size()` largest, largest first, ties to the lower index; f is not NaN.
+/// - `weigh(n, w)`: the ledger of the weights w(i) >= 0.
+/// - `softmax(n, x, scale)`: the `softmax_sums` of a row of logits, in one pass over memory.
+/// - `search(ledger, n, w, t, taken)`: the first i whose running sum of w exceeds t; tokens in `taken` weigh 0.
+/// - `reweigh(ledger, n, w, taken, i)`: the ledger after the weight of i changed; its chunk is summed again.
+/// - `count(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
+/// - `leader()`: true on the one lane that writes results.
 ///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>

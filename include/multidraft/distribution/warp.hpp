@@ -11,13 +11,12 @@ namespace multidraft {
 /// How a row of logits becomes a distribution, in this order:
 ///
 /// 1. *temperature* T > 0: weight(i) = exp((x_i - max x) / T). T = 0 is the exact limit: all mass on the largest logit,
-/// the
-///    lowest token on ties.
+///    the lowest token on ties.
 /// 2. *top-k*: only the k largest logits keep their weight, ties to the lower token. 0 turns it off.
 /// 3. *top-p*: of what is left, renormalised, the smallest set of largest logits whose mass reaches p. 1 turns it off.
 ///    Masses are counted in units of 2^-30 of the largest, so that no order of addition can change the set.
 /// 4. *min-p*: only tokens with logit >= max x + T log(min_p), that is weight at least min_p of the largest. 0 turns it
-/// off.
+///    off.
 ///
 /// The largest logit always survives. The warped target is *the* target: losslessness is with respect to it.
 struct warp {

@@ -19,10 +19,9 @@ namespace multidraft {
 /// What an algorithm may ask for. Each draw has its own address; no address is used twice.
 ///
 /// - `coin(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the numerator
-/// is 0.
+///   is 0.
 /// - `pick(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded; `sums` is
-/// the
-///   ledger of exactly those weights, with a positive total.
+///   the ledger of exactly those weights, with a positive total.
 template <class S>
 concept draw_source = requires(S& source, address a, float x, host_group const& g, ledger<float> const& sums, index_t n,
                                group_archetype::term w, span<token_id const> taken) {
