@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Turns a directory of results (bench/run) into the README's tables and picture.
+
+report.py DIRECTORY            prints Markdown
+report.py DIRECTORY --plot     also draws DIRECTORY/methods.svg (needs matplotlib)
+"""
+import json
+import sys
+from pathlib import Path
+
+TEMPERATURES = ("0", "0.7", "1")
+
+
+def medians(path):
+    """Benchmark name (without suffixes) -> its median row."""
+    rows = {}
+    for row in json.loads(path.read_text())["benchmarks"]:
+        if row.get("aggregate_name") == "median":
+            rows[row["run_name"].replace("/real_time", "").replace("/manual_time", "")] = row
+    return rows
+
+
+def comparison(directory, temperature):
+    path = directory / f"compare_temperature_{temperature}.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()]
+
+
+def table(header, rows):
+    print("| " + " | ".join(header) + " |")
+    print("|" + "---|" * len(header))
+    for row in rows:
+        print("| " + " | ".join(row) + " |")
+    print()
+
+
+def main():
+    directory = Path(sys.argv[1])
+    runs = {t: comparison(directory, t) for t in TEMPERATURES}
+    names = [row["method"] for row in runs["1"]]
+    table(["method", "tree"] + [f"speed-up, block efficiency at temperature {t}" for t in TEMPERATURES],
+          [[f"`{name}`", runs["1"][i]["tree"] or "-"] +
+           [f"{runs[t][i]['speed_up']:.2f}x, {runs[t][i]['block_efficiency']:.2f}" for t in TEMPERATURES]
+           for i, name in enumerate(names)])
+
+    verify, sample, step = (medians(directory / f"{n}.json") for n in ("verify", "sample", "step"))
+    sizes = (4096, 32000, 128256)
+    def row(title, rows, name):
+        return [title] + [f"{rows[name.format(v)]['real_time']:.3g} us" for v in sizes]
+    table(["one thread", *(f"V = {v:,}" for v in sizes)], [
+        row("sum of max(p - q, 0), 64 free accumulators (the baseline)", verify, "plain_sum/V:{}"),
+        row("one rejection: the residual's mass and chunk sums", verify, "rejection_pass/V:{}"),
+        row("one acceptance", verify, "acceptance/V:{}"),
+        row("softmax, written out", sample, "softmax_written/V:{}"),
+        row("softmax, normaliser only", sample, "softmax_normaliser/V:{}"),
+        row("logits to 4 tokens, `iid`", sample, "draw<draft::iid>/V:{}/children:4"),
+        row("logits to 4 tokens, `sequential`", sample, "draw<draft::sequential>/V:{}/children:4"),
+        row("logits to 4 tokens, `gumbel_top_k`", sample, "draw<draft::gumbel_top_k>/V:{}/children:4"),
+        row("top-k 50", sample, "warping/top_k_50/V:{}"),
+        row("top-p 0.9", sample, "warping/top_p_0_9/V:{}"),
+        row("verification of a 4x2x2x1 tree from logits", verify, "tree_from_logits/V:{}"),
+    ])
+    table(["library's share of a step", *(f"V = {v:,}" for v in sizes)],
+          [[f"`sequential`, {shape}: sampling + mask + verification"] +
+           [f"{step[f'sequential/{shape}/V:{v}']['us_a_step']:.3g} us" for v in sizes] for shape in ("chain_4", "4x2x2x1")])
+
+    forward = medians(directory / "transformer.json")
+    rows_ = (1, 2, 4, 8, 16, 32, 64)
+    table(["forward call, bf16, one thread", *(f"{r} rows" for r in rows_)],
+          [[model] + [f"{forward[f'forward/automatic/model:{i}/rows:{r}/threads:1']['real_time']:.0f} us" for r in rows_]
+           for i, model in enumerate(("target", "draft", "draft-tiny"))])
+
+    if "--plot" in sys.argv:
+        import matplotlib
+        matplotlib.use("svg")
+        import matplotlib.pyplot as plt
+        matplotlib.rcParams["svg.hashsalt"] = "multidraft"
+        figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), sharey=True)
+        for axis, key, title in ((axes[0], "block_efficiency", "tokens per target call"), (axes[1], "speed_up", "speed-up")):
+            for k, t in enumerate(TEMPERATURES):
+                axis.barh([i + 0.27 * (k - 1) for i in range(len(names))], [r[key] for r in runs[t]], height=0.25, label=f"temperature {t}")
+            axis.set_yticks(range(len(names)), names)
+            axis.set_title(title)
+            axis.axvline(1, color="grey", linewidth=0.8)
+            axis.grid(axis="x", alpha=0.3)
+        axes[0].invert_yaxis()
+        axes[1].legend(loc="lower right", fontsize=8)
+        figure.tight_layout()
+        figure.savefig(directory / "methods.svg", metadata={"Date": None})
+
+
+if __name__ == "__main__":
+    main()
