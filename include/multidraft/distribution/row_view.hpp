@@ -47,7 +47,7 @@ public:
             // Two entries make a word: nvcc joins the loads of adjacent words, but not of halves of words.
             if constexpr (sizeof(T) == 2 && requires { T::from_bits(std::uint16_t{0}); }) {
                 std::uint32_t word;
-                __builtin_memcpy(&word, data + (i & ~1), sizeof(word));
+                __builtin_memcpy(&word, data + (i - (i & 1)), sizeof(word));
                 return to_real(T::from_bits(static_cast<std::uint16_t>((i & 1) != 0 ? word >> 16 : word)));
             }
 #endif

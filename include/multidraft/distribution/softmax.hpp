@@ -54,6 +54,8 @@ public:
         inverse_sum_ = real(1) / mass;
     }
     [[nodiscard]] MULTIDRAFT_HD cut<real> const& kept() const noexcept { return kept_; }
+    [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
+    [[nodiscard]] MULTIDRAFT_HD real scale() const noexcept { return scale_; }
     /// The same distribution read from another place, to which the caller has copied the logits.
     MULTIDRAFT_HD void move_to(View logits) noexcept { logits_ = logits; }
 

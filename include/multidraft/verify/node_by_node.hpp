@@ -58,7 +58,11 @@ public:
         node_id node = 0;
         for (;;) {
             place const where{position, node};
-            auto const children = tree.tree.children(node);
+            auto children = tree.tree.children(node);
+            // A launch takes trees with room for children that could not be drawn: the last ones, of token `none`.
+            if constexpr (!may_throw<G>)
+                while (children.count > 0 && tree.tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+                    --children.count;
             node_verdict here;
             if (children.count == 0) {
                 here.token = emit(g, target(g, node), source, where);

@@ -1,0 +1,148 @@
+// Batches of trees, rows and requests as the CUDA launches take them: pointers to device memory, nothing owned.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/select.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/warp.hpp"
+#include "multidraft/random/address.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::cuda {
+
+/// Trees of any sizes: the nodes of request b are entries `offsets[b] .. offsets[b + 1]` of the other arrays.
+///
+/// Within a request nodes are numbered from 0, the root; see `tree_view` for their order. A token `none` at the end of
+/// a node's children stands for a child that could not be drawn (see `draft`); it and what is below it are not there.
+struct tree_batch {
+    std::int32_t requests = 0;
+    std::int64_t const* offsets = nullptr;  ///< requests + 1
+    node_id const* parents = nullptr;
+    token_id const* tokens = nullptr;
+
+    [[nodiscard]] MULTIDRAFT_HD tree_view operator()(std::int32_t b) const noexcept {
+        std::int64_t const begin = offsets[b];
+        auto const size = static_cast<std::size_t>(offsets[b + 1] - begin);
+        return {span<node_id const>(parents + begin, size), span<token_id const>(tokens + begin, size)};
+    }
+};
+
+/// What every request has of its own: one entry a request in each array.
+struct request_batch {
+    std::uint64_t const* seeds = nullptr;
+    std::uint32_t const* ids = nullptr;       ///< tells requests of one seed apart; may be null: 0
+    std::int32_t const* positions = nullptr;  ///< of the root in the text
+    multidraft::warp const* warps = nullptr;  ///< of target and draft alike; may be null: `default_warp`
+    multidraft::warp default_warp{};          ///< where `warps` is null
+
+    [[nodiscard]] MULTIDRAFT_HD addressed_uniforms uniforms(std::int32_t b) const noexcept {
+        return addressed_uniforms(seeds[b], ids == nullptr ? 0U : ids[b]);
+    }
+    [[nodiscard]] MULTIDRAFT_HD multidraft::warp warp(std::int32_t b) const noexcept {
+        return warps == nullptr ? default_warp : warps[b];
+    }
+};
+
+/// The scalars that make a distribution of a row of logits: what `draft` writes and `prepared` reads, so that a
+/// verifier need not read the draft's rows again. Trivially copyable; a row of no mass has mass NaN.
+struct row_state {
+    float largest = 0;
+    float scale = 1;
+    float mass = 1;
+    float cut_value = minus_infinity<float>;
+    index_t cut_last = 0;
+};
+
+/// Rows of logits: row r begins at `data + r * row_stride` entries. Row r belongs to node r of the batch, all requests
+/// counted through.
+template <class T>
+struct logits {
+    using element = T;
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+};
+
+/// Rows of logits that were warped before: `states[r]` belongs to row r.
+template <class T>
+struct prepared {
+    using element = T;
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+    row_state const* states = nullptr;
+};
+
+/// Rows of probabilities.
+template <class T>
+struct probability_batch {
+    using element = T;
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+};
+
+/// No rows: for verifiers that never read the draft's.
+struct no_rows {};
+
+namespace detail {
+
+template <class T, class Layout>
+[[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> row_of_state(row_view<T, Layout> x, row_state const& s) {
+    cut<float> kept;
+    kept.value = s.cut_value;
+    kept.last = s.cut_last;
+    softmax_row<row_view<T, Layout>> row(x, s.largest, s.scale, kept);
+    row.set_mass(s.mass);
+    return row;
+}
+
+/// The rows of one tree as `prepared` gives them.
+template <class T, class Layout>
+struct prepared_tree_rows {
+    rows_view<T, Layout> rows_;
+    row_state const* states;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return rows_.rows(); }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return rows_.size(); }
+    template <class G>
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const&, node_id node) const {
+        return row_of_state(rows_(node), states[node]);
+    }
+};
+
+/// The rows of the tree whose first node is node `first` of the batch.
+template <class Layout, class T>
+[[nodiscard]] MULTIDRAFT_HD logit_rows<T, Layout> tree_rows(logits<T> batch, std::int64_t first, index_t nodes,
+                                                            index_t vocabulary, warp const& w) {
+    return {rows_view<T, Layout>(batch.data + first * batch.row_stride, nodes, vocabulary, batch.row_stride), w};
+}
+template <class Layout, class T>
+[[nodiscard]] MULTIDRAFT_HD prepared_tree_rows<T, Layout> tree_rows(prepared<T> batch, std::int64_t first,
+                                                                    index_t nodes, index_t vocabulary, warp const&) {
+    return {rows_view<T, Layout>(batch.data + first * batch.row_stride, nodes, vocabulary, batch.row_stride),
+            batch.states + first};
+}
+template <class Layout, class T>
+[[nodiscard]] MULTIDRAFT_HD probability_rows<T, Layout> tree_rows(probability_batch<T> batch, std::int64_t first,
+                                                                  index_t nodes, index_t vocabulary, warp const&) {
+    return probability_rows<T, Layout>(
+        rows_view<T, Layout>(batch.data + first * batch.row_stride, nodes, vocabulary, batch.row_stride));
+}
+
+/// Whether every row begins at a multiple of 16 bytes.
+template <class Rows>
+[[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {
+    if constexpr (requires { rows.row_stride; })
+        return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 &&
+               rows.row_stride * static_cast<std::int64_t>(sizeof(typename Rows::element)) % 16 == 0;
+    else
+        return true;
+}
+
+}  // namespace detail
+
+}  // namespace multidraft::cuda

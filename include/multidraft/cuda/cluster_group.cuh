@@ -1,0 +1,56 @@
+// The group of a thread block cluster: blocks on neighbouring multiprocessors that read each other's shared memory.
+#pragma once
+
+#include <cooperative_groups.h>
+
+#include "multidraft/cuda/block_lanes.cuh"
+#include "multidraft/cuda/simt_group.hpp"
+
+namespace multidraft::cuda {
+
+/// The blocks of a cluster of up to `max_ranks`, `Threads` threads each; a block launched without one is a cluster of
+/// its own. Below compute capability 9.0 there are no clusters and this is `block_lanes`.
+template <int Threads>
+class cluster_lanes : public detail::warp_exchange {
+public:
+    static constexpr int threads = Threads;
+
+    __device__ __forceinline__ cluster_lanes() {
+#if __CUDA_ARCH__ >= 900
+        auto const cluster = cooperative_groups::this_cluster();
+        rank_ = static_cast<int>(cluster.block_rank());
+        ranks_ = static_cast<int>(cluster.num_blocks());
+#endif
+    }
+
+    [[nodiscard]] __device__ __forceinline__ int thread() const { return static_cast<int>(threadIdx.x); }
+    [[nodiscard]] __device__ __forceinline__ int rank() const { return rank_; }
+    [[nodiscard]] __device__ __forceinline__ int ranks() const { return ranks_; }
+    __device__ __forceinline__ void sync() const { __syncthreads(); }
+    __device__ __forceinline__ void sync_all() const {
+#if __CUDA_ARCH__ >= 900
+        if (ranks_ > 1) {
+            cooperative_groups::this_cluster().sync();
+            return;
+        }
+#endif
+        __syncthreads();
+    }
+    template <class T>
+    [[nodiscard]] __device__ __forceinline__ T* at_rank(T* p, [[maybe_unused]] int r) const {
+#if __CUDA_ARCH__ >= 900
+        if (ranks_ > 1) return cooperative_groups::this_cluster().map_shared_rank(p, static_cast<unsigned>(r));
+#endif
+        return p;
+    }
+
+private:
+    int rank_ = 0;
+    int ranks_ = 1;
+};
+
+/// A cluster (see `cluster_lanes`): for few rows of many entries, where one multiprocessor would read too slowly.
+template <int Threads, int Split = 1, class Widest = float>
+using cluster_group = simt_group<cluster_lanes<Threads>, Split, Widest>;
+
+}  // namespace multidraft::cuda

@@ -1,0 +1,108 @@
+// What one thread writes of the masks of a batch of trees.
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::cuda {
+
+/// Dense masks of a batch, one row a node: columns are `contexts[b]` that every node of request b attends to, then one
+/// a node of the tree, then hidden ones up to `columns`.
+template <class T>
+struct dense_rows {
+    T* data = nullptr;
+    std::int64_t columns = 0;
+    std::int64_t row_stride = 0;             ///< elements from one row to the next, at least `columns`
+    std::int64_t const* contexts = nullptr;  ///< one a request; may be null: 0
+};
+
+namespace detail {
+
+/// The request that a node of the batch belongs to. O(log requests).
+[[nodiscard]] MULTIDRAFT_HD inline std::int32_t request_of(tree_batch const& trees, std::int64_t node) noexcept {
+    std::int32_t low = 0;
+    std::int32_t high = trees.requests - 1;
+    while (low < high) {
+        std::int32_t const middle = low + (high - low + 1) / 2;
+        if (trees.offsets[middle] <= node)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+/// One word of the packed masks.
+struct packed_word {
+    tree_batch trees;
+    std::uint64_t* words;
+    std::int64_t row_words;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int64_t const row = k / row_words;
+        auto const mine = static_cast<node_id>(k % row_words);
+        std::int64_t const first = trees.offsets[request_of(trees, row)];
+        std::uint64_t bits = 0;
+        // Ancestors have smaller numbers, so a walk may end below the word.
+        for (auto v = static_cast<node_id>(row - first); v >= 0 && v / 64 >= mine; v = trees.parents[first + v])
+            if (v / 64 == mine) bits |= std::uint64_t{1} << (v % 64);
+        words[k] = bits;
+    }
+};
+
+struct position_of_node {
+    tree_batch trees;
+    std::int32_t const* positions;
+    std::int32_t* out;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int32_t const b = request_of(trees, k);
+        out[k] = positions[b] + trees(b).depth(static_cast<node_id>(k - trees.offsets[b]));
+    }
+};
+
+/// 16 bytes of a row of the dense masks, fewer at its end.
+template <class T>
+struct dense_run {
+    static constexpr int width = static_cast<int>(16 / sizeof(T));
+    struct alignas(16) pack {
+        T entry[16 / sizeof(T)];
+    };
+
+    tree_batch trees;
+    std::uint64_t const* words;
+    std::int64_t row_words;
+    dense_rows<T> out;
+    std::int64_t runs;  ///< of a row
+    T attends;
+    T hidden;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int64_t const row = k / runs;
+        std::int64_t const begin = k % runs * width;
+        std::int32_t const b = request_of(trees, row);
+        std::int64_t const context = out.contexts == nullptr ? 0 : out.contexts[b];
+        std::int64_t const nodes = trees.offsets[b + 1] - trees.offsets[b];
+        pack values;
+        for (int j = 0; j < width; ++j) {
+            std::int64_t const column = begin + j - context;
+            bool const seen =
+                column < 0 ||
+                (column < nodes && ((words[row * row_words + column / 64] >> (column % 64)) & std::uint64_t{1}) != 0);
+            values.entry[j] = seen ? attends : hidden;
+        }
+        T* const at = out.data + row * out.row_stride + begin;
+        if (begin + width <= out.columns && reinterpret_cast<std::uintptr_t>(at) % sizeof(pack) == 0) {
+            *reinterpret_cast<pack*>(at) = values;
+            return;
+        }
+        for (int j = 0; j < width && begin + j < out.columns; ++j) at[j] = values.entry[j];
+    }
+};
+
+}  // namespace detail
+
+}  // namespace multidraft::cuda

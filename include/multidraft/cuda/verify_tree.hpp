@@ -1,0 +1,97 @@
+// What the threads of one group do with one tree of a batch: the body of the CUDA launches, for any group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::cuda {
+
+/// Where verification writes: for request b the nodes accepted, root excluded, at `path + b * path_stride`, how many
+/// they are, and the token that follows them.
+struct verdict_batch {
+    node_id* path = nullptr;
+    std::int64_t path_stride = 0;  ///< at least the depth of the deepest tree
+    std::int32_t* accepted = nullptr;
+    token_id* next = nullptr;
+};
+
+/// Verifies the tree of request b. A tree deeper than the path has room for, and whatever the verifier refuses, gives
+/// 0 accepted nodes and the token `none`.
+template <class Layout, class Verifier, group G, class Target, class Draft>
+MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
+                                  request_batch const& requests, Target const& target, Draft const& draft,
+                                  index_t vocabulary, verdict_batch const& out) {
+    tree_view const tree = trees(b);
+    std::int64_t const first = trees.offsets[b];
+    index_t const nodes = tree.size();
+    verdict answer;
+    if (nodes > 0 && tree.depth(nodes - 1) <= out.path_stride) {
+        warp const w = requests.warp(b);
+        addressed_source source{requests.uniforms(b)};
+        drafted<typename Verifier::law> const candidates{tree};
+        span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));
+        auto const p = detail::tree_rows<Layout>(target, first, nodes, vocabulary, w);
+        if constexpr (std::is_same_v<Draft, no_rows>)
+            answer = verifier(g, candidates, p, verify::unread{}, source, requests.positions[b], path);
+        else
+            answer = verifier(g, candidates, p, detail::tree_rows<Layout>(draft, first, nodes, vocabulary, w), source,
+                              requests.positions[b], path);
+    }
+    if (g.leader()) {
+        out.accepted[b] = answer.next == none ? 0 : answer.accepted;
+        out.next[b] = answer.next;
+    }
+}
+
+/// The nodes of one or more requests that get children now, such as a level of every tree, and where those go.
+///
+/// Entry e is node `nodes[e]` of request `request[e]`; its logits are row e. Its children's tokens are written to
+/// `tokens[first[e]] ..`, `wanted[e]` of them.
+struct draft_batch {
+    std::int32_t entries = 0;
+    std::int32_t const* request = nullptr;
+    node_id const* nodes = nullptr;
+    std::int64_t const* first = nullptr;
+    std::int32_t const* wanted = nullptr;
+    token_id* tokens = nullptr;                 ///< those that could not be drawn are `none`
+    std::int32_t* drawn = nullptr;              ///< how many were drawn for each entry; may be null
+    row_state* states = nullptr;                ///< for each entry, for `prepared`; may be null
+    std::int64_t const* state_index = nullptr;  ///< where in `states` the one of an entry goes; may be null: at e
+};
+
+/// Draws the children of entry e: the row's normaliser and the draws.
+template <class Layout, class Sampler, group G, class T>
+MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t e, draft_batch const& batch,
+                               request_batch const& requests, logits<T> const& rows, index_t vocabulary) {
+    std::int32_t const b = batch.request[e];
+    row_view<T, Layout> const x(rows.data + e * rows.row_stride, vocabulary);
+    auto q = warped(g, x, requests.warp(b));
+    span<token_id> const out(batch.tokens + batch.first[e], static_cast<std::size_t>(batch.wanted[e]));
+    addressed_source source{requests.uniforms(b)};
+    index_t const drawn = sampler(g, q.row, q.weights, source, place{requests.positions[b], batch.nodes[e]}, out);
+    if (g.leader()) {
+        for (auto k = static_cast<std::size_t>(drawn); k < out.size(); ++k) out[k] = none;
+        if (batch.drawn != nullptr) batch.drawn[e] = drawn;
+        if (batch.states != nullptr) {
+            row_state state;
+            state.largest = q.row.largest();
+            state.scale = q.row.scale();
+            state.mass = q.row.mass();
+            state.cut_value = q.row.kept().value;
+            state.cut_last = q.row.kept().last;
+            batch.states[batch.state_index == nullptr ? e : batch.state_index[e]] = state;
+        }
+    }
+}
+
+}  // namespace multidraft::cuda

@@ -1,0 +1,213 @@
+// Batches as launches take them: ragged trees, the rows of their nodes, and the addresses of their draws, in views.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/warp.hpp"
+#include "multidraft/random/address.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+
+namespace multidraft::kokkos {
+
+/// The trees of R requests, one after another in two arrays of N nodes.
+///
+/// The nodes of request r are [offsets(r), offsets(r + 1)); their parents count from the tree's own root, as in
+/// `tree_view`. Launches do not look whether the trees are trees: `check_trees` does.
+template <class Memory>
+struct tree_batch {
+    Kokkos::View<std::int64_t const*, Memory> offsets;  ///< R + 1 entries, from 0, increasing
+    Kokkos::View<node_id const*, Memory> parents;       ///< N entries
+    Kokkos::View<token_id const*, Memory> tokens;       ///< N entries; a launch that reads no tokens takes none
+
+    // These structs have constructors because g++ 12 does not construct a view that an aggregate is given as `{}`.
+    tree_batch() = default;
+    tree_batch(decltype(offsets) offsets_of_trees, decltype(parents) all_parents, decltype(tokens) all_tokens)
+        : offsets(offsets_of_trees), parents(all_parents), tokens(all_tokens) {}
+
+    [[nodiscard]] std::size_t requests() const { return offsets.extent(0) > 0 ? offsets.extent(0) - 1 : 0; }
+
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t first(int request) const { return offsets(request); }
+    [[nodiscard]] MULTIDRAFT_HD node_id size(int request) const {
+        return static_cast<node_id>(offsets(request + 1) - offsets(request));
+    }
+    [[nodiscard]] MULTIDRAFT_HD span<node_id const> parents_of(int request) const {
+        return {parents.data() + first(request), static_cast<std::size_t>(size(request))};
+    }
+    [[nodiscard]] MULTIDRAFT_HD tree_view operator()(int request) const {
+        return {parents_of(request), {tokens.data() + first(request), static_cast<std::size_t>(size(request))}};
+    }
+};
+
+/// The addresses of the draws of R requests: see `addressed_uniforms`.
+template <class Memory>
+struct draw_batch {
+    Kokkos::View<std::uint64_t const*, Memory> seeds;     ///< one a request
+    Kokkos::View<std::int32_t const*, Memory> positions;  ///< of each request's root in its text
+    Kokkos::View<std::uint32_t const*, Memory> requests;  ///< tells equal seeds apart; no entries: 0 for all
+
+    draw_batch() = default;
+    draw_batch(decltype(seeds) all_seeds, decltype(positions) all_positions, decltype(requests) numbers = {})
+        : seeds(all_seeds), positions(all_positions), requests(numbers) {}
+
+    [[nodiscard]] MULTIDRAFT_HD addressed_source source(int request) const {
+        return addressed_source{addressed_uniforms(seeds(request), requests.extent(0) > 0 ? requests(request) : 0U)};
+    }
+};
+
+namespace detail {
+
+/// The entries of a row: adjacent where the view's type says so, else the view's second stride apart.
+template <class View>
+using layout_of =
+    std::conditional_t<std::is_same_v<typename View::array_layout, Kokkos::LayoutRight>, contiguous, strided>;
+
+template <class View>
+using entry_of = std::remove_const_t<typename View::value_type>;
+
+template <class View>
+[[nodiscard]] MULTIDRAFT_HD rows_view<entry_of<View>, layout_of<View>> rows_from(View const& rows, std::int64_t first,
+                                                                                 index_t count) {
+    layout_of<View> layout;
+    if constexpr (std::is_same_v<layout_of<View>, strided>) layout.step = static_cast<std::int64_t>(rows.stride(1));
+    auto const stride = static_cast<std::int64_t>(rows.stride(0));
+    return {rows.data() + first * stride, count, static_cast<index_t>(rows.extent(1)), stride, layout};
+}
+
+/// The rows of request r begin with its nodes, or where `firsts` says.
+template <class Firsts>
+[[nodiscard]] MULTIDRAFT_HD std::int64_t first_row(Firsts const& firsts, int request, std::int64_t first_node) {
+    return firsts.extent(0) > 0 ? firsts(request) : first_node;
+}
+
+template <class View>
+void check_vocabulary(View const& rows, std::string const& name) {
+    static_assert(View::rank == 2, "multidraft: rows are a view of rank 2: a row, a token");
+    if (rows.extent(1) < 1 || rows.extent(1) > 0x7fffffffU)
+        refuse(name + ".extent(1)", rows.extent(1), "a row has 1 to 2^31 - 1 entries");
+}
+
+template <class View>
+void check_extent(View const& view, std::string const& name, std::size_t wanted, std::string const& why) {
+    if (view.extent(0) != wanted)
+        refuse(name + ".extent(0)", view.extent(0), why + ": " + std::to_string(wanted) + " are wanted");
+}
+
+}  // namespace detail
+
+/// The rows of a batch as logits, with a warp a request. `View` has rank 2: a row, a token; its value type is float,
+/// double, `half`, `bfloat16` or an engine's own with a `to_real`. LayoutRight rows are read as adjacent entries, other
+/// layouts with the view's strides.
+///
+/// Row i belongs to node i of the batch; or, with `firsts`, row firsts(r) + v to node v of request r, so that a draft
+/// need not have rows for leaves. The normaliser of a row is made where the row is first read.
+template <class View>
+struct logit_batch {
+    using memory = typename View::memory_space;
+    using rows_type = logit_rows<detail::entry_of<View>, detail::layout_of<View>>;
+
+    View rows;
+    Kokkos::View<warp const*, memory> warps;           ///< one a request, valid
+    Kokkos::View<std::int64_t const*, memory> firsts;  ///< one a request; no entries: the rows are the nodes'
+
+    logit_batch() = default;
+    explicit logit_batch(View all_rows, decltype(warps) all_warps, decltype(firsts) first_rows = {})
+        : rows(all_rows), warps(all_warps), firsts(first_rows) {}
+
+    [[nodiscard]] MULTIDRAFT_HD rows_type operator()(int request, std::int64_t first_node, node_id nodes) const {
+        return {detail::rows_from(rows, detail::first_row(firsts, request, first_node), nodes), warps(request)};
+    }
+
+    void check(std::string const& name, std::size_t requests, std::size_t nodes) const {
+        detail::check_vocabulary(rows, name + ".rows");
+        detail::check_extent(warps, name + ".warps", requests, "there is one warp a request");
+        if (firsts.extent(0) > 0)
+            detail::check_extent(firsts, name + ".firsts", requests, "there is one first row a request");
+        else
+            detail::check_extent(rows, name + ".rows", nodes, "there is one row a node");
+    }
+    [[nodiscard]] std::size_t vocabulary() const { return rows.extent(1); }
+};
+
+/// The same for rows that hold probabilities already.
+template <class View>
+struct probability_batch {
+    using memory = typename View::memory_space;
+    using rows_type = probability_rows<detail::entry_of<View>, detail::layout_of<View>>;
+
+    View rows;
+    Kokkos::View<std::int64_t const*, memory> firsts;  ///< one a request; no entries: the rows are the nodes'
+
+    probability_batch() = default;
+    explicit probability_batch(View all_rows, decltype(firsts) first_rows = {}) : rows(all_rows), firsts(first_rows) {}
+
+    [[nodiscard]] MULTIDRAFT_HD rows_type operator()(int request, std::int64_t first_node, node_id nodes) const {
+        return rows_type{detail::rows_from(rows, detail::first_row(firsts, request, first_node), nodes)};
+    }
+
+    void check(std::string const& name, std::size_t requests, std::size_t nodes) const {
+        detail::check_vocabulary(rows, name + ".rows");
+        if (firsts.extent(0) > 0)
+            detail::check_extent(firsts, name + ".firsts", requests, "there is one first row a request");
+        else
+            detail::check_extent(rows, name + ".rows", nodes, "there is one row a node");
+    }
+    [[nodiscard]] std::size_t vocabulary() const { return rows.extent(1); }
+};
+
+/// Stands for the draft's rows where the verifier never reads them (`verify::naive`).
+struct unread_batch {
+    [[nodiscard]] MULTIDRAFT_HD verify::unread operator()(int, std::int64_t, node_id) const noexcept { return {}; }
+};
+
+/// Looks whether the trees of a batch are trees: `faults(r)` becomes `none`, or the first node of request r that is
+/// wrong: a parent not before its child, parents that decrease, a second root, a token outside the vocabulary (but the
+/// last children of a node may be `none`), and 0 for offsets that are none. One thread a request, O(nodes). Enqueued on
+/// `space`; nothing is waited for.
+///
+/// Throws `invalid_input` for extents that do not fit.
+template <class Space, class Memory>
+void check_trees(Space const& space, tree_batch<Memory> const& trees, index_t vocabulary,
+                 Kokkos::View<node_id*, Memory> faults) {
+    detail::check_extent(trees.tokens, "trees.tokens", trees.parents.extent(0), "there is one token a node");
+    detail::check_extent(faults, "faults", trees.requests(), "there is one entry a request");
+    auto const total = static_cast<std::int64_t>(trees.parents.extent(0));
+    Kokkos::parallel_for(
+        "multidraft::check_trees",
+        Kokkos::RangePolicy<Space, Kokkos::IndexType<std::int64_t>>(space, 0,
+                                                                    static_cast<std::int64_t>(trees.requests())),
+        KOKKOS_LAMBDA(std::int64_t i) {
+            auto const r = static_cast<int>(i);
+            std::int64_t const first = trees.offsets(r);
+            std::int64_t const end = trees.offsets(r + 1);
+            node_id fault = none;
+            if (first < 0 || end <= first || end > total || end - first > max_nodes ||
+                trees.parents(static_cast<std::size_t>(first)) != none) {
+                fault = 0;
+            } else {
+                tree_view const tree = trees(r);
+                for (std::size_t v = 1; v < tree.parents.size() && fault == none; ++v) {
+                    node_id const up = tree.parents[v];
+                    bool const ordered = up >= 0 && up < static_cast<node_id>(v) && up >= tree.parents[v - 1];
+                    token_id const token = tree.tokens[v];
+                    bool const after_none = v > 1 && up == tree.parents[v - 1] && tree.tokens[v - 1] == none;
+                    bool const known = token == none || (token >= 0 && token < vocabulary && !after_none);
+                    if (!ordered || !known) fault = static_cast<node_id>(v);
+                }
+            }
+            faults(r) = fault;
+        });
+}
+
+}  // namespace multidraft::kokkos

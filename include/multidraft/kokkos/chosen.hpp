@@ -1,0 +1,23 @@
+// An entry of a row with its key: the one order in which `top` names entries.
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace multidraft::kokkos {
+
+/// An entry of a row and its key; without an index, nothing.
+template <class Real>
+struct chosen {
+    Real key = minus_infinity<Real>;
+    index_t index = none;
+
+    /// Whether this entry is named before `other`: the larger key, on ties the lower index. Nothing comes after every
+    /// entry when it is `other`; as `this`, nothing stands for "no bound" and comes before every entry.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool before(chosen const& other) const noexcept {
+        if (index == none || other.index == none) return true;
+        return key > other.key || (key == other.key && index < other.index);
+    }
+};
+
+}  // namespace multidraft::kokkos

@@ -1,0 +1,50 @@
+// The group of a Kokkos team, whatever the machine, and the launch of one team a piece of work.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/kokkos/lane_team_group.hpp"
+#include "multidraft/kokkos/thread_team_group.hpp"
+
+namespace multidraft::kokkos {
+
+/// The group over a TeamPolicy member: CPU threads with vector units, or lanes of a device.
+///
+/// Make it at the start of a kernel, with `team_group<Member>::scratch_bytes()` of level-0 team scratch set on the
+/// policy (`team_policy` does it). Every operation has the host group's bits, whatever the size of the team.
+template <class Member>
+using team_group = std::conditional_t<std::is_same_v<typename Member::execution_space::memory_space, Kokkos::HostSpace>,
+                                      thread_team_group<Member>, lane_team_group<Member>>;
+
+static_assert(group<thread_team_group<Kokkos::TeamPolicy<Kokkos::DefaultHostExecutionSpace>::member_type>>);
+static_assert(group<lane_team_group<Kokkos::TeamPolicy<Kokkos::DefaultExecutionSpace>::member_type>>);
+
+/// How a launch divides the machine.
+struct launch_shape {
+    /// Members of a team; 0: one on a CPU (the batch keeps the cores busy), 256 on a device.
+    int team_size = 0;
+};
+
+/// The policy of `teams` teams with scratch for a `Group`, in order with the other work of `space`.
+///
+/// Throws `invalid_input` for a number of teams that Kokkos cannot count and for a team size below 0.
+template <template <class> class Group = team_group, class Space>
+[[nodiscard]] Kokkos::TeamPolicy<Space> team_policy(Space const& space, std::size_t teams, launch_shape shape) {
+    using policy = Kokkos::TeamPolicy<Space>;
+    if (teams > 0x7fffffffU) refuse("teams", teams, "Kokkos launches fewer than 2^31 teams");
+    if (shape.team_size < 0)
+        refuse("shape.team_size", shape.team_size, "a team has one member or more; 0: as it suits");
+    bool const cpu = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
+    int const members = shape.team_size > 0 ? shape.team_size : (cpu ? 1 : 256);
+    policy result(space, static_cast<int>(teams), members);
+    result.set_scratch_size(
+        0, Kokkos::PerTeam(static_cast<int>(Group<typename policy::member_type>::scratch_bytes() + 64)));
+    return result;
+}
+
+}  // namespace multidraft::kokkos

@@ -1,0 +1,104 @@
+// Verification of a batch of draft trees: one team a request, in one launch.
+#pragma once
+
+#include <Kokkos_Core.hpp>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/kokkos/batch.hpp"
+#include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::kokkos {
+
+/// What the verification of R requests answers.
+template <class Memory>
+struct verdict_batch {
+    Kokkos::View<node_id*, Memory> paths;          ///< N entries: those of request r begin at its offset
+    Kokkos::View<std::int32_t*, Memory> accepted;  ///< R entries: nodes on the path, the root not counted
+    Kokkos::View<token_id*, Memory> next;          ///< R entries: the token that follows; `none`: a fault
+};
+
+namespace detail {
+
+template <template <class> class Group, class Space, class Verifier, class Memory, class Target, class Draft>
+struct verify_kernel {
+    using member = typename Kokkos::TeamPolicy<Space>::member_type;
+
+    Verifier verifier;
+    tree_batch<Memory> trees;
+    Target target;
+    Draft draft;
+    draw_batch<Memory> draws;
+    verdict_batch<Memory> out;
+
+    MULTIDRAFT_HD void operator()(member const& team) const {
+        Group<member> const g(team);
+        auto const r = static_cast<int>(team.league_rank());
+        std::int64_t const first = trees.first(r);
+        node_id const nodes = trees.size(r);
+        verdict result;
+        if (nodes > 0) {
+            auto source = draws.source(r);
+            span<node_id> const path(out.paths.data() + first, static_cast<std::size_t>(nodes));
+            result = verifier(g, drafted<typename Verifier::law>{trees(r)}, target(r, first, nodes),
+                              draft(r, first, nodes), source, draws.positions(r), path);
+        }
+        if (g.leader()) {
+            out.accepted(r) = result.accepted;
+            out.next(r) = result.next;
+        }
+    }
+};
+
+}  // namespace detail
+
+/// Verifies the trees of a batch. Enqueued on `space`, which orders it after its earlier work; nothing is allocated by
+/// the library and nothing is waited for, so views must live until the space is fenced.
+///
+/// - `Verifier`: any node-by-node verifier, such as `verify::recursive_rejection<law::sequential>`: naming it states
+///   the law that the trees were drawn with.
+/// - `trees`: the last children of a node may have the token `none`: places for children that could not be drawn, so
+///   that trees keep one shape. They and what is below them are not looked at.
+/// - `target`, `draft`: `logit_batch` or `probability_batch`; `unread_batch` where the verifier reads no draft rows.
+///   Draft rows as logits have the warp that their tokens were drawn with; normalisers are made anew.
+/// - `out`: the same bits as the verifier gives on the host, request by request, whatever the team size.
+///
+/// Cost: that of the verifier a request, shared by its team. Throws `invalid_input`, with nothing launched, for extents
+/// that do not fit. In the launch nothing throws: where rows hold no distribution or a candidate cannot have been
+/// drawn, `next` is `none` and `accepted` counts the nodes before the fault. `check_trees` looks at the trees
+/// themselves.
+template <class Verifier, template <class> class Group = team_group, class Space, class Memory, class Target,
+          class Draft>
+void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target const& target, Draft const& draft,
+                  draw_batch<Memory> const& draws, verdict_batch<Memory> const& out, launch_shape shape = {},
+                  Verifier verifier = {}) {
+    std::size_t const requests = trees.requests();
+    std::size_t const nodes = trees.parents.extent(0);
+    detail::check_extent(trees.tokens, "trees.tokens", nodes, "there is one token a node");
+    target.check("target", requests, nodes);
+    if constexpr (!std::is_same_v<Draft, unread_batch>) {
+        draft.check("draft", requests, nodes);
+        if (draft.vocabulary() != target.vocabulary())
+            refuse("draft.rows.extent(1)", draft.vocabulary(), "draft and target have one vocabulary");
+    }
+    detail::check_extent(draws.seeds, "draws.seeds", requests, "there is one seed a request");
+    detail::check_extent(draws.positions, "draws.positions", requests, "there is one position a request");
+    if (draws.requests.extent(0) > 0)
+        detail::check_extent(draws.requests, "draws.requests", requests, "there is one number a request, or none");
+    detail::check_extent(out.paths, "out.paths", nodes, "there is one entry a node");
+    detail::check_extent(out.accepted, "out.accepted", requests, "there is one entry a request");
+    detail::check_extent(out.next, "out.next", requests, "there is one entry a request");
+    auto const policy = team_policy<Group>(space, requests, shape);
+    if (requests == 0) return;
+    Kokkos::parallel_for("multidraft::verify_trees", policy,
+                         detail::verify_kernel<Group, Space, Verifier, Memory, Target, Draft>{verifier, trees, target,
+                                                                                              draft, draws, out});
+}
+
+}  // namespace multidraft::kokkos

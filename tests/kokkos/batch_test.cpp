@@ -1,0 +1,590 @@
+// The batched launches against the host, request by request: the same tokens, paths and masks, bit for bit.
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <tuple>
+#include <vector>
+
+#include "kokkos/machine.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/kokkos/batch.hpp"
+#include "multidraft/kokkos/draft.hpp"
+#include "multidraft/kokkos/mask.hpp"
+#include "multidraft/kokkos/verify.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+#include "support/test_numbers.hpp"
+
+namespace multidraft::testing {
+namespace {
+
+std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
+/// Warps of every kind, dealt out to the requests in turn.
+warp warp_of(std::size_t request) {
+    warp const all[] = {{},
+                        {.temperature = 0.6F},
+                        {.temperature = 0.9F, .top_p = 0.9F},
+                        {.top_k = 40},
+                        {.temperature = 0.0F},
+                        {.temperature = 1.3F, .min_p = 0.02F},
+                        {.temperature = 0.8F, .top_k = 300, .top_p = 0.95F, .min_p = 0.001F}};
+    return all[request % std::size(all)];
+}
+
+/// Rows of logits of type T, one after another from the third entry on: not aligned to anything but T.
+template <class T>
+struct matrix {
+    matrix(std::int64_t row_count, index_t vocabulary) : rows(row_count), size(vocabulary), data(at(rows * size) + 2) {}
+    T const* row(std::int64_t i) const { return data.data() + 2 + i * size; }
+    T* row(std::int64_t i) { return data.data() + 2 + i * size; }
+
+    std::int64_t rows;
+    index_t size;
+    std::vector<T> data;
+};
+
+/// A copy of a matrix in the machine's memory, as adjacent rows and as a matrix with strides.
+template <class T>
+struct machine_matrix {
+    using rows_type = Kokkos::View<T const**, Kokkos::LayoutRight, memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    using strided_type = Kokkos::View<T**, Kokkos::LayoutLeft, memory>;
+
+    explicit machine_matrix(matrix<T> const& from)
+        : held(to_machine(from.data)), rows(held.data() + 2, at(from.rows), at(from.size)) {}
+
+    Kokkos::View<T*, memory> held;
+    rows_type rows;
+};
+
+/// The same as columns of a matrix: the entries of a row lie apart.
+template <class T>
+Kokkos::View<T**, Kokkos::LayoutLeft, memory> transposed(matrix<T> const& from) {
+    Kokkos::View<T**, Kokkos::LayoutLeft, memory> to("transposed", at(from.rows), at(from.size));
+    auto const mirror = Kokkos::create_mirror_view(to);
+    for (std::int64_t i = 0; i < from.rows; ++i)
+        for (index_t j = 0; j < from.size; ++j) mirror(at(i), at(j)) = from.row(i)[j];
+    Kokkos::deep_copy(to, mirror);
+    return to;
+}
+
+template <class T>
+T number(double x) {
+    if constexpr (std::is_same_v<T, double>) return x;
+    return T(static_cast<float>(x));
+}
+
+/// Normal numbers to be read from anywhere on: cheaper than new ones for every entry of long rows.
+std::vector<double> const& pool() {
+    static std::vector<double> const numbers = [] {
+        test_numbers fresh(7);
+        std::vector<double> result(100003);
+        for (double& x : result) x = fresh.normal();
+        return result;
+    }();
+    return numbers;
+}
+
+/// Target and draft rows whose logits agree somewhat; some tokens have no mass.
+template <class T>
+void fill(matrix<T>& target, matrix<T>& draft, test_numbers& numbers) {
+    auto const& normal = pool();
+    std::size_t const step = 31;  // the pool's length is a prime
+    for (std::int64_t i = 0; i < target.rows; ++i) {
+        auto a = static_cast<std::size_t>(numbers.below(100003));
+        auto b = static_cast<std::size_t>(numbers.below(100003));
+        for (index_t j = 0; j < target.size; ++j) {
+            a = (a + step) % normal.size();
+            b = (b + 1) % normal.size();
+            double const base = 2.5 * normal[a];
+            bool const hidden = target.size > 4 && normal[b] > 2;
+            target.row(i)[j] = number<T>(hidden ? -std::numeric_limits<double>::infinity() : base);
+            draft.row(i)[j] = number<T>(base + normal[b]);
+        }
+    }
+}
+
+/// Trees of several requests, drawn on the host, with their rows.
+template <class T>
+struct trees {
+    std::vector<std::int64_t> offsets{0};
+    std::vector<node_id> parents;
+    std::vector<token_id> tokens;
+    std::vector<std::uint64_t> seeds;
+    std::vector<std::uint32_t> requests;
+    std::vector<std::int32_t> positions;
+    std::vector<warp> warps;
+    matrix<T> target{0, 0};
+    matrix<T> draft{0, 0};
+
+    std::size_t count() const { return seeds.size(); }
+    node_id size(std::size_t r) const { return static_cast<node_id>(offsets[r + 1] - offsets[r]); }
+    addressed_source source(std::size_t r) const { return addressed_source{addressed_uniforms(seeds[r], requests[r])}; }
+    rows_view<T> rows(matrix<T> const& m, std::size_t r) const { return {m.row(offsets[r]), size(r), m.size}; }
+    tree_view tree(std::size_t r) const {
+        return {{parents.data() + offsets[r], at(size(r))}, {tokens.data() + offsets[r], at(size(r))}};
+    }
+
+    kokkos::tree_batch<memory> batch() const { return {to_machine(offsets), to_machine(parents), to_machine(tokens)}; }
+    kokkos::draw_batch<memory> draws() const {
+        return {to_machine(seeds), to_machine(positions), to_machine(requests)};
+    }
+};
+
+/// Ragged trees of up to `most` children a node, the first of which is a lone root.
+template <class Sampler, class T>
+trees<T> draw_trees(std::size_t requests, index_t vocabulary, index_t most, std::uint64_t seed) {
+    test_numbers numbers(seed);
+    trees<T> result;
+    // Shapes first: sizes are not known before the draws, so rows are made for the largest there can be.
+    std::int64_t const room = 12;
+    result.target = matrix<T>(static_cast<std::int64_t>(requests) * room, vocabulary);
+    result.draft = matrix<T>(static_cast<std::int64_t>(requests) * room, vocabulary);
+    fill(result.target, result.draft, numbers);
+    for (std::size_t r = 0; r < requests; ++r) {
+        result.seeds.push_back(r % 2 == 0 ? 42 : 1000 + r);
+        result.requests.push_back(static_cast<std::uint32_t>(r));
+        result.positions.push_back(static_cast<std::int32_t>(17 * r));
+        result.warps.push_back(warp_of(r + seed));
+        std::int64_t const first = result.offsets.back();
+        std::vector<node_id> parents{none};
+        std::vector<token_id> tokens{0};
+        auto source = result.source(r);
+        auto const limit = r == 0 ? std::int64_t{1} : 3 + numbers.below(static_cast<index_t>(room) - 2);
+        for (node_id v = 0; v < static_cast<node_id>(parents.size()); ++v) {
+            auto const left = limit - static_cast<std::int64_t>(parents.size());
+            auto const wanted = std::min<std::int64_t>(left, numbers() < 0.2 && v > 0 ? 0 : 1 + numbers.below(most));
+            if (wanted <= 0) continue;
+            auto q = warped(host_group{}, row_view<T>(result.draft.row(first + v), vocabulary), result.warps[r]);
+            std::vector<token_id> children(at(wanted));
+            auto const drawn = Sampler{}(host_group{}, q.row, q.weights, source, place{result.positions[r], v},
+                                         span<token_id>(children));
+            for (index_t k = 0; k < drawn; ++k) {
+                parents.push_back(v);
+                tokens.push_back(children[at(k)]);
+            }
+        }
+        result.parents.insert(result.parents.end(), parents.begin(), parents.end());
+        result.tokens.insert(result.tokens.end(), tokens.begin(), tokens.end());
+        result.offsets.push_back(static_cast<std::int64_t>(result.parents.size()));
+    }
+    return result;
+}
+
+/// The rows of a matrix that belong to the nodes, as a batch's matrix has them.
+template <class T>
+matrix<T> first_rows(matrix<T> const& from, std::size_t count) {
+    matrix<T> result(static_cast<std::int64_t>(count), from.size);
+    std::copy_n(from.row(0), count * at(from.size), result.row(0));
+    return result;
+}
+
+template <class T>
+matrix<T> softmaxed(trees<T> const& b, matrix<T> const& logits) {
+    matrix<T> result(logits.rows, logits.size);
+    for (std::size_t r = 0; r < b.count(); ++r)
+        for (std::int64_t i = b.offsets[r]; i < b.offsets[r + 1]; ++i) {
+            auto const row = warped(host_group{}, row_view<T>(logits.row(i), logits.size), b.warps[r]).row;
+            for (index_t j = 0; j < logits.size; ++j) result.row(i)[j] = number<T>(static_cast<double>(row(j)));
+        }
+    return result;
+}
+
+struct outcome {
+    std::vector<node_id> path;
+    token_id next;
+};
+
+template <class Verifier, class Target, class Draft, class T>
+std::vector<outcome> on_host(trees<T> const& b, Target const& target, Draft const& draft) {
+    std::vector<outcome> result;
+    for (std::size_t r = 0; r < b.count(); ++r) {
+        auto source = b.source(r);
+        std::vector<node_id> path(at(b.size(r)));
+        auto const v = Verifier{}(host_group{}, drafted<typename Verifier::law>{b.tree(r)}, target(r), draft(r), source,
+                                  b.positions[r], span<node_id>(path));
+        path.resize(at(v.accepted));
+        result.push_back({path, v.next});
+    }
+    return result;
+}
+
+template <class Group, class Verifier, class T, class Target, class Draft>
+void compare(trees<T> const& b, Target const& target, Draft const& draft, std::vector<outcome> const& expected,
+             std::string const& what) {
+    for (int const size : team_sizes()) {
+        kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", b.parents.size()),
+                                                Kokkos::View<std::int32_t*, memory>("accepted", b.count()),
+                                                Kokkos::View<token_id*, memory>("next", b.count())};
+        kokkos::verify_trees<Verifier, Group::template type>(space(), b.batch(), target, draft, b.draws(), out,
+                                                             kokkos::launch_shape{size});
+        auto const paths = to_host(out.paths);
+        auto const accepted = to_host(out.accepted);
+        auto const next = to_host(out.next);
+        for (std::size_t r = 0; r < b.count(); ++r) {
+            auto const begin = paths.begin() + b.offsets[r];
+            ASSERT_EQ(at(accepted[r]), expected[r].path.size()) << what << ", team of " << size << ", request " << r;
+            ASSERT_EQ(std::vector<node_id>(begin, begin + accepted[r]), expected[r].path) << what << ' ' << r;
+            ASSERT_EQ(next[r], expected[r].next) << what << ", team of " << size << ", request " << r;
+        }
+    }
+}
+
+/// One verifier on trees of one law: rows as logits (adjacent and with strides) and as probabilities.
+template <class Group, class Verifier, class Sampler, class T>
+void check_verifier(index_t vocabulary, index_t most, std::uint64_t seed) {
+    trees<T> b = draw_trees<Sampler, T>(6, vocabulary, most, seed);
+    b.target = first_rows(b.target, b.parents.size());
+    b.draft = first_rows(b.draft, b.parents.size());
+    auto const warps = to_machine(b.warps);
+    std::string const what = "V " + std::to_string(vocabulary) + " as logits";
+    auto const expected = on_host<Verifier>(
+        b, [&](std::size_t r) { return logit_rows<T>(b.rows(b.target, r), b.warps[r]); },
+        [&](std::size_t r) { return logit_rows<T>(b.rows(b.draft, r), b.warps[r]); });
+    machine_matrix<T> const target(b.target);
+    machine_matrix<T> const draft(b.draft);
+    using rows_type = typename machine_matrix<T>::rows_type;
+    using batch = kokkos::logit_batch<rows_type>;
+    compare<Group, Verifier>(b, batch{target.rows, warps, {}}, batch{draft.rows, warps, {}}, expected, what);
+
+    if (vocabulary > 5000) return;
+    auto const columns = transposed(b.target);
+    compare<Group, Verifier>(
+        b, kokkos::logit_batch<std::remove_const_t<decltype(columns)>>{columns, warps, {}},
+        batch{draft.rows, warps, to_machine(std::vector<std::int64_t>(b.offsets.begin(), b.offsets.end() - 1))},
+        expected, what + ", with strides");
+    if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
+        auto const p = softmaxed(b, b.target);
+        auto const q = softmaxed(b, b.draft);
+        auto const from_rows = on_host<Verifier>(
+            b, [&](std::size_t r) { return probability_rows<T>(b.rows(p, r)); },
+            [&](std::size_t r) { return probability_rows<T>(b.rows(q, r)); });
+        machine_matrix<T> const machine_p(p);
+        machine_matrix<T> const machine_q(q);
+        using probability_batch = kokkos::probability_batch<rows_type>;
+        compare<Group, Verifier>(b, probability_batch{machine_p.rows, {}}, probability_batch{machine_q.rows, {}},
+                                 from_rows, "V " + std::to_string(vocabulary) + " as probabilities");
+    }
+}
+
+/// One sampler on a level of nodes of several requests.
+template <class Group, class Sampler, class T>
+void check_sampler(index_t vocabulary, std::uint64_t seed) {
+    constexpr std::size_t entries = 9;
+    constexpr std::size_t requests = 7;
+    constexpr std::size_t room = 6;
+    test_numbers numbers(seed);
+    matrix<T> logits(entries, vocabulary);
+    matrix<T> unused(entries, vocabulary);
+    fill(unused, logits, numbers);
+    std::vector<std::int32_t> of;
+    std::vector<node_id> nodes;
+    std::vector<index_t> wanted;
+    std::vector<std::uint64_t> seeds;
+    std::vector<std::int32_t> positions;
+    std::vector<warp> warps;
+    for (std::size_t r = 0; r < requests; ++r) {
+        seeds.push_back(seed * 100 + r);
+        positions.push_back(static_cast<std::int32_t>(r * 1000));
+        warps.push_back(warp_of(r));
+    }
+    for (std::size_t m = 0; m < entries; ++m) {
+        of.push_back(static_cast<std::int32_t>((m * 5) % requests));
+        nodes.push_back(static_cast<node_id>(m));
+        wanted.push_back(static_cast<index_t>(m == 0 ? 0 : 1 + m % room));
+    }
+    machine_matrix<T> const rows(logits);
+    kokkos::level_batch<memory> const level{to_machine(of), to_machine(nodes), to_machine(wanted)};
+    kokkos::draw_batch<memory> const draws{to_machine(seeds), to_machine(positions), {}};
+    Kokkos::View<warp const*, memory> const machine_warps = to_machine(warps);
+    for (int const size : team_sizes()) {
+        kokkos::children_batch<memory> const out{
+            Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", entries, room),
+            Kokkos::View<index_t*, memory>("counts", entries)};
+        kokkos::draft_children<Sampler, Group::template type>(space(), level, rows.rows, machine_warps, draws, out,
+                                                              kokkos::launch_shape{size});
+        auto const tokens = to_host(out.tokens);
+        auto const counts = to_host(out.counts);
+        for (std::size_t m = 0; m < entries; ++m) {
+            auto const r = at(of[m]);
+            auto q = warped(host_group{}, row_view<T>(logits.row(static_cast<std::int64_t>(m)), vocabulary), warps[r]);
+            addressed_source source{addressed_uniforms(seeds[r])};
+            std::vector<token_id> expected(at(wanted[m]));
+            auto const drawn = Sampler{}(host_group{}, q.row, q.weights, source, place{positions[r], nodes[m]},
+                                         span<token_id>(expected));
+            ASSERT_EQ(counts[m], drawn) << "V " << vocabulary << ", team of " << size << ", entry " << m;
+            for (std::size_t k = 0; k < at(drawn); ++k)
+                ASSERT_EQ(tokens[m * room + k], expected[k]) << "V " << vocabulary << ", team of " << size;
+            for (std::size_t k = at(drawn); k < room; ++k) ASSERT_EQ(tokens[m * room + k], none);
+        }
+    }
+}
+
+template <class Case>
+class kokkos_batch : public ::testing::Test {};
+using cases =
+    ::testing::Types<std::tuple<own_group, float>, std::tuple<own_group, half>, std::tuple<own_group, bfloat16>,
+                     std::tuple<own_group, double>, std::tuple<device_group, float>, std::tuple<device_group, double>>;
+TYPED_TEST_SUITE(kokkos_batch, cases);
+
+constexpr index_t vocabularies[] = {1, 2, 3, 17, 257, 4096, 4099, 32003, 152064};
+
+TYPED_TEST(kokkos_batch, verifies_as_the_host_does) {
+    using group = std::tuple_element_t<0, TypeParam>;
+    using T = std::tuple_element_t<1, TypeParam>;
+    for (index_t const v : vocabularies) {
+        auto const seed = static_cast<std::uint64_t>(v);
+        check_verifier<group, verify::recursive_rejection<law::sequential>, draft::sequential, T>(v, 4, seed);
+        if (v > 100000 && !std::is_same_v<T, float>) continue;
+        check_verifier<group, verify::recursive_rejection<law::iid>, draft::iid, T>(v, 4, seed + 1);
+        check_verifier<group, verify::speculative_sampling<law::iid>, draft::iid, T>(v, 1, seed + 2);
+        check_verifier<group, verify::naive<law::deterministic>, draft::top_n, T>(v, 4, seed + 3);
+        check_verifier<group, verify::naive<law::iid>, draft::iid, T>(v, 4, seed + 4);
+        check_verifier<group, verify::naive<law::sequential>, draft::gumbel_top_k, T>(v, 4, seed + 5);
+    }
+    // Small vocabularies reach every branch: residuals without mass, duplicates, supports that are exhausted.
+    for (std::uint64_t seed = 1; seed <= 40; ++seed) {
+        check_verifier<group, verify::recursive_rejection<law::sequential>, draft::sequential, T>(5, 4, seed);
+        check_verifier<group, verify::recursive_rejection<law::iid>, draft::iid, T>(5, 4, seed);
+    }
+}
+
+TYPED_TEST(kokkos_batch, draws_as_the_host_does) {
+    using group = std::tuple_element_t<0, TypeParam>;
+    using T = std::tuple_element_t<1, TypeParam>;
+    for (index_t const v : vocabularies) {
+        auto const seed = static_cast<std::uint64_t>(v);
+        check_sampler<group, draft::iid, T>(v, seed);
+        check_sampler<group, draft::sequential, T>(v, seed + 1);
+        check_sampler<group, draft::gumbel_top_k, T>(v, seed + 2);
+        check_sampler<group, draft::top_n, T>(v, seed + 3);
+    }
+}
+
+TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
+    using group = std::tuple_element_t<0, TypeParam>;
+    using T = std::tuple_element_t<1, TypeParam>;
+    double const bad[] = {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity(),
+                          -std::numeric_limits<double>::infinity()};
+    for (double const entry : bad) {
+        trees<T> b = draw_trees<draft::sequential, T>(7, 5000, 3, 9);
+        b.target = first_rows(b.target, b.parents.size());
+        b.draft = first_rows(b.draft, b.parents.size());
+        for (std::size_t r = 0; r < b.count(); ++r) {
+            // One bad entry, or a row of nothing but minus infinity.
+            T* const row = b.target.row(b.offsets[r]);
+            if (entry < 0)
+                std::fill_n(row, b.target.size, number<T>(entry));
+            else
+                row[4500] = number<T>(entry);
+        }
+        machine_matrix<T> const target(b.target);
+        machine_matrix<T> const draft(b.draft);
+        using batch = kokkos::logit_batch<typename machine_matrix<T>::rows_type>;
+        Kokkos::View<warp const*, memory> const warps = to_machine(b.warps);
+        std::vector<outcome> const nothing(b.count(), outcome{{}, none});
+        compare<group, verify::recursive_rejection<law::sequential>>(
+            b, batch{target.rows, warps, {}}, batch{draft.rows, warps, {}}, nothing, "a bad target row");
+        trees<T> same = b;  // the same trees as if drawn by the law of naive verification
+        compare<group, verify::naive<law::sequential>>(same, batch{target.rows, warps, {}}, kokkos::unread_batch{},
+                                                       nothing, "a bad target row, naive");
+
+        std::vector<std::int32_t> of(b.count());
+        for (std::size_t r = 0; r < of.size(); ++r) of[r] = static_cast<std::int32_t>(r);
+        matrix<T> roots(static_cast<std::int64_t>(b.count()), b.target.size);
+        for (std::size_t r = 0; r < of.size(); ++r)
+            std::copy_n(b.target.row(b.offsets[r]), b.target.size, roots.row(static_cast<std::int64_t>(r)));
+        machine_matrix<T> const rows(roots);
+        kokkos::children_batch<memory> const out{
+            Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", of.size(), 3),
+            Kokkos::View<index_t*, memory>("counts", of.size())};
+        auto const level =
+            kokkos::level_batch<memory>{to_machine(of), to_machine(std::vector<node_id>(of.size(), 0)), {}};
+        kokkos::draft_children<draft::sequential, group::template type>(space(), level, rows.rows, warps, b.draws(),
+                                                                        out);
+        for (index_t const count : to_host(out.counts)) EXPECT_EQ(count, 0);
+        kokkos::draft_children<draft::gumbel_top_k, group::template type>(space(), level, rows.rows, warps, b.draws(),
+                                                                          out);
+        for (index_t const count : to_host(out.counts)) EXPECT_EQ(count, 0);
+    }
+}
+
+/// A candidate without mass in the draft's row, and two candidates for a verifier of one.
+TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
+    std::vector<float> const p{0.5F, 0.25F, 0.25F, 0.5F, 0.25F, 0.25F, 0.5F, 0.25F, 0.25F};
+    std::vector<float> const q{0.0F, 0.5F, 0.5F, 0.0F, 0.5F, 0.5F, 0.0F, 0.5F, 0.5F};
+    auto const held_p = to_machine(p);
+    auto const held_q = to_machine(q);
+    using rows_type = Kokkos::View<float const**, Kokkos::LayoutRight, memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
+    using batch = kokkos::probability_batch<rows_type>;
+    kokkos::tree_batch<memory> const tree{to_machine(std::vector<std::int64_t>{0, 3}),
+                                          to_machine(std::vector<node_id>{none, 0, 0}),
+                                          to_machine(std::vector<token_id>{0, 0, 1})};
+    kokkos::draw_batch<memory> const draws{
+        to_machine(std::vector<std::uint64_t>{1}), to_machine(std::vector<std::int32_t>{1}), {}};
+    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", 3),
+                                            Kokkos::View<std::int32_t*, memory>("accepted", 1),
+                                            Kokkos::View<token_id*, memory>("next", 1)};
+    batch const target{rows_type(held_p.data(), 3, 3), {}};
+    batch const draft{rows_type(held_q.data(), 3, 3), {}};
+    kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), tree, target, draft, draws, out);
+    EXPECT_EQ(to_host(out.next).at(0), none);
+    kokkos::verify_trees<verify::speculative_sampling<law::iid>>(space(), tree, target, draft, draws, out);
+    EXPECT_EQ(to_host(out.next).at(0), none);
+}
+
+TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
+    using rows_type = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
+    using batch = kokkos::logit_batch<rows_type>;
+    kokkos::tree_batch<memory> trees{to_machine(std::vector<std::int64_t>{0, 1}),
+                                     to_machine(std::vector<node_id>{none}), to_machine(std::vector<token_id>{0})};
+    kokkos::draw_batch<memory> draws{
+        to_machine(std::vector<std::uint64_t>{1}), to_machine(std::vector<std::int32_t>{1}), {}};
+    kokkos::verdict_batch<memory> out{Kokkos::View<node_id*, memory>("paths", 1),
+                                      Kokkos::View<std::int32_t*, memory>("accepted", 1),
+                                      Kokkos::View<token_id*, memory>("next", 1)};
+    auto const warps = to_machine(std::vector<warp>(1));
+    batch target{rows_type("target", 1, 8), warps, {}};
+    batch draft{rows_type("draft", 1, 8), warps, {}};
+    auto const refused = [&] {
+        try {
+            kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), trees, target, draft, draws, out);
+        } catch (invalid_input const& e) {
+            return e.argument();
+        }
+        return std::string();
+    };
+    EXPECT_EQ(refused(), "");
+    draft.rows = rows_type("draft", 1, 7);
+    EXPECT_EQ(refused(), "draft.rows.extent(1)");
+    draft.rows = rows_type("draft", 2, 8);
+    EXPECT_EQ(refused(), "draft.rows.extent(0)");
+    draft.rows = target.rows;
+    draft.warps = {};
+    EXPECT_EQ(refused(), "draft.warps.extent(0)");
+    draft.warps = warps;
+    out.next = Kokkos::View<token_id*, memory>("next", 2);
+    EXPECT_EQ(refused(), "out.next.extent(0)");
+    out.next = Kokkos::View<token_id*, memory>("next", 1);
+    draws.seeds = {};
+    EXPECT_EQ(refused(), "draws.seeds.extent(0)");
+    target.rows = rows_type("target", 1, 0);
+    EXPECT_EQ(refused(), "target.rows.extent(1)");
+}
+
+TEST(kokkos_masks, are_those_of_the_host) {
+    test_numbers numbers(3);
+    std::vector<std::int64_t> offsets{0};
+    std::vector<node_id> parents;
+    std::vector<std::int32_t> lengths;
+    for (node_id const size : {1, 5, 64, 65, 130, 2, 1}) {
+        node_id up = 0;
+        for (node_id v = 0; v < size; ++v) {
+            parents.push_back(v == 0 ? none : up);
+            if (v > up + 1) up += numbers.below(2);
+        }
+        offsets.push_back(static_cast<std::int64_t>(parents.size()));
+        lengths.push_back(100 * size);
+    }
+    std::size_t const row = 3;
+    kokkos::tree_batch<memory> const trees{to_machine(offsets), to_machine(parents), {}};
+    Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words("words", parents.size(), row);
+    Kokkos::View<std::int32_t*, memory> const positions("positions", parents.size());
+    Kokkos::View<std::int32_t const*, memory> const contexts = to_machine(lengths);
+    Kokkos::deep_copy(words, ~std::uint64_t{0});
+    kokkos::write_masks(space(), trees, words, contexts, positions);
+    auto const found = to_host(words);
+    auto const where = to_host(positions);
+    for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
+        span<node_id const> const own(parents.data() + offsets[r], at(offsets[r + 1] - offsets[r]));
+        topology const shape = topology::from_parents(own);
+        std::vector<std::uint64_t> expected(own.size() * row);
+        static_cast<void>(write_mask(own, span<std::uint64_t>(expected), row));
+        std::vector<std::int32_t> expected_positions(own.size());
+        write_positions(lengths[r], shape.depths(), span<std::int32_t>(expected_positions));
+        for (std::size_t k = 0; k < expected.size(); ++k) ASSERT_EQ(found[at(offsets[r]) * row + k], expected[k]) << r;
+        for (std::size_t v = 0; v < own.size(); ++v) ASSERT_EQ(where[at(offsets[r]) + v], expected_positions[v]) << r;
+    }
+
+    // A tree of 130 nodes does not fit into rows of 128 bits; its neighbours do.
+    Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const narrow("narrow", parents.size(), 2);
+    kokkos::write_masks(space(), trees, narrow, contexts, positions);
+    auto const after = to_host(positions);
+    EXPECT_EQ(after.at(at(offsets[3])), lengths[3]);
+    EXPECT_EQ(after.at(at(offsets[4])), -1);
+    EXPECT_EQ(after.at(at(offsets[5])), lengths[5]);
+    EXPECT_EQ(to_host(narrow).at(2 * at(offsets[4])), 0U);
+}
+
+TEST(kokkos_trees, are_looked_at_when_asked) {
+    std::vector<std::int64_t> const offsets{0, 3, 6, 8, 10, 11, 11, 13, 17, 21};
+    std::vector<node_id> const parents{none, 0, 0,    none, 0, 2, none, none, none, 0, 0,
+                                       none, 0, none, 0,    0, 1, none, 0,    0,    1};
+    std::vector<token_id> const tokens{0, 5, 9, 0, 1, 1, 0, 0, 0, 10, 0, 99, 1, 0, 3, none, 4, 0, none, 3, 4};
+    kokkos::tree_batch<memory> const trees{to_machine(offsets), to_machine(parents), to_machine(tokens)};
+    Kokkos::View<node_id*, memory> const faults("faults", trees.requests());
+    kokkos::check_trees(space(), trees, 10, faults);
+    EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, 2, 1, 1, 0, 0, none, none, 2}));
+}
+
+/// Children that could not be drawn stay as `none`: the tree is verified as if they were not there.
+TEST(kokkos_verify, leaves_out_children_that_are_none) {
+    using T = float;
+    index_t const vocabulary = 40;
+    test_numbers numbers(5);
+    matrix<T> target(6, vocabulary);
+    matrix<T> draft(6, vocabulary);
+    fill(target, draft, numbers);
+    machine_matrix<T> const machine_target(target);
+    using batch = kokkos::logit_batch<typename machine_matrix<T>::rows_type>;
+    auto const warps = to_machine(std::vector<warp>(1));
+    kokkos::tree_batch<memory> const tree{to_machine(std::vector<std::int64_t>{0, 6}),
+                                          to_machine(std::vector<node_id>{none, 0, 0, 1, 1, 2}),
+                                          to_machine(std::vector<token_id>{0, 7, none, 9, none, 1})};
+    for (std::uint64_t seed = 0; seed < 200; ++seed) {
+        kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", 6),
+                                                Kokkos::View<std::int32_t*, memory>("accepted", 1),
+                                                Kokkos::View<token_id*, memory>("next", 1)};
+        kokkos::verify_trees<verify::naive<law::sequential>>(
+            space(), tree, batch{machine_target.rows, warps}, kokkos::unread_batch{},
+            kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{seed}),
+                                       to_machine(std::vector<std::int32_t>{1})},
+            out);
+        // The same walk, by hand: nodes 1 and 3 are the only ones that can be reached.
+        addressed_source const source{addressed_uniforms(seed)};
+        std::vector<node_id> path;
+        node_id node = 0;
+        token_id next = none;
+        for (;;) {
+            auto p = warped(host_group{}, row_view<T>(target.row(node), vocabulary), warp{});
+            place const where{1, node};
+            weight_of const w{p.row};
+            auto const sums = host_group{}.weigh(vocabulary, w);
+            next = source.pick(host_group{}, sums, vocabulary, w, {},
+                               node == 3 ? where(purpose::residual, 0) : where(purpose::naive, 0));
+            if (node == 0 && next == 7)
+                node = 1;
+            else if (node == 1 && next == 9)
+                node = 3;
+            else
+                break;
+            path.push_back(node);
+        }
+        ASSERT_EQ(at(to_host(out.accepted).at(0)), path.size());
+        ASSERT_EQ(to_host(out.next).at(0), next);
+    }
+}
+
+}  // namespace
+}  // namespace multidraft::testing

@@ -1,0 +1,12 @@
+// The tests of the Kokkos room: Kokkos is started once for all of them.
+#include <gtest/gtest.h>
+
+#include <Kokkos_Core.hpp>
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    Kokkos::initialize(argc, argv);
+    int const result = RUN_ALL_TESTS();
+    Kokkos::finalize();
+    return result;
+}

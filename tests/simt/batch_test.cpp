@@ -1,0 +1,239 @@
+// The bodies of the CUDA launches over ragged batches, run on the CPU and compared with the host's functions.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/compact_pieces.hpp"
+#include "multidraft/cuda/mask_rows.hpp"
+#include "multidraft/cuda/simt_group.hpp"
+#include "multidraft/cuda/verify_tree.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/tree/compaction.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "support/batches.hpp"
+#include "support/emulated_lanes.hpp"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+namespace mt = multidraft::testing;
+
+/// Calls `body(group)` in every thread of an emulated cluster.
+template <int Threads, int Split, class Body>
+void on_group(int ranks, Body const& body) {
+    using lanes = mt::emulated_lanes<Threads>;
+    using group_type = mc::simt_group<lanes, Split>;
+    using storage = typename group_type::storage;
+    std::vector<storage> shared(static_cast<std::size_t>(ranks));
+    mt::simt_emulator emulator(ranks, Threads);
+    emulator.run([&](int rank, int thread) {
+        group_type const g(lanes(emulator, rank, thread, sizeof(storage)), shared[static_cast<std::size_t>(rank)]);
+        body(g);
+    });
+}
+
+class simt_batch : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!has_fma) GTEST_SKIP() << "without FMA there is no parity";
+    }
+};
+
+// Level by level, every node's children are those that the host draws; then every verdict is the host's.
+template <class Sampler, class Verifier, int Threads, int Split>
+void draft_and_verify(int ranks, warp w, index_t vocabulary) {
+    mt::batch<float> batch(vocabulary, w);
+    mt::batch<float> host = batch;
+    host.draft_on_host(Sampler{});
+    for (auto level = batch.levels(); level.depth < level.deepest; ++level.depth) {
+        auto const arrays = batch.level_arrays(level.depth);
+        for (std::int32_t e = 0; e < static_cast<std::int32_t>(arrays.request.size()); ++e)
+            on_group<Threads, Split>(ranks, [&](auto const& g) {
+                mc::draft_entry<contiguous>(g, Sampler{}, e, batch.draft_batch(arrays), batch.requests(),
+                                            batch.level_rows(arrays, e), vocabulary);
+            });
+    }
+    EXPECT_EQ(batch.tokens, host.tokens);
+
+    auto const expected = host.verify_on_host(Verifier{});
+    mt::verdicts got(batch.size(), batch.path_stride);
+    auto const with = [&](auto const& draft_rows) {
+        std::fill(got.path.begin(), got.path.end(), -7);
+        for (std::int32_t b = 0; b < batch.size(); ++b)
+            on_group<Threads, Split>(ranks, [&](auto const& g) {
+                mc::verify_request<contiguous>(g, Verifier{}, b, batch.trees(), batch.requests(), batch.target_rows(),
+                                               draft_rows, vocabulary, got.view());
+            });
+        EXPECT_EQ(got.accepted, expected.accepted);
+        EXPECT_EQ(got.next, expected.next);
+        for (std::int32_t b = 0; b < batch.size(); ++b)
+            for (std::int32_t k = 0; k < got.accepted[static_cast<std::size_t>(b)]; ++k)
+                EXPECT_EQ(got.node(b, k), expected.node(b, k));
+    };
+    with(batch.draft_rows());
+    with(batch.prepared_rows());
+}
+
+TEST_F(simt_batch, drafts_and_verifies_as_the_host_does) {
+    using sequential = verify::recursive_rejection<law::sequential>;
+    draft_and_verify<draft::sequential, sequential, 64, 1>(1, {}, 300);
+    draft_and_verify<draft::sequential, sequential, 64, 2>(2, {.temperature = 0.7F, .top_p = 0.9F}, 5000);
+    draft_and_verify<draft::top_n, verify::naive<law::deterministic>, 32, 1>(1, {}, 4096);
+}
+
+// Two tokens have mass where up to four children are wanted.
+TEST_F(simt_batch, takes_trees_whose_support_ended) {
+    draft_and_verify<draft::sequential, verify::recursive_rejection<law::sequential>, 64, 1>(1, {.top_k = 2}, 300);
+    draft_and_verify<draft::sequential, verify::recursive_rejection<law::sequential>, 32, 1>(1, {.temperature = 0.0F},
+                                                                                             300);
+}
+
+TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
+    mt::batch<float> batch(300, {});
+    batch.draft_on_host(draft::sequential{});
+    auto const first = static_cast<std::size_t>(batch.offsets[1]) * 300;
+    for (std::size_t i = 0; i < 300; ++i) batch.target[first + i] = std::numeric_limits<float>::quiet_NaN();
+    mt::verdicts got(batch.size(), batch.path_stride);
+    on_group<32, 1>(1, [&](auto const& g) {
+        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 1, batch.trees(),
+                                       batch.requests(), batch.target_rows(), batch.draft_rows(), 300, got.view());
+    });
+    EXPECT_EQ(got.next[1], none);
+    EXPECT_EQ(got.accepted[1], 0);
+    // A path with no room for the tree's depth.
+    mt::verdicts small(batch.size(), 1);
+    on_group<32, 1>(1, [&](auto const& g) {
+        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 0, batch.trees(),
+                                       batch.requests(), batch.target_rows(), batch.draft_rows(), 300, small.view());
+    });
+    EXPECT_EQ(small.next[0], none);
+}
+
+TEST(simt_masks, are_those_of_the_host) {
+    auto const trees = mt::random_trees({1, 5, 64, 65, 200, 1}, 3);
+    auto const nodes = trees.offsets.back();
+    std::int64_t const row_words = 5;
+    std::vector<std::uint64_t> words(static_cast<std::size_t>(nodes * row_words), 99);
+    mc::detail::packed_word const packed{trees.view(), words.data(), row_words};
+    for (std::int64_t k = 0; k < nodes * row_words; ++k) packed(k);
+    std::vector<std::int32_t> const bases{5, 0, 100, 7, 9, 1};
+    std::vector<std::int32_t> positions(static_cast<std::size_t>(nodes));
+    mc::detail::position_of_node const position{trees.view(), bases.data(), positions.data()};
+    for (std::int64_t k = 0; k < nodes; ++k) position(k);
+
+    std::vector<std::int64_t> const contexts{3, 0, 17, 2, 1, 0};
+    std::int64_t const columns = 221;
+    for (std::int64_t const stride : {columns, std::int64_t{224}}) {
+        std::vector<std::uint8_t> dense(static_cast<std::size_t>(nodes * stride) + 16, 7);
+        auto* const data =
+            reinterpret_cast<std::uint8_t*>((reinterpret_cast<std::uintptr_t>(dense.data()) + 15) / 16 * 16);
+        std::int64_t const runs = (columns + 15) / 16;
+        mc::detail::dense_run<std::uint8_t> const run{
+            trees.view(), words.data(), row_words, {data, columns, stride, contexts.data()}, runs, 1, 0};
+        for (std::int64_t k = 0; k < nodes * runs; ++k) run(k);
+        for (std::size_t b = 0; b + 1 < trees.offsets.size(); ++b) {
+            std::int64_t const begin = trees.offsets[b];
+            auto const n = static_cast<std::size_t>(trees.offsets[b + 1] - begin);
+            span<node_id const> const parents(trees.parents.data() + begin, n);
+            auto const shape = topology::from_parents(parents);
+            ancestor_mask const mask(parents);
+            for (node_id i = 0; i < shape.size(); ++i) {
+                std::int64_t const row = begin + i;
+                ASSERT_EQ(positions[static_cast<std::size_t>(row)], bases[b] + shape.depth(i));
+                for (node_id j = 0; j < row_words * 64; ++j) {
+                    bool const expected = j < shape.size() && mask.view()(i, j);
+                    bool const got =
+                        ((words[static_cast<std::size_t>(row * row_words + j / 64)] >> (j % 64)) & 1U) != 0;
+                    ASSERT_EQ(got, expected) << b << ' ' << i << ' ' << j;
+                }
+                for (std::int64_t c = 0; c < stride; ++c) {
+                    std::int64_t const j = c - contexts[b];
+                    int const expected = c >= columns                                                             ? 7
+                                         : j < 0 || (j < shape.size() && mask.view()(i, static_cast<node_id>(j))) ? 1
+                                                                                                                  : 0;
+                    ASSERT_EQ(static_cast<int>(data[row * stride + c]), expected) << b << ' ' << i << ' ' << c;
+                }
+            }
+        }
+    }
+}
+
+template <class Piece, class Cache>
+void run_pieces(Cache const& cache, mc::kept_batch const& kept) {
+    std::int64_t planes = 1;
+    for (auto const& axis : cache.axes) planes *= axis.count;
+    std::int64_t const pieces = cache.entry_bytes / static_cast<std::int64_t>(sizeof(Piece));
+    mc::detail::compact_piece<Piece, Cache> const body{cache, kept, pieces, planes};
+    for (std::int64_t k = 0; k < pieces * planes * kept.requests; ++k) body(k);
+}
+
+TEST(simt_compaction, moves_what_the_host_moves) {
+    constexpr std::int64_t entries = 40;
+    constexpr std::int64_t entry = 32;
+    constexpr std::int64_t plane = entries * entry;
+    std::vector<node_id> const nodes{1, 2, 3, 4, 5, 6, 2, 5, 9, 10, 11, 20, 3, 0, 0, 0, 0, 0};
+    std::vector<std::int32_t> const counts{6, 6, 1};
+    std::vector<std::int64_t> const bases{4, 0, 10};
+    mc::kept_batch const kept{3, nodes.data(), 6, counts.data(), bases.data(), 1};
+
+    alignas(16) static std::uint8_t bytes[3 * 2 * plane];
+    std::vector<std::uint8_t> initial(sizeof(bytes));
+    for (std::size_t i = 0; i < initial.size(); ++i) initial[i] = static_cast<std::uint8_t>(i * 31 + i / 251);
+    auto const expect = [&](std::int64_t b, std::int64_t p, std::int64_t t, auto const& address) {
+        auto const c = static_cast<std::size_t>(counts[static_cast<std::size_t>(b)]);
+        std::int64_t const base = bases[static_cast<std::size_t>(b)];
+        std::int64_t from = t;
+        if (t > base && t <= base + static_cast<std::int64_t>(c))
+            from = base + nodes[static_cast<std::size_t>(b * 6 + t - base - 1)];
+        if (t > base + static_cast<std::int64_t>(c)) return;  // past the new length: unspecified
+        for (std::int64_t k = 0; k < entry; ++k)
+            ASSERT_EQ(bytes[address(b, p, t) + k], initial[static_cast<std::size_t>(address(b, p, from) + k)])
+                << b << ' ' << p << ' ' << t;
+    };
+    auto const check = [&](auto const& cache, auto const& address) {
+        auto const once = [&](auto piece) {
+            std::copy(initial.begin(), initial.end(), bytes);
+            run_pieces<decltype(piece)>(cache, kept);
+            for (std::int64_t b = 0; b < 3; ++b)
+                for (std::int64_t p = 0; p < 2; ++p)
+                    for (std::int64_t t = 0; t < entries; ++t) expect(b, p, t, address);
+        };
+        once(mc::detail::bytes_16{});
+        once(std::uint32_t{});
+        once(std::uint8_t{});
+    };
+    mc::contiguous_cache flat;
+    flat.data = bytes;
+    flat.request_stride = 2 * plane;
+    flat.entry_stride = entry;
+    flat.entry_bytes = entry;
+    flat.axes[1] = {2, plane};
+    check(flat, [](std::int64_t b, std::int64_t p, std::int64_t t) { return b * 2 * plane + p * plane + t * entry; });
+
+    // Pages of 8 entries, both planes in one page, pages in any order.
+    std::vector<std::int32_t> const table{14, 3, 0, 7, 9, 1, 2, 13, 4, 5, 6, 8, 10, 11, 12};
+    mc::paged_cache paged;
+    paged.data = bytes;
+    paged.table = table.data();
+    paged.table_stride = 5;
+    paged.page_entries = 8;
+    paged.page_stride = 2 * 8 * entry;
+    paged.entry_stride = entry;
+    paged.entry_bytes = entry;
+    paged.axes[0] = {2, 8 * entry};
+    check(paged, [&](std::int64_t b, std::int64_t p, std::int64_t t) {
+        return table[static_cast<std::size_t>(b * 5 + t / 8)] * 2 * 8 * entry + p * 8 * entry + t % 8 * entry;
+    });
+}
+
+}  // namespace

@@ -1,0 +1,259 @@
+// The text of the CUDA groups, run thread by thread on the CPU: every result has the bits of the host group.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/cuda/simt_group.hpp"
+#include "support/emulated_lanes.hpp"
+#include "support/group_programs.hpp"
+#include "support/test_numbers.hpp"
+
+namespace {
+
+using namespace multidraft;
+namespace mt = multidraft::testing;
+using mt::program_input;
+using mt::recorder;
+using mt::simt_emulator;
+using mt::test_numbers;
+
+using bits = std::vector<std::uint64_t>;
+using order = simt_emulator::order;
+
+/// Logits with ties, minus infinities and a few large ones.
+template <class T>
+std::vector<T> logits(index_t n, std::uint64_t seed) {
+    test_numbers numbers(seed);
+    std::vector<T> row(static_cast<std::size_t>(n));
+    for (T& x : row) {
+        double const u = numbers();
+        double v = 6 * (numbers() + numbers() + numbers() - 1.5);
+        if (u < 0.1) v = -std::numeric_limits<double>::infinity();
+        if (u > 0.9) v = 1.25;
+        if (u > 0.9995) v += 8;
+        x = T(static_cast<float>(v));
+    }
+    row[static_cast<std::size_t>(n) / 2] = T(0.5F);
+    return row;
+}
+
+/// Rows, and the memory that the lanes of a group share.
+template <class T>
+struct fixture {
+    fixture(index_t n, std::uint64_t seed, warp w_) : p(logits<T>(n, seed)), q(p), w(w_), seed_(seed) {
+        auto const other = logits<T>(n, seed + 100);
+        for (std::size_t i = 0; i < q.size(); i += 3) q[i] = other[i];
+        q[static_cast<std::size_t>(n) / 2] = T(0.5F);
+    }
+    [[nodiscard]] program_input<T> input() {
+        auto const n = static_cast<index_t>(p.size());
+        return {row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed_, tokens, path};
+    }
+    std::vector<T> p, q;
+    warp w;
+    std::uint64_t seed_;
+    token_id tokens[64] = {};
+    node_id path[16] = {};
+};
+
+struct operations {
+    template <class G, class In>
+    void operator()(G const& g, In const& in, recorder& record) const {
+        mt::run_operations(g, in, record);
+    }
+};
+struct samplers {
+    template <class G, class In>
+    void operator()(G const& g, In const& in, recorder& record) const {
+        mt::run_samplers(g, in, record);
+    }
+};
+struct verifiers {
+    template <class G, class In>
+    void operator()(G const& g, In const& in, recorder& record) const {
+        mt::run_verifiers(g, in, record);
+    }
+};
+
+template <class Program, class Input>
+bits on_host(Program const& program, Input const& in) {
+    bits out(recorder::capacity);
+    recorder record(out.data());
+    program(host_group{}, in, record);
+    EXPECT_LE(record.size(), recorder::capacity);
+    out.resize(static_cast<std::size_t>(record.size()));
+    return out;
+}
+
+/// Runs the program on an emulated group; every thread must get what the host group got.
+template <int Threads, int Split, class Program, class T>
+void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
+    using lanes = mt::emulated_lanes<Threads>;
+    using group_type = cuda::simt_group<lanes, Split>;
+    static_assert(group<group_type>);
+    using storage = typename group_type::storage;
+
+    fixture<T> rows(n, seed, w);
+    bits const expected = on_host(program, rows.input());
+    std::vector<node_id> const path(rows.path, rows.path + 16);
+    std::fill(rows.path, rows.path + 16, 0);
+
+    std::vector<storage> shared(static_cast<std::size_t>(ranks));
+    simt_emulator emulator(ranks, Threads, o);
+    auto const in = rows.input();
+    int wrong = 0;
+    std::string first;
+    emulator.run([&](int rank, int thread) {
+        bits got(recorder::capacity);
+        recorder record(got.data());
+        group_type const g(lanes(emulator, rank, thread, sizeof(storage)), shared[static_cast<std::size_t>(rank)]);
+        program(g, in, record);
+        got.resize(static_cast<std::size_t>(record.size()));
+        if (got == expected) return;
+        if (wrong++ == 0) {
+            std::size_t k = 0;
+            while (k < got.size() && k < expected.size() && got[k] == expected[k]) ++k;
+            first = "rank " + std::to_string(rank) + " thread " + std::to_string(thread) + " result " +
+                    std::to_string(k) + " of " + std::to_string(expected.size());
+            if (k < got.size() && k < expected.size())
+                first += ": " + std::to_string(got[k]) + " instead of " + std::to_string(expected[k]);
+        }
+    });
+    EXPECT_EQ(wrong, 0) << "ranks " << ranks << ", threads " << Threads << ", split " << Split << ", V " << n
+                        << ", order " << static_cast<int>(o) << ", first at " << first;
+    EXPECT_EQ(std::vector<node_id>(rows.path, rows.path + 16), path);
+}
+
+constexpr index_t sizes[] = {1, 31, 255, 257, 4095, 4097, 32000};
+constexpr order orders[] = {order::first_come, order::last_come, order::warp_by_warp};
+
+/// Warp, block and cluster, one and several warps a chunk.
+template <class T, class Program>
+void all_groups(Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
+    expect_parity<32, 1, Program, T>(1, program, n, seed, w, o);
+    expect_parity<256, 1, Program, T>(1, program, n, seed, w, o);
+    expect_parity<256, 4, Program, T>(1, program, n, seed, w, o);
+    expect_parity<64, 2, Program, T>(2, program, n, seed, w, o);
+    expect_parity<64, 1, Program, T>(4, program, n, seed, w, o);
+    expect_parity<256, 8, Program, T>(1, program, n, seed, w, o);
+}
+
+class emulated : public ::testing::Test {
+protected:
+    void SetUp() override {
+        if (!has_fma) GTEST_SKIP() << "without FMA there is no parity";
+    }
+};
+
+TEST_F(emulated, operations_have_the_bits_of_the_host_group) {
+    for (index_t const n : sizes)
+        for (order const o : orders) all_groups<float>(operations{}, n, static_cast<std::uint64_t>(n), {}, o);
+}
+
+TEST_F(emulated, operations_over_half_and_bfloat16) {
+    for (index_t const n : {257, 4097}) {
+        all_groups<half>(operations{}, n, 5, {}, order::first_come);
+        all_groups<bfloat16>(operations{}, n, 6, {}, order::last_come);
+    }
+}
+
+TEST_F(emulated, operations_over_a_large_vocabulary) {
+    expect_parity<256, 1, operations, float>(1, {}, 128256, 1, {}, order::first_come);
+    expect_parity<256, 4, operations, float>(4, {}, 128256, 2, {}, order::warp_by_warp);
+    expect_parity<64, 1, operations, float>(8, {}, 151936, 3, {}, order::last_come);
+}
+
+// More chunks than a ledger holds: sums are taken in windows.
+TEST_F(emulated, operations_over_more_chunks_than_a_ledger_holds) {
+    expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
+    expect_parity<64, 2, operations, float>(1, {}, 257 * 4096 + 300, 5, {}, order::last_come);
+}
+
+constexpr warp warps[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}, {.temperature = 0.0F}};
+
+TEST_F(emulated, samplers_draw_the_tokens_of_the_host_group) {
+    for (index_t const n : sizes)
+        for (warp const& w : warps)
+            all_groups<float>(samplers{}, n, static_cast<std::uint64_t>(n) + 1, w, orders[n % 3]);
+    all_groups<bfloat16>(samplers{}, 4097, 8, warps[1], order::first_come);
+    expect_parity<256, 1, samplers, float>(1, {}, 128256, 3, {}, order::first_come);
+    expect_parity<256, 4, samplers, bfloat16>(4, {}, 128256, 4, warps[1], order::last_come);
+}
+
+TEST_F(emulated, verifiers_decide_as_with_the_host_group) {
+    for (index_t const n : sizes)
+        for (warp const& w : warps)
+            all_groups<float>(verifiers{}, n, static_cast<std::uint64_t>(n) + 2, w, orders[(n + 1) % 3]);
+    all_groups<half>(verifiers{}, 4097, 9, {}, order::first_come);
+    expect_parity<256, 1, verifiers, float>(1, {}, 128256, 3, {}, order::first_come);
+    expect_parity<256, 4, verifiers, bfloat16>(4, {}, 128256, 4, warps[1], order::warp_by_warp);
+}
+
+TEST_F(emulated, rows_of_one_value_and_rows_without_mass) {
+    using lanes = mt::emulated_lanes<64>;
+    using group_type = cuda::simt_group<lanes, 1>;
+    constexpr float low = -std::numeric_limits<float>::infinity();
+    float const nan = std::numeric_limits<float>::quiet_NaN();
+    for (index_t const n : {1, 300, 5000}) {
+        for (float const value : {low, 0.0F, 1.0F, nan}) {
+            std::vector<float> const row(static_cast<std::size_t>(n), value);
+            row_view<float> const x(row.data(), n);
+            host_group const host;
+            std::vector<group_type::storage> shared(2);
+            simt_emulator emulator(2, 64);
+            int checked = 0;
+            emulator.run([&](int rank, int thread) {
+                group_type const g(lanes(emulator, rank, thread, sizeof(group_type::storage)),
+                                   shared[static_cast<std::size_t>(rank)]);
+                EXPECT_EQ(g.largest(n, x), host.largest(n, x));
+                EXPECT_EQ(g.first_largest(n, x), host.first_largest(n, x));
+                auto const sums = g.softmax(n, x, 1.0F);
+                auto const expected = host.softmax(n, x, 1.0F);
+                EXPECT_EQ(sums.largest, expected.largest);
+                EXPECT_TRUE(
+                    sums.weights.total == expected.weights.total ||
+                    (sums.weights.total != sums.weights.total && expected.weights.total != expected.weights.total));
+                ++checked;
+            });
+            EXPECT_EQ(checked, 128);
+        }
+    }
+}
+
+// The emulator itself: what it must find.
+TEST(emulator, finds_threads_that_wait_for_ever_and_warps_that_part) {
+    simt_emulator emulator(1, 64);
+    using lanes = mt::emulated_lanes<64>;
+    EXPECT_THROW(emulator.run([&](int rank, int thread) {
+        lanes const l(emulator, rank, thread, 0);
+        if (thread != 3) l.sync();
+    }),
+                 std::logic_error);
+    EXPECT_THROW(emulator.run([&](int rank, int thread) {
+        lanes const l(emulator, rank, thread, 0);
+        static_cast<void>(thread < 8 ? l.shuffle_xor(1, 16) : l.shuffle_xor(1, 8));
+    }),
+                 std::logic_error);
+}
+
+TEST(emulator, shows_a_missing_barrier) {
+    bool seen = false;
+    for (order const o : orders) {
+        simt_emulator emulator(1, 64, o);
+        int shared[64] = {};
+        emulator.run([&](int, int thread) {
+            shared[thread] = thread + 1;
+            if (shared[63 - thread] != 64 - thread) seen = true;
+        });
+    }
+    EXPECT_TRUE(seen);
+}
+
+}  // namespace

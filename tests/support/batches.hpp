@@ -1,0 +1,182 @@
+// A ragged batch of trees with the rows of both models, and what the host makes of it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <initializer_list>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/verify_tree.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "support/test_numbers.hpp"
+
+namespace multidraft::testing {
+
+/// The parents of several trees.
+struct tree_arrays {
+    std::vector<std::int64_t> offsets{0};
+    std::vector<node_id> parents;
+
+    void add(std::vector<node_id> const& tree) {
+        parents.insert(parents.end(), tree.begin(), tree.end());
+        offsets.push_back(static_cast<std::int64_t>(parents.size()));
+    }
+    [[nodiscard]] cuda::tree_batch view() const {
+        return {static_cast<std::int32_t>(offsets.size() - 1), offsets.data(), parents.data(), nullptr};
+    }
+};
+
+[[nodiscard]] inline tree_arrays random_trees(std::vector<node_id> const& sizes, std::uint64_t seed) {
+    test_numbers numbers(seed);
+    tree_arrays trees;
+    for (node_id const n : sizes) {
+        std::vector<node_id> parents{none};
+        for (node_id i = 1; i < n; ++i)
+            parents.push_back(std::max(parents.back(), static_cast<node_id>(numbers() * 0.9 * i)));
+        trees.add(parents);
+    }
+    return trees;
+}
+
+/// Where verdicts go, on the host.
+struct verdicts {
+    verdicts(std::int32_t requests, std::int64_t stride)
+        : path(static_cast<std::size_t>(requests * stride), -7),
+          accepted(static_cast<std::size_t>(requests), -7),
+          next(static_cast<std::size_t>(requests), -7),
+          path_stride(stride) {}
+
+    [[nodiscard]] cuda::verdict_batch view() { return {path.data(), path_stride, accepted.data(), next.data()}; }
+    [[nodiscard]] node_id node(std::int32_t b, std::int32_t k) const {
+        return path[static_cast<std::size_t>(b * path_stride + k)];
+    }
+
+    std::vector<node_id> path;
+    std::vector<std::int32_t> accepted;
+    std::vector<token_id> next;
+    std::int64_t path_stride;
+};
+
+/// Four trees, one of them its root alone; rows of both models for every node.
+template <class T>
+struct batch {
+    batch(index_t v, warp w_) : vocabulary(v), w(w_) {
+        tree_arrays shape;
+        shape.add({none, 0, 0, 0, 0, 1, 1, 2, 2, 5});
+        shape.add({none, 0, 1, 2, 3});
+        shape.add({none});
+        shape.add({none, 0, 0, 1, 1, 1, 2});
+        offsets = shape.offsets;
+        parents = shape.parents;
+        tokens.assign(parents.size(), 1);
+        states.resize(parents.size());
+        test_numbers numbers(static_cast<std::uint64_t>(v));
+        auto const n = parents.size() * static_cast<std::size_t>(v);
+        for (std::size_t i = 0; i < n; ++i) {
+            float const base = 5.0F * static_cast<float>(numbers() + numbers() - 1.0);
+            target.push_back(T(base));
+            draft.push_back(T(base + static_cast<float>(numbers())));
+        }
+    }
+
+    [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(offsets.size() - 1); }
+    [[nodiscard]] cuda::tree_batch trees() const { return {size(), offsets.data(), parents.data(), tokens.data()}; }
+    [[nodiscard]] cuda::request_batch requests() const {
+        return {seeds.data(), ids.data(), positions.data(), nullptr, w};
+    }
+    [[nodiscard]] cuda::logits<T> target_rows() const { return {target.data(), vocabulary}; }
+    [[nodiscard]] cuda::logits<T> draft_rows() const { return {draft.data(), vocabulary}; }
+    [[nodiscard]] cuda::prepared<T> prepared_rows() const { return {draft.data(), vocabulary, states.data()}; }
+
+    struct level_range {
+        std::int32_t depth;
+        std::int32_t deepest;
+    };
+    [[nodiscard]] level_range levels() const { return {0, 4}; }
+
+    /// The nodes of one depth that have children.
+    struct level {
+        std::vector<std::int32_t> request, wanted;
+        std::vector<node_id> nodes;
+        std::vector<std::int64_t> first, row;
+    };
+    [[nodiscard]] level level_arrays(std::int32_t depth) const {
+        level result;
+        for (std::int32_t b = 0; b < size(); ++b) {
+            tree_view const tree = trees()(b);
+            for (node_id v = 0; v < tree.size(); ++v) {
+                node_range const children = tree.children(v);
+                if (tree.depth(v) != depth || children.empty()) continue;
+                result.request.push_back(b);
+                result.nodes.push_back(v);
+                result.wanted.push_back(children.count);
+                result.first.push_back(offsets[static_cast<std::size_t>(b)] + children.first);
+                result.row.push_back(offsets[static_cast<std::size_t>(b)] + v);
+            }
+        }
+        return result;
+    }
+    [[nodiscard]] cuda::draft_batch draft_batch(level const& l) {
+        return {static_cast<std::int32_t>(l.request.size()),
+                l.request.data(),
+                l.nodes.data(),
+                l.first.data(),
+                l.wanted.data(),
+                tokens.data(),
+                nullptr,
+                states.data(),
+                l.row.data()};
+    }
+    /// Rows such that row e is that of the entry's node.
+    [[nodiscard]] cuda::logits<T> level_rows(level const& l, std::int32_t e) const {
+        return {draft.data() + (l.row[static_cast<std::size_t>(e)] - e) * vocabulary, vocabulary};
+    }
+
+    template <class Sampler>
+    void draft_on_host(Sampler const& sampler) {
+        for (std::int32_t depth = 0; depth < levels().deepest; ++depth) {
+            level const l = level_arrays(depth);
+            auto const out = draft_batch(l);
+            for (std::int32_t e = 0; e < out.entries; ++e)
+                cuda::draft_entry<contiguous>(host_group{}, sampler, e, out, requests(), level_rows(l, e), vocabulary);
+        }
+    }
+
+    /// Each tree without the children that could not be drawn, verified by the host; nodes by their number in the
+    /// batch.
+    template <class Verifier>
+    [[nodiscard]] verdicts verify_on_host(Verifier const& verifier) const {
+        verdicts result(size(), path_stride);
+        for (std::int32_t b = 0; b < size(); ++b) {
+            auto const out = result.view();
+            cuda::verify_request<contiguous>(silent_host_group{}, verifier, b, trees(), requests(), target_rows(),
+                                             draft_rows(), vocabulary, out);
+        }
+        return result;
+    }
+
+    /// The host group for trees with children that could not be drawn.
+    struct silent_host_group : host_group {
+        static constexpr bool throws = false;
+    };
+
+    index_t vocabulary;
+    warp w;
+    std::vector<std::int64_t> offsets;
+    std::vector<node_id> parents;
+    std::vector<token_id> tokens;
+    std::vector<cuda::row_state> states;
+    std::vector<T> target, draft;
+    std::vector<std::uint64_t> seeds{11, 12, 13, 11};
+    std::vector<std::uint32_t> ids{0, 0, 0, 1};
+    std::vector<std::int32_t> positions{5, 100, 0, 5};
+    std::int64_t path_stride = 6;
+};
+
+}  // namespace multidraft::testing

@@ -1,0 +1,317 @@
+// The threads of a CUDA block or cluster on one CPU thread: every thread is a fibre that runs until it must wait.
+#pragma once
+
+#include <ucontext.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <exception>
+#include <memory>
+#include <stdexcept>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#if defined(__SANITIZE_ADDRESS__)
+#define MULTIDRAFT_EMULATOR_ASAN 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define MULTIDRAFT_EMULATOR_ASAN 1
+#endif
+#endif
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+#include <sanitizer/common_interface_defs.h>
+#endif
+
+namespace multidraft::testing {
+
+/// Runs a function once for each thread of `ranks` blocks of `threads` threads.
+///
+/// Threads run one after another, each until it waits at a barrier or in a shuffle; who continues is decided by
+/// `order`, so that a missing barrier shows as a wrong result under some order. A thread that waits for others that
+/// never come is an error, as is a warp whose threads meet in different operations.
+class simt_emulator {
+public:
+    enum class order { first_come, last_come, warp_by_warp };
+
+    simt_emulator(int ranks, int threads, order o = order::first_come)
+        : order_(o), ranks_(ranks), threads_(threads), fibres_(static_cast<std::size_t>(ranks * threads)) {
+        for (auto& f : fibres_) f.stack = std::make_unique<std::byte[]>(stack_size);
+    }
+
+    /// Calls `body(rank, thread)` in every thread. Rethrows the first exception; throws when threads wait for ever.
+    template <class Body>
+    void run(Body const& body) {
+        body_ = [](void const* b, int rank, int thread) { (*static_cast<Body const*>(b))(rank, thread); };
+        argument_ = &body;
+        block_.assign(static_cast<std::size_t>(ranks_), barrier{threads_, {}});
+        warp_.assign(static_cast<std::size_t>(ranks_ * threads_ / 32), warp_state{});
+        all_ = barrier{ranks_ * threads_, {}};
+        ready_.clear();
+        failure_ = nullptr;
+        finished_ = 0;
+        for (std::size_t k = 0; k < fibres_.size(); ++k) {
+            prepare(fibres_[k]);
+            ready_.push_back(static_cast<int>(k));
+        }
+        while (!ready_.empty()) resume(take());
+        if (failure_) std::rethrow_exception(failure_);
+        if (finished_ != ranks_ * threads_) throw std::logic_error("threads wait for others that do not come");
+    }
+
+    void sync(int rank) { wait(block_[static_cast<std::size_t>(rank)]); }
+    void sync_all() { wait(all_); }
+
+    /// Gives `value` to the warp and takes that of lane `from`. `kind` must be that of all the lanes.
+    template <class T>
+    T exchange(T value, int from, int kind) {
+        warp_state const& w = meet(value, kind);
+        return received<T>(w, from, kind);
+    }
+
+    /// The bits that the lanes of a warp give, all at once.
+    std::uint32_t ballot(bool mine) {
+        constexpr int kind = 65;
+        warp_state const& w = meet(mine, kind);
+        std::uint32_t bits = 0;
+        for (int l = 0; l < 32; ++l) bits |= std::uint32_t{received<bool>(w, l, kind)} << l;
+        return bits;
+    }
+
+    [[nodiscard]] int ranks() const noexcept { return ranks_; }
+
+private:
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+    static constexpr std::size_t stack_size = std::size_t{1} << 19;
+#else
+    static constexpr std::size_t stack_size = std::size_t{1} << 17;
+#endif
+
+    struct fibre {
+        std::unique_ptr<std::byte[]> stack;
+        ucontext_t context{};
+        void* pointer = nullptr;  ///< the stack pointer where it waits
+        void* fake_stack = nullptr;
+        unsigned turn = 0;
+        bool done = false;
+    };
+    struct barrier {
+        int expected = 0;
+        std::vector<int> waiting;
+    };
+    struct warp_state {
+        barrier meeting{32, {}};
+        std::uint64_t slot[2][32] = {};
+        int kind[2][32] = {};
+    };
+
+    template <class T>
+    warp_state const& meet(T value, int kind) {
+        static_assert(sizeof(T) <= sizeof(std::uint64_t) && std::is_trivially_copyable_v<T>);
+        warp_state& w = warp_[static_cast<std::size_t>(running_ / 32)];
+        fibre& self = fibres_[static_cast<std::size_t>(running_)];
+        unsigned const turn = self.turn++ & 1U;
+        auto const lane = static_cast<std::size_t>(running_ % 32);
+        std::memcpy(&w.slot[turn][lane], &value, sizeof(T));
+        w.kind[turn][lane] = kind;
+        wait(w.meeting);
+        return w;
+    }
+
+    template <class T>
+    [[nodiscard]] T received(warp_state const& w, int from, int kind) const {
+        unsigned const turn = (fibres_[static_cast<std::size_t>(running_)].turn + 1U) & 1U;
+        if (w.kind[turn][static_cast<std::size_t>(from)] != kind)
+            throw std::logic_error("the threads of a warp meet in different operations");
+        T result;
+        std::memcpy(&result, &w.slot[turn][static_cast<std::size_t>(from)], sizeof(T));
+        return result;
+    }
+
+    void wait(barrier& b) {
+        b.waiting.push_back(running_);
+        if (static_cast<int>(b.waiting.size()) == b.expected) {
+            std::vector<int> released;
+            released.swap(b.waiting);
+            if (order_ == order::last_come)
+                for (std::size_t k = released.size(); k-- > 0;) ready_.push_back(released[k]);
+            else
+                for (int const k : released) ready_.push_back(k);
+        }
+        leave();
+    }
+
+    int take() {
+        int k = 0;
+        if (order_ == order::warp_by_warp) {  // whoever came last goes on: one warp runs far ahead of the others
+            k = ready_.back();
+            ready_.pop_back();
+        } else {
+            k = ready_.front();
+            ready_.pop_front();
+        }
+        return k;
+    }
+
+    static void enter() {
+        simt_emulator& self = *current_;
+        self.arrived(nullptr);
+        int const k = self.running_;
+        try {
+            self.body_(self.argument_, k / self.threads_, k % self.threads_);
+            ++self.finished_;
+        } catch (...) {
+            if (!self.failure_) self.failure_ = std::current_exception();
+        }
+        self.fibres_[static_cast<std::size_t>(k)].done = true;
+        self.leave();
+    }
+
+    void arrived([[maybe_unused]] void* fake_stack) {
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+        __sanitizer_finish_switch_fiber(fake_stack, &main_bottom_, &main_size_);
+#endif
+    }
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(MULTIDRAFT_EMULATOR_ASAN)
+    /// Continues another stack where it was left: ten times faster than swapcontext, which calls the kernel.
+    __attribute__((noinline)) static void change(void** from, void* to) {
+        asm volatile(
+            "leaq -128(%%rsp), %%rsp\n\t"
+            "pushq %%rbp\n\t"
+            "pushq %%rbx\n\t"
+            "leaq 1f(%%rip), %%rax\n\t"
+            "pushq %%rax\n\t"
+            "movq %%rsp, (%0)\n\t"
+            "movq %1, %%rsp\n\t"
+            "popq %%rax\n\t"
+            "jmp *%%rax\n"
+            "1:\n\t"
+            "popq %%rbx\n\t"
+            "popq %%rbp\n\t"
+            "leaq 128(%%rsp), %%rsp\n\t"
+            : "+D"(from), "+S"(to)
+            :
+            : "rax", "rcx", "rdx", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "memory", "cc", "xmm0", "xmm1",
+              "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
+              "xmm14", "xmm15");
+    }
+
+    void prepare(fibre& f) {
+        auto top = reinterpret_cast<std::uintptr_t>(f.stack.get() + stack_size) & ~std::uintptr_t{63};
+        auto* const place = reinterpret_cast<void**>(top) - 2;  // as after a call: 8 past a multiple of 16
+        place[0] = reinterpret_cast<void*>(&simt_emulator::enter);
+        place[1] = nullptr;
+        f.pointer = place;
+        f.turn = 0;
+        f.done = false;
+    }
+
+    void resume(int k) {
+        current_ = this;
+        running_ = k;
+        change(&main_pointer_, fibres_[static_cast<std::size_t>(k)].pointer);
+    }
+
+    void leave() { change(&fibres_[static_cast<std::size_t>(running_)].pointer, main_pointer_); }
+#else
+    void prepare(fibre& f) {
+        getcontext(&f.context);
+        f.context.uc_stack.ss_sp = f.stack.get();
+        f.context.uc_stack.ss_size = stack_size;
+        f.context.uc_link = nullptr;
+        makecontext(&f.context, &simt_emulator::enter, 0);
+        f.turn = 0;
+        f.done = false;
+    }
+
+    void resume(int k) {
+        current_ = this;
+        running_ = k;
+        fibre& f = fibres_[static_cast<std::size_t>(k)];
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+        void* fake = nullptr;
+        __sanitizer_start_switch_fiber(&fake, f.stack.get(), stack_size);
+#endif
+        swapcontext(&main_, &f.context);
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+        __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
+#endif
+    }
+
+    void leave() {
+        fibre& f = fibres_[static_cast<std::size_t>(running_)];
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+        __sanitizer_start_switch_fiber(f.done ? nullptr : &f.fake_stack, main_bottom_, main_size_);
+#endif
+        swapcontext(&f.context, &main_);
+        arrived(f.fake_stack);
+    }
+#endif
+
+    inline static thread_local simt_emulator* current_ = nullptr;
+
+    order order_;
+    int ranks_;
+    int threads_;
+    std::vector<fibre> fibres_;
+    std::vector<barrier> block_;
+    std::vector<warp_state> warp_;
+    barrier all_;
+    std::deque<int> ready_;
+    std::exception_ptr failure_;
+    int finished_ = 0;
+    int running_ = 0;
+    ucontext_t main_{};
+    void* main_pointer_ = nullptr;
+    [[maybe_unused]] void const* main_bottom_ = nullptr;
+    [[maybe_unused]] std::size_t main_size_ = 0;
+    void (*body_)(void const*, int, int) = nullptr;
+    void const* argument_ = nullptr;
+};
+
+/// What a thread of the emulator can do: the `lane_context` of groups under test. The shared memory of rank r is
+/// `shared[r]`, `stride` bytes apart.
+template <int Threads>
+class emulated_lanes {
+public:
+    static constexpr int threads = Threads;
+
+    emulated_lanes(simt_emulator& emulator, int rank, int thread, std::size_t stride) noexcept
+        : emulator_(&emulator), stride_(stride), rank_(rank), thread_(thread) {}
+
+    [[nodiscard]] int thread() const noexcept { return thread_; }
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int ranks() const noexcept { return emulator_->ranks(); }
+    void sync() const { emulator_->sync(rank_); }
+    void sync_all() const { emulator_->sync_all(); }
+    template <class T>
+    [[nodiscard]] T shuffle_xor(T x, int mask) const {
+        return emulator_->exchange(x, (thread_ % 32) ^ mask, mask);
+    }
+    template <class T>
+    [[nodiscard]] T shuffle(T x, int from) const {
+        return emulator_->exchange(x, from, 64);
+    }
+    [[nodiscard]] std::uint32_t ballot(bool b) const { return emulator_->ballot(b); }
+    template <class T>
+    [[nodiscard]] T* at_rank(T* p, int r) const noexcept {
+        return reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(p) +
+                                    static_cast<std::uintptr_t>(static_cast<std::intptr_t>(stride_) * (r - rank_)));
+    }
+    std::uint32_t add(std::uint32_t* p, std::uint32_t x) const noexcept {
+        std::uint32_t const old = *p;
+        *p += x;
+        return old;
+    }
+
+private:
+    simt_emulator* emulator_;
+    std::size_t stride_;
+    int rank_;
+    int thread_;
+};
+
+}  // namespace multidraft::testing

@@ -1,0 +1,205 @@
+// What groups are compared by: programs of row operations, samplers and verifiers that record every result as bits.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+#include <vector>
+
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+
+namespace multidraft::testing {
+
+/// Writes what a lane gets into a buffer; runs on a device too.
+class recorder {
+public:
+    static constexpr int capacity = 1024;
+
+    MULTIDRAFT_HD explicit recorder(std::uint64_t* out) noexcept : out_(out) {}
+
+    MULTIDRAFT_HD void operator()(float x) noexcept { put(__builtin_bit_cast(std::uint32_t, x + 0.0F)); }
+    MULTIDRAFT_HD void operator()(std::int32_t x) noexcept { put(static_cast<std::uint32_t>(x)); }
+    MULTIDRAFT_HD void operator()(std::uint64_t x) noexcept { put(x); }
+    [[nodiscard]] MULTIDRAFT_HD int size() const noexcept { return size_; }
+
+private:
+    MULTIDRAFT_HD void put(std::uint64_t x) noexcept {
+        if (size_ < capacity) out_[size_] = x;
+        ++size_;
+    }
+
+    std::uint64_t* out_;
+    int size_ = 0;
+};
+
+/// What a program works on. `tokens` and `path` are memory that all lanes of a group see.
+template <class T, class Layout = contiguous>
+struct program_input {
+    row_view<T, Layout> p;  ///< logits
+    row_view<T, Layout> q;
+    warp w;
+    std::uint64_t seed = 0;
+    token_id* tokens = nullptr;  ///< 64 of them
+    node_id* path = nullptr;     ///< 16 of them
+};
+
+namespace detail {
+
+template <class Row>
+struct weights_as_row {
+    Row row;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD float operator()(index_t i) const { return row(i); }
+};
+
+}  // namespace detail
+
+/// Every operation of the concept, one after the other.
+template <class G, class T, class Layout>
+MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in, recorder& record) {
+    auto const x = in.p;
+    index_t const n = x.size();
+    auto const weight = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(q(i)); };
+    record(g.sum(n, x));
+    record(g.largest(n, x));
+    record(g.first_largest(n, x));
+    // Two operations of one kind in a row, and of different kinds, use the same memory in turn.
+    record(g.sum(n, weight));
+    record(g.sum(n, x));
+    record(g.largest(n, in.q));
+    record(g.largest(n, x));
+    for (std::size_t const k : {std::size_t{1}, std::size_t{5}, std::size_t{40}}) {
+        span<token_id> const out(in.tokens, k);
+        g.top(n, x, out);
+        for (token_id const t : out) record(t);
+        g.top(n, weight, out);
+        for (token_id const t : out) record(t);
+    }
+    auto sums = g.weigh(n, weight);
+    record(static_cast<float>(sums.total));
+    float const steps[] = {0.0F, 0.1F, 0.37F, 0.5F, 0.99F, 0.99999F, 1.0F, 1.5F};
+    for (float const u : steps) record(g.search(sums, n, weight, u * sums.total, {}));
+    token_id taken[5];
+    for (int k = 0; k < 5; ++k) {
+        // Not in the shared list: each lane has its own, equal one.
+        taken[k] =
+            g.search(sums, n, weight, 0.5F * sums.total, span<token_id const>(taken, static_cast<std::size_t>(k)));
+        record(taken[k]);
+        if (taken[k] == none) break;
+        g.reweigh(sums, n, weight, span<token_id const>(taken, static_cast<std::size_t>(k) + 1), taken[k]);
+        record(static_cast<float>(sums.total));
+    }
+    for (float const scale : {1.0F, 0.3F, 20.0F}) {
+        auto const soft = g.softmax(n, x, scale);
+        record(soft.largest);
+        record(static_cast<float>(soft.weights.total));
+        auto const w = [x, largest = soft.largest, scale](index_t i)
+                           MULTIDRAFT_INLINE_LAMBDA { return exponential((x(i) - largest) * scale); };
+        for (float const u : steps) record(g.search(soft.weights, n, w, u * soft.weights.total, {}));
+    }
+    auto bins = multidraft::detail::selection_counters<2048>(g);
+    for (std::size_t const size : {std::size_t{7}, std::size_t{2048}}) {
+        g.count(
+            n, [size](index_t i) { return static_cast<index_t>((i * 7919) % static_cast<index_t>(size + 3)) - 1; },
+            [](index_t i) { return static_cast<std::int32_t>(0x3fffffff - i); },
+            span<std::uint64_t>(bins.data(), size));
+        std::uint64_t hash = 0;
+        for (std::size_t b = 0; b < size; ++b) hash = hash * 0x9E3779B97F4A7C15U + bins.data()[b];
+        record(hash);
+        if (size == 7)
+            for (std::size_t b = 0; b < size; ++b) record(bins.data()[b]);
+    }
+    for (warp const& w : {warp{}, warp{.temperature = 0.7F, .top_k = 7}, warp{.temperature = 1.3F, .top_p = 0.9F},
+                          warp{.top_k = 50, .top_p = 0.8F}, warp{.min_p = 0.05F}, warp{.temperature = 0.0F}}) {
+        auto const row = warped(g, x, w);
+        record(static_cast<float>(row.row.mass()));
+        record(row.row.kept().value);
+        record(row.row.kept().last);
+        for (float const u : steps) record(g.search(row.weights, n, weight_of{row.row}, u * row.weights.total, {}));
+    }
+}
+
+/// Every sampler at one node.
+template <class G, class T, class Layout>
+MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, recorder& record) {
+    addressed_source source{addressed_uniforms(in.seed, 3)};
+    auto const draw = [&](auto const& sampler, std::int32_t position, std::size_t n) {
+        auto q = warped(g, in.q, in.w);
+        span<token_id> const out(in.tokens, n);
+        index_t const drawn = sampler(g, q.row, q.weights, source, place{position, 5}, out);
+        record(drawn);
+        for (index_t k = 0; k < drawn; ++k) record(out[static_cast<std::size_t>(k)]);
+    };
+    for (std::int32_t position = 0; position < 2; ++position) {
+        draw(draft::iid{}, position, 4);
+        draw(draft::sequential{}, position, 4);
+        draw(draft::gumbel_top_k{}, position, 4);
+        draw(draft::top_n{}, position, 4);
+    }
+    draw(draft::sequential{}, 7, 9);
+}
+
+/// Every verifier, on a tree of one level and on a chain whose rows are all p and q. Candidates are drawn from q.
+template <class G, class T, class Layout>
+MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in, recorder& record) {
+    addressed_source source{addressed_uniforms(in.seed, 4)};
+    auto const verify_with = [&](auto const& verifier, auto const& sampler, std::int32_t position, bool wide,
+                                 auto unread_draft) {
+        using sampler_type = std::decay_t<decltype(sampler)>;
+        constexpr int children = 4;
+        node_id parents[children + 1];
+        parents[0] = none;
+        for (int k = 0; k < children; ++k) parents[k + 1] = wide ? 0 : k;
+        auto q = warped(g, in.q, in.w);
+        in.tokens[0] = 0;
+        index_t drawn = 0;
+        if (wide) {
+            drawn = sampler(g, q.row, q.weights, source, place{position, 0}, span<token_id>(in.tokens + 1, children));
+        } else {
+            for (int k = 0; k < children; ++k)
+                drawn += sampler(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1));
+        }
+        auto const size = static_cast<std::size_t>(drawn) + 1;
+        tree_view const tree{span<node_id const>(parents, size), span<token_id const>(in.tokens, size)};
+        struct same_row {
+            row_view<T, Layout> row;
+            warp w;
+            [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return children + 1; }
+            [[nodiscard]] MULTIDRAFT_HD index_t size() const { return row.size(); }
+            [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const& with, node_id) const {
+                return warped(with, row, w).row;
+            }
+        };
+        verdict answer;
+        drafted<typename sampler_type::law> const candidates{tree};
+        span<node_id> const path(in.path, children);
+        if constexpr (std::is_same_v<decltype(unread_draft), verify::unread>)
+            answer = verifier(g, candidates, same_row{in.p, in.w}, unread_draft, source, position, path);
+        else
+            answer = verifier(g, candidates, same_row{in.p, in.w}, same_row{in.q, in.w}, source, position, path);
+        record(answer.accepted);
+        record(answer.next);
+    };
+    for (std::int32_t position = 0; position < 3; ++position) {
+        verify_with(verify::recursive_rejection<law::iid>{}, draft::iid{}, position, true, 0);
+        verify_with(verify::recursive_rejection<law::sequential>{}, draft::sequential{}, position, true, 0);
+        verify_with(verify::recursive_rejection<law::sequential>{}, draft::sequential{}, position + 9, false, 0);
+        verify_with(verify::speculative_sampling<law::iid>{}, draft::iid{}, position, false, 0);
+        verify_with(verify::naive<law::deterministic>{}, draft::top_n{}, position, true, verify::unread{});
+        verify_with(verify::naive<law::iid>{}, draft::iid{}, position, false, verify::unread{});
+    }
+}
+
+}  // namespace multidraft::testing
