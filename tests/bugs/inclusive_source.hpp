@@ -32,6 +32,11 @@ public:
         return none;
     }
 
+    template <class Real>
+    [[nodiscard]] Real uniform(address) const {
+        return static_cast<Real>(uniform_);
+    }
+
 private:
     double uniform_;
 };

@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <limits>
 #include <tuple>
+#include <type_traits>
 #include <vector>
 
+#include "kokkos/emulated_team.hpp"
 #include "kokkos/machine.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/kokkos/team_group.hpp"
@@ -63,7 +65,7 @@ struct results {
 
 /// Calls every operation on a row of weights and a row of logits.
 template <class G, class Real>
-MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const* logits, bool ordered,
+MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const* logits, bool ordered, bool counting,
                          token_id* shared_out, results& put) {
     entries<Real> const w{weights};
     entries<Real> const x{logits};
@@ -108,12 +110,15 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
     for (double const share : {0.0, 0.2, 0.6, 0.95})
         put(g.search(soft.weights, n, weight, static_cast<Real>(share) * soft.weights.total, {}));
 
-    std::uint64_t bins[3000];
-    for (index_t const count : {1, 37, 2048, 3000}) {
-        g.count(n, bin_of<Real>{logits, count}, mass_of{}, span<std::uint64_t>(bins, static_cast<std::size_t>(count)));
-        std::uint64_t hash = 0;
-        for (index_t b = 0; b < count; ++b) hash = (hash * 31 + bins[b]) % 1000003;
-        put(hash);
+    if (counting) {
+        std::uint64_t bins[3000];
+        for (index_t const count : {1, 37, 2048, 3000}) {
+            g.count(n, bin_of<Real>{logits, count}, mass_of{},
+                    span<std::uint64_t>(bins, static_cast<std::size_t>(count)));
+            std::uint64_t hash = 0;
+            for (index_t b = 0; b < count; ++b) hash = (hash * 31 + bins[b]) % 1000003;
+            put(hash);
+        }
     }
     put(put.used);
 }
@@ -135,7 +140,8 @@ struct probe_kernel {
         std::size_t const row =
             league * static_cast<std::size_t>(team.team_size()) + static_cast<std::size_t>(team.team_rank());
         results put{&out(row, 0)};
-        probe(g, n, weights.data() + offset, logits.data() + offset, ordered, shared_out.data() + 5 * league, put);
+        probe(g, n, weights.data() + offset, logits.data() + offset, ordered, true, shared_out.data() + 5 * league,
+              put);
     }
 };
 
@@ -179,7 +185,7 @@ void check_row(index_t n, row_kind kind, std::size_t offset) {
     std::vector<double> expected(most);
     std::vector<token_id> out(5);
     results put{expected.data()};
-    probe(host_group{}, n, weights.data() + offset, logits.data() + offset, ordered, out.data(), put);
+    probe(host_group{}, n, weights.data() + offset, logits.data() + offset, ordered, true, out.data(), put);
     ASSERT_LT(put.used, most);
 
     constexpr int league = 3;
@@ -214,6 +220,38 @@ TYPED_TEST(kokkos_group, has_them_for_rows_longer_than_a_ledger) {
 TYPED_TEST(kokkos_group, has_them_for_odd_rows) {
     for (row_kind const kind : {row_kind::constant, row_kind::empty, row_kind::not_a_number})
         for (index_t const n : {1, 5, 300, 4097, 70001}) check_row<TypeParam>(n, kind, 1);
+}
+
+/// Teams of host threads, also where Kokkos has only one.
+TYPED_TEST(kokkos_group, has_them_in_teams_of_threads) {
+    using group_type = typename std::tuple_element_t<0, TypeParam>::template type<emulated_member>;
+    using real = std::tuple_element_t<1, TypeParam>;
+    static_assert(group<group_type>);
+    // Kokkos without threads has atomic additions that are none.
+    constexpr bool counting = !std::is_same_v<Kokkos::DefaultHostExecutionSpace, Kokkos::Serial>;
+    for (index_t const n : {1, 100, 4097, 60001, 152064}) {
+        std::vector<real> weights(static_cast<std::size_t>(n));
+        std::vector<real> logits(weights.size());
+        fill(weights, logits, row_kind::usual, static_cast<std::uint64_t>(n));
+        std::vector<double> expected(most);
+        token_id out[5];
+        results put{expected.data()};
+        probe(host_group{}, n, weights.data(), logits.data(), true, counting, out, put);
+        for (int const size : {2, 3, 8}) {
+            std::vector<double> found(most * static_cast<std::size_t>(size));
+            run_team(size, group_type::scratch_bytes(), [&](emulated_member const& member) {
+                group_type const g(member);
+                auto const rank = static_cast<std::size_t>(member.team_rank());
+                results mine{found.data() + most * rank};
+                token_id own_out[5];
+                probe(g, n, weights.data(), logits.data(), true, counting, own_out, mine);
+            });
+            for (std::size_t row = 0; row < static_cast<std::size_t>(size); ++row)
+                for (std::size_t k = 0; k < put.used; ++k)
+                    ASSERT_EQ(found[row * most + k], expected[k])
+                        << "V " << n << ", team of " << size << ", member " << row << ", result " << k;
+        }
+    }
 }
 
 TYPED_TEST(kokkos_group, needs_no_more_scratch_than_a_small_device_has) {

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <limits>
+#include <string>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
@@ -11,6 +14,7 @@
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/cuda/simt_group.hpp"
+#include "multidraft/cuda/validation.hpp"
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
@@ -117,6 +121,82 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
                                        batch.requests(), batch.target_rows(), batch.draft_rows(), 300, small.view());
     });
     EXPECT_EQ(small.next[0], none);
+}
+
+// --- Validation: each fault by its name, place and value; the first of several.
+
+/// The report of a batch, gathered as the launches do.
+mc::validation_report report_of(mt::batch<float> const& batch) {
+    auto const nodes = static_cast<std::int64_t>(batch.parents.size());
+    auto smallest = ~0ULL;
+    mc::detail::fault first;
+    std::int32_t request = 0;
+    auto const offer = [&](std::int32_t b, mc::detail::fault const& f) {
+        auto const key = mc::detail::key_of(b, f);
+        if (key >= smallest) return;
+        smallest = key;
+        first = f;
+        request = b;
+    };
+    for (std::int32_t b = 0; b < batch.size(); ++b) {
+        offer(b, mc::detail::check_request(batch.trees(), batch.requests(), nodes, b));
+        if (!mc::detail::offsets_are_valid(batch.trees(), nodes, b)) continue;
+        auto const at = static_cast<std::size_t>(b);
+        for (std::int64_t v = 0; v < batch.offsets[at + 1] - batch.offsets[at]; ++v) {
+            auto const node = static_cast<node_id>(v);
+            offer(b, mc::detail::check_node(batch.trees(), batch.vocabulary, b, node));
+            mc::detail::fault row;
+            on_group<32, 1>(1, [&](auto const& g) {
+                row = mc::detail::check_row_of(g, batch.target_rows(), batch.offsets[at] + v, batch.vocabulary,
+                                               mc::checked::target, node);
+            });
+            offer(b, row);
+        }
+    }
+    return {first.what, request, first.index, first.token, first.value};
+}
+
+TEST(simt_validation, names_the_first_fault) {
+    mt::batch<float> const good(300, {});
+    EXPECT_EQ(report_of(good).what, mc::checked::nothing);
+    auto const expect = [&](auto const& spoil, mc::checked what, std::int32_t request, std::int64_t index,
+                            double value) {
+        mt::batch<float> bad = good;
+        spoil(bad);
+        auto const report = report_of(bad);
+        EXPECT_EQ(report.what, what) << mc::name_of(report.what);
+        EXPECT_EQ(report.request, request) << mc::name_of(what);
+        EXPECT_EQ(report.index, index) << mc::name_of(what);
+        EXPECT_TRUE(report.value == value || (value != value && report.value != report.value)) << report.value;
+        try {
+            mc::refuse_reported(report);
+            ADD_FAILURE() << mc::name_of(what);
+        } catch (invalid_input const& e) {
+            EXPECT_EQ(e.argument(), mc::name_of(what));
+        }
+    };
+    using batch = mt::batch<float>;
+    expect([](batch& b) { b.offsets[0] = 3; }, mc::checked::offsets, 0, 0, 3);
+    expect([](batch& b) { b.positions[2] = -4; }, mc::checked::positions, 2, 0, -4);
+    expect([](batch& b) { b.w.temperature = -1; }, mc::checked::temperature, 0, 0, -1);
+    expect([](batch& b) { b.w.top_p = 0; }, mc::checked::top_p, 0, 0, 0);
+    expect([](batch& b) { b.parents[12] = 4; }, mc::checked::parents, 1, 2, 4);
+    expect([](batch& b) { b.parents[10] = 0; }, mc::checked::parents, 1, 0, 0);
+    expect([](batch& b) { b.tokens[7] = 300; }, mc::checked::tokens, 0, 7, 300);
+    expect([](batch& b) { b.tokens[1] = none; }, mc::checked::tokens, 0, 1, none);
+    float const nan = std::numeric_limits<float>::quiet_NaN();
+    expect([nan](batch& b) { b.target[11 * 300 + 7] = nan; }, mc::checked::target, 1, 1,
+           std::numeric_limits<double>::quiet_NaN());
+    expect(
+        [](batch& b) {
+            b.target[299] = std::numeric_limits<float>::infinity();
+            b.tokens[16] = -9;
+        },
+        mc::checked::target, 0, 0, std::numeric_limits<double>::infinity());
+    // The last child of a node may be missing.
+    mt::batch<float> missing = good;
+    missing.tokens[4] = none;
+    EXPECT_EQ(report_of(missing).what, mc::checked::nothing);
 }
 
 TEST(simt_masks, are_those_of_the_host) {

@@ -131,18 +131,23 @@ void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t s
     EXPECT_EQ(std::vector<node_id>(rows.path, rows.path + 16), path);
 }
 
+#ifdef MULTIDRAFT_EMULATOR_ASAN
+constexpr index_t sizes[] = {1, 257, 4097};
+constexpr bool sanitized = true;  // one of each kind: sanitizers make this ten times slower
+#else
 constexpr index_t sizes[] = {1, 31, 255, 257, 4095, 4097, 32000};
+constexpr bool sanitized = false;
+#endif
 constexpr order orders[] = {order::first_come, order::last_come, order::warp_by_warp};
 
 /// Warp, block and cluster, one and several warps a chunk.
-template <class T, class Program>
+template <class Program>
 void all_groups(Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
-    expect_parity<32, 1, Program, T>(1, program, n, seed, w, o);
-    expect_parity<256, 1, Program, T>(1, program, n, seed, w, o);
-    expect_parity<256, 4, Program, T>(1, program, n, seed, w, o);
-    expect_parity<64, 2, Program, T>(2, program, n, seed, w, o);
-    expect_parity<64, 1, Program, T>(4, program, n, seed, w, o);
-    expect_parity<256, 8, Program, T>(1, program, n, seed, w, o);
+    expect_parity<32, 1, Program, float>(1, program, n, seed, w, o);
+    expect_parity<256, 1, Program, float>(1, program, n, seed, w, o);
+    expect_parity<256, 4, Program, float>(1, program, n, seed, w, o);
+    expect_parity<64, 2, Program, float>(2, program, n, seed, w, o);
+    expect_parity<64, 1, Program, float>(4, program, n, seed, w, o);
 }
 
 class emulated : public ::testing::Test {
@@ -153,18 +158,19 @@ protected:
 };
 
 TEST_F(emulated, operations_have_the_bits_of_the_host_group) {
-    for (index_t const n : sizes)
-        for (order const o : orders) all_groups<float>(operations{}, n, static_cast<std::uint64_t>(n), {}, o);
+    for (index_t const n : sizes) all_groups(operations{}, n, static_cast<std::uint64_t>(n), {}, orders[n % 3]);
+    for (order const o : orders) all_groups(operations{}, 4097, 7, {}, o);
 }
 
 TEST_F(emulated, operations_over_half_and_bfloat16) {
     for (index_t const n : {257, 4097}) {
-        all_groups<half>(operations{}, n, 5, {}, order::first_come);
-        all_groups<bfloat16>(operations{}, n, 6, {}, order::last_come);
+        expect_parity<256, 8, operations, half>(1, {}, n, 5, {}, order::first_come);
+        expect_parity<64, 2, operations, bfloat16>(2, {}, n, 6, {}, order::last_come);
     }
 }
 
 TEST_F(emulated, operations_over_a_large_vocabulary) {
+    if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<256, 1, operations, float>(1, {}, 128256, 1, {}, order::first_come);
     expect_parity<256, 4, operations, float>(4, {}, 128256, 2, {}, order::warp_by_warp);
     expect_parity<64, 1, operations, float>(8, {}, 151936, 3, {}, order::last_come);
@@ -172,6 +178,7 @@ TEST_F(emulated, operations_over_a_large_vocabulary) {
 
 // More chunks than a ledger holds: sums are taken in windows.
 TEST_F(emulated, operations_over_more_chunks_than_a_ledger_holds) {
+    if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
     expect_parity<64, 2, operations, float>(1, {}, 257 * 4096 + 300, 5, {}, order::last_come);
 }
@@ -180,18 +187,19 @@ constexpr warp warps[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}
 
 TEST_F(emulated, samplers_draw_the_tokens_of_the_host_group) {
     for (index_t const n : sizes)
-        for (warp const& w : warps)
-            all_groups<float>(samplers{}, n, static_cast<std::uint64_t>(n) + 1, w, orders[n % 3]);
-    all_groups<bfloat16>(samplers{}, 4097, 8, warps[1], order::first_come);
+        all_groups(samplers{}, n, static_cast<std::uint64_t>(n) + 1, warps[n % 3], orders[n % 3]);
+    for (warp const& w : warps) all_groups(samplers{}, 4097, 1, w, order::first_come);
+    if (sanitized) return;
     expect_parity<256, 1, samplers, float>(1, {}, 128256, 3, {}, order::first_come);
     expect_parity<256, 4, samplers, bfloat16>(4, {}, 128256, 4, warps[1], order::last_come);
 }
 
 TEST_F(emulated, verifiers_decide_as_with_the_host_group) {
     for (index_t const n : sizes)
-        for (warp const& w : warps)
-            all_groups<float>(verifiers{}, n, static_cast<std::uint64_t>(n) + 2, w, orders[(n + 1) % 3]);
-    all_groups<half>(verifiers{}, 4097, 9, {}, order::first_come);
+        all_groups(verifiers{}, n, static_cast<std::uint64_t>(n) + 2, warps[n % 3], orders[(n + 1) % 3]);
+    for (warp const& w : warps) all_groups(verifiers{}, 4097, 1, w, order::first_come);
+    if (sanitized) return;
+    expect_parity<64, 2, verifiers, half>(2, {}, 4097, 9, {}, order::first_come);
     expect_parity<256, 1, verifiers, float>(1, {}, 128256, 3, {}, order::first_come);
     expect_parity<256, 4, verifiers, bfloat16>(4, {}, 128256, 4, warps[1], order::warp_by_warp);
 }

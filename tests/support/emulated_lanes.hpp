@@ -1,8 +1,6 @@
 // The threads of a CUDA block or cluster on one CPU thread: every thread is a fibre that runs until it must wait.
 #pragma once
 
-#include <ucontext.h>
-
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -23,6 +21,13 @@
 #endif
 #ifdef MULTIDRAFT_EMULATOR_ASAN
 #include <sanitizer/common_interface_defs.h>
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define MULTIDRAFT_EMULATOR_ASSEMBLY 1
+#else
+#define MULTIDRAFT_EMULATOR_ASSEMBLY 0
+#include <ucontext.h>
 #endif
 
 namespace multidraft::testing {
@@ -89,10 +94,15 @@ private:
     static constexpr std::size_t stack_size = std::size_t{1} << 17;
 #endif
 
+#if MULTIDRAFT_EMULATOR_ASSEMBLY
+    using place = void*;
+#else
+    using place = ucontext_t;
+#endif
+
     struct fibre {
         std::unique_ptr<std::byte[]> stack;
-        ucontext_t context{};
-        void* pointer = nullptr;  ///< the stack pointer where it waits
+        place at{};  ///< where it waits
         void* fake_stack = nullptr;
         unsigned turn = 0;
         bool done = false;
@@ -175,7 +185,7 @@ private:
 #endif
     }
 
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(MULTIDRAFT_EMULATOR_ASAN)
+#if MULTIDRAFT_EMULATOR_ASSEMBLY
     /// Continues another stack where it was left: ten times faster than swapcontext, which calls the kernel.
     __attribute__((noinline)) static void change(void** from, void* to) {
         asm volatile(
@@ -198,31 +208,27 @@ private:
               "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13",
               "xmm14", "xmm15");
     }
-
-    void prepare(fibre& f) {
+    static void go(place& from, place& to) { change(&from, to); }
+    static void begin(fibre& f) {
         auto top = reinterpret_cast<std::uintptr_t>(f.stack.get() + stack_size) & ~std::uintptr_t{63};
-        auto* const place = reinterpret_cast<void**>(top) - 2;  // as after a call: 8 past a multiple of 16
-        place[0] = reinterpret_cast<void*>(&simt_emulator::enter);
-        place[1] = nullptr;
-        f.pointer = place;
-        f.turn = 0;
-        f.done = false;
+        auto* const frame = reinterpret_cast<void**>(top) - 2;  // as after a call: 8 past a multiple of 16
+        frame[0] = reinterpret_cast<void*>(&simt_emulator::enter);
+        frame[1] = nullptr;
+        f.at = frame;
     }
-
-    void resume(int k) {
-        current_ = this;
-        running_ = k;
-        change(&main_pointer_, fibres_[static_cast<std::size_t>(k)].pointer);
-    }
-
-    void leave() { change(&fibres_[static_cast<std::size_t>(running_)].pointer, main_pointer_); }
 #else
-    void prepare(fibre& f) {
-        getcontext(&f.context);
-        f.context.uc_stack.ss_sp = f.stack.get();
-        f.context.uc_stack.ss_size = stack_size;
-        f.context.uc_link = nullptr;
-        makecontext(&f.context, &simt_emulator::enter, 0);
+    static void go(ucontext_t& from, ucontext_t& to) { swapcontext(&from, &to); }
+    static void begin(fibre& f) {
+        getcontext(&f.at);
+        f.at.uc_stack.ss_sp = f.stack.get();
+        f.at.uc_stack.ss_size = stack_size;
+        f.at.uc_link = nullptr;
+        makecontext(&f.at, &simt_emulator::enter, 0);
+    }
+#endif
+
+    static void prepare(fibre& f) {
+        begin(f);
         f.turn = 0;
         f.done = false;
     }
@@ -235,7 +241,7 @@ private:
         void* fake = nullptr;
         __sanitizer_start_switch_fiber(&fake, f.stack.get(), stack_size);
 #endif
-        swapcontext(&main_, &f.context);
+        go(main_, f.at);
 #ifdef MULTIDRAFT_EMULATOR_ASAN
         __sanitizer_finish_switch_fiber(fake, nullptr, nullptr);
 #endif
@@ -246,10 +252,9 @@ private:
 #ifdef MULTIDRAFT_EMULATOR_ASAN
         __sanitizer_start_switch_fiber(f.done ? nullptr : &f.fake_stack, main_bottom_, main_size_);
 #endif
-        swapcontext(&f.context, &main_);
+        go(f.at, main_);
         arrived(f.fake_stack);
     }
-#endif
 
     inline static thread_local simt_emulator* current_ = nullptr;
 
@@ -264,8 +269,7 @@ private:
     std::exception_ptr failure_;
     int finished_ = 0;
     int running_ = 0;
-    ucontext_t main_{};
-    void* main_pointer_ = nullptr;
+    place main_{};
     [[maybe_unused]] void const* main_bottom_ = nullptr;
     [[maybe_unused]] std::size_t main_size_ = 0;
     void (*body_)(void const*, int, int) = nullptr;

@@ -18,6 +18,7 @@
 #include "multidraft/random/enumerating.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "support/test_numbers.hpp"
 
@@ -214,8 +215,11 @@ public:
     std::int32_t operator()(shape const& children, std::size_t root, std::int32_t position, Source& source, text& out) {
         grow(children, root, position, source);
         path_.assign(children.size(), unwritten);
-        verdict const v = verifier_(g_, drafted<typename Sampler::law>{tree_view{parents_, tokens_}}, target_, draft_,
-                                    source, position, span<node_id>(path_));
+        scratch_.resize(
+            verify::scratch_bytes<Verifier>(static_cast<node_id>(parents_.size()), static_cast<int>(children.size())));
+        verdict const v =
+            verify::verify_tree(verifier_, g_, drafted<typename Sampler::law>{tree_view{parents_, tokens_}}, target_,
+                                draft_, source, position, span<node_id>(path_), span<std::byte>(scratch_));
         node_id node = 0;
         for (std::size_t k = 0; k < path_.size(); ++k) {
             if (k >= static_cast<std::size_t>(v.accepted)) {
@@ -276,6 +280,7 @@ private:
     std::vector<std::size_t> contexts_;
     std::vector<token_id> drawn_;
     std::vector<node_id> path_;
+    std::vector<std::byte> scratch_;
 };
 
 /// The exact law of texts of a fixed length, and how it came about.

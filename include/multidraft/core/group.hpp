@@ -86,6 +86,7 @@ struct mass {
 /// - `reweigh(ledger, n, w, taken, i)`: the ledger after the weight of i changed; its chunk is summed again.
 /// - `count(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
 /// - `leader()`: true on the one lane that writes results.
+/// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>
@@ -103,6 +104,7 @@ concept group = requires(G const& g, index_t n, group_archetype::term f, group_a
     g.reweigh(sums, n, f, taken, n);
     g.count(n, bin, mass, bins);
     { g.leader() } -> std::same_as<bool>;
+    g.barrier();
 };
 
 }  // namespace multidraft

@@ -22,6 +22,7 @@ public:
     using ledger_type = ledger<Real>;
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return true; }
+    MULTIDRAFT_HD void barrier() const noexcept {}
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {

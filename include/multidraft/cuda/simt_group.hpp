@@ -117,6 +117,7 @@ public:
     }
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return lanes_.rank() == 0 && lanes_.thread() == 0; }
+    MULTIDRAFT_HD void barrier() const { lanes_.sync_all(); }
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
 
     /// The group's own counters for `count`, for as long as they are used no other's.

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -22,6 +23,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft {
@@ -115,7 +117,9 @@ private:
             stopwatch const time(m.verify_seconds);
             logit_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()),
                                       options.warp);
-            v = verifier_(g, tree_.tree(), p, tree_.rows(), source, context, std::span<node_id>(path_));
+            scratch_.resize(verify::scratch_bytes<Verifier>(tree_.size(), depth));
+            v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
+                                    span<std::byte>(scratch_));
         }
         m.accepted += v.accepted;
         for (std::int32_t d = 0; d <= v.accepted; ++d) {
@@ -149,6 +153,7 @@ private:
     draft_tree<logit, Sampler> tree_;
     std::vector<logit> logits_;
     std::vector<node_id> path_;
+    std::vector<std::byte> scratch_;
     std::vector<std::int32_t> entries_;
     std::vector<std::int32_t> positions_;
     std::vector<token_id> emitted_;

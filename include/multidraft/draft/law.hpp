@@ -28,6 +28,42 @@ struct deterministic {
     static constexpr std::string_view name = "deterministic";
 };
 
+/// The n - 1 most likely tokens of q, in order, then one draw from the rest (Optimal MDSD 5.1, "greedy").
+struct top_then_one {
+    static constexpr std::string_view name = "top_then_one";
+};
+
+/// Two tokens: x_1 from q; if that is the most likely one, x_2 from the rest, else x_2 is the most likely one (SpecHub;
+/// Optimal MDSD 5.3).
+struct top_paired {
+    static constexpr std::string_view name = "top_paired";
+};
+
+/// n different tokens, the set S with probability in proportion to the product of its q: n independent draws given that
+/// they are different. In increasing order of the token; the order says nothing (Optimal MDSD 4.2.2 has its bound).
+struct conditional_poisson {
+    static constexpr std::string_view name = "conditional_poisson";
+};
+
+/// x_k from a distribution q_k of its own, one draft model each; duplicates keep their places (SpecInfer).
+struct independent {
+    static constexpr std::string_view name = "independent";
+};
+
+/// The n - j most likely tokens of q with certainty, in order, then j independent draws from the rest, duplicates kept;
+/// j is a function of q and n alone, by the certainty rule with threshold theta (see `certainty`).
+///
+/// Theta, in thousandths, is part of the law: a verifier has to know which children were certain.
+template <int ThetaThousandths>
+struct stratified_by {
+    static_assert(ThetaThousandths > 0 && ThetaThousandths <= 1000, "multidraft: theta lies in (0, 1]");
+    static constexpr std::string_view name = "stratified";
+    static constexpr int theta_thousandths = ThetaThousandths;
+};
+
+/// `stratified_by` with the threshold that did best: 0.7.
+using stratified = stratified_by<700>;
+
 }  // namespace law
 
 /// A law is an empty type with a name. An engine may add its own; a verifier must list it before the two compile

@@ -51,6 +51,7 @@ public:
               member.team_scratch(0).get_shmem_aligned(sizeof(board), static_cast<std::ptrdiff_t>(alignof(board))))) {}
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const { return member_->team_rank() == 0; }
+    MULTIDRAFT_HD void barrier() const { member_->team_barrier(); }
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {
@@ -82,17 +83,19 @@ public:
             }
         });
         constexpr index_t nowhere = std::numeric_limits<index_t>::max();
+        index_t* const firsts = board_->strand_index;
         for (; where < n; where += chunk_size) {
             index_t const end = n - where < chunk_size ? n : where + chunk_size;
-            index_t mine = nowhere;
-            for (index_t i = where + rank(); i < end && mine == nowhere; i += size())
-                if (f(i) == best) mine = i;
+            for (index_t v = rank(); v < 256; v += size()) {
+                index_t i = where + v;
+                while (i < end && !(f(i) == best)) i += 256;
+                firsts[v] = i < end ? i : nowhere;
+            }
             member_->team_barrier();
-            if (leader()) board_->slot = nowhere;
+            for (index_t v = rank(); v < 16; v += size()) firsts[256 + v] = smallest_of_16(firsts + v * 16);
             member_->team_barrier();
-            if (mine != nowhere) static_cast<void>(Kokkos::atomic_fetch_min(&board_->slot, mine));
+            index_t const found = smallest_of_16(firsts + 256);
             member_->team_barrier();
-            index_t const found = board_->slot;
             if (found != nowhere) return found;
             if (n - where <= chunk_size) break;
         }
@@ -313,7 +316,6 @@ private:
         std::uint64_t bins[most_bins];
         index_t strand_index[batch * pitch];
         index_t run_index[most_runs];
-        index_t slot;
     };
 
     struct adding {
@@ -366,6 +368,12 @@ private:
         }
         member_->team_barrier();
         return parts;
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static index_t smallest_of_16(index_t const* values) {
+        index_t least = values[0];
+        for (index_t v = 1; v < 16; ++v) least = values[v] < least ? values[v] : least;
+        return least;
     }
 
     /// Two to the power of so many values, pairwise: v with v + half, half .., 1.

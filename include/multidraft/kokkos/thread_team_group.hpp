@@ -41,6 +41,7 @@ public:
               member.team_scratch(0).get_shmem_aligned(sizeof(board), static_cast<std::ptrdiff_t>(alignof(board))))) {}
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const { return member_->team_rank() == 0; }
+    MULTIDRAFT_HD void barrier() const { member_->team_barrier(); }
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {

@@ -19,8 +19,13 @@ namespace multidraft {
 ///
 /// Branches of probability 0 are never taken. It also checks what a real run cannot see: an address that is used twice
 /// in one run throws `invalid_input`, since two draws from one uniform are not independent.
+///
+/// A uniform that is not a coin or a pick (a rank, a position) takes the middles of `grid` equal cells: exact where
+/// what is done with it changes at the cells' borders only, else off by O(1 / grid).
 class enumerating_source {
 public:
+    explicit enumerating_source(index_t grid = 16) : grid_(static_cast<std::size_t>(grid), 1.0 / grid) {}
+
     template <class Real>
     [[nodiscard]] bool coin(address a, Real numerator, Real denominator) {
         claim(a);
@@ -45,6 +50,13 @@ public:
         if (!(total > 0)) return none;
         for (double& c : chances_) c /= total;
         return static_cast<index_t>(choose(chances_));
+    }
+
+    template <class Real>
+    [[nodiscard]] Real uniform(address a) {
+        claim(a);
+        auto const cell = static_cast<double>(choose(grid_));
+        return static_cast<Real>((cell + 0.5) / static_cast<double>(grid_.size()));
     }
 
     /// The probability of the branch replayed so far.
@@ -96,6 +108,7 @@ private:
         used_.push_back(a);
     }
 
+    std::vector<double> grid_;
     std::vector<branch> script_;
     std::vector<address> used_;
     std::vector<double> chances_;
@@ -108,8 +121,8 @@ private:
 ///
 /// The branches are as many as the product of the choices: for small vocabularies and trees.
 template <class Run>
-std::uint64_t enumerate(Run&& run) {
-    enumerating_source source;
+std::uint64_t enumerate(Run&& run, index_t grid = 16) {
+    enumerating_source source(grid);
     std::uint64_t branches = 0;
     do {
         source.rewind();

@@ -22,11 +22,13 @@ namespace multidraft {
 ///   is 0.
 /// - `pick(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded; `sums` is
 ///   the ledger of exactly those weights, with a positive total.
+/// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 template <class S>
 concept draw_source = requires(S& source, address a, float x, host_group const& g, ledger<float> const& sums, index_t n,
                                group_archetype::term w, span<token_id const> taken) {
     { source.coin(a, x, x) } -> std::same_as<bool>;
     { source.pick(g, sums, n, w, taken, a) } -> std::same_as<index_t>;
+    { source.template uniform<float>(a) } -> std::same_as<float>;
 };
 
 /// The source of real runs: every draw is a pure function of (seed, request, address).
@@ -48,6 +50,11 @@ public:
                                              span<token_id const> taken, address a) const {
         return g.search(sums, n, w,
                         product(uniforms_.template uniform<std::decay_t<decltype(sums.total)>>(a), sums.total), taken);
+    }
+
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real uniform(address a) const {
+        return uniforms_.template uniform<Real>(a);
     }
 
     [[nodiscard]] MULTIDRAFT_HD constexpr addressed_uniforms const& uniforms() const noexcept { return uniforms_; }
@@ -73,6 +80,11 @@ public:
                                address) {
         return g.search(sums, n, w, product(static_cast<std::decay_t<decltype(sums.total)>>(next()), sums.total),
                         taken);
+    }
+
+    template <class Real>
+    [[nodiscard]] Real uniform(address) {
+        return static_cast<Real>(next());
     }
 
     /// How many uniforms have been used.

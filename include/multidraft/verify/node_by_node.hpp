@@ -14,13 +14,11 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
-
-/// Stands for the draft's rows where a verifier never reads them.
-struct unread {};
 
 /// The tree form of a verifier that decides at one node (MCSD Alg. 1-2, RSD Alg. 1, SpecInfer).
 ///
@@ -52,7 +50,7 @@ public:
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) check(tree.tree, target, draft, path);
+        if constexpr (may_throw<G>) detail::check_tree(tree.tree, target, draft, path);
 #endif
         verdict result;
         node_id node = 0;
@@ -76,7 +74,7 @@ public:
             }
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (here.token == none) refuse_node(g, tree.tree, target, draft, node);
+                if (here.token == none) detail::refuse_node(g, tree.tree, target, draft, node);
             }
 #endif
             if (here.child == none) {
@@ -98,45 +96,6 @@ public:
 
 private:
     MULTIDRAFT_HD Self const& self() const noexcept { return static_cast<Self const&>(*this); }
-
-    /// Says why a node gave no token.
-    template <group G, class Target, class Draft>
-    [[noreturn]] static void refuse_node(G const& g, tree_view tree, Target const& target, Draft const& draft,
-                                         node_id node) {
-        auto const children = tree.children(node);
-        if constexpr (!std::is_same_v<Draft, unread>) {
-            if (!children.empty() && g.sum(target.size(), weight_of{target(g, node)}) > 0) {
-                auto const q = draft(g, node);
-                for (node_id v = children.first; v < children.end(); ++v) {
-                    token_id const x = tree.tokens[static_cast<std::size_t>(v)];
-                    if (!(q(x) > 0))
-                        refuse("tokens", v, x, "the draft's row gives this token no mass: it was not drawn from it");
-                }
-            }
-        }
-        refuse("target", node, "no token", "the rows of this node hold no distribution (NaN, or no mass)");
-    }
-
-    template <class Target, class Draft>
-    static void check(tree_view tree, Target const& target, Draft const& draft, span<node_id> path) {
-        validate_tree(tree.parents);
-        if (tree.tokens.size() != tree.parents.size())
-            refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
-        for (std::size_t i = 1; i < tree.tokens.size(); ++i)
-            if (tree.tokens[i] < 0 || tree.tokens[i] >= target.size())
-                refuse("tokens", static_cast<std::int64_t>(i), tree.tokens[i], "a token is in the target's vocabulary");
-        auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
-        if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
-            refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
-        if (target.rows() < static_cast<index_t>(tree.parents.size()))
-            refuse("target.rows", target.rows(), "there is one target row a node");
-        if constexpr (!std::is_same_v<Draft, unread>) {
-            if (draft.size() != target.size())
-                refuse("draft.size", draft.size(), "draft and target have one vocabulary");
-            if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
-                refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
-        }
-    }
 };
 
 }  // namespace multidraft::verify

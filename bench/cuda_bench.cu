@@ -1,0 +1,356 @@
+// The launches on a device: time by CUDA events with a cold L2 cache, and the rate against a measured copy.
+#include <benchmark/benchmark.h>
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "multidraft/cuda/compact.cuh"
+#include "multidraft/cuda/draft.cuh"
+#include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/verify.cuh"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+
+void require(cudaError_t e) {
+    if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
+}
+
+/// Device memory of n elements.
+template <class T>
+class buffer {
+public:
+    explicit buffer(std::size_t n) { require(cudaMalloc(&data_, std::max<std::size_t>(n, 1) * sizeof(T))); }
+    explicit buffer(std::vector<T> const& host) : buffer(host.size()) {
+        require(cudaMemcpy(data_, host.data(), host.size() * sizeof(T), cudaMemcpyHostToDevice));
+    }
+    buffer(buffer const&) = delete;
+    buffer& operator=(buffer const&) = delete;
+    ~buffer() { static_cast<void>(cudaFree(data_)); }
+    [[nodiscard]] T* data() const { return static_cast<T*>(data_); }
+
+private:
+    void* data_ = nullptr;
+};
+
+/// Times `launch()` by events, the L2 cache filled with something else before. Returns the seconds of one launch.
+class stopwatch {
+public:
+    stopwatch() : flush_(flush_bytes) {
+        require(cudaEventCreate(&begin_));
+        require(cudaEventCreate(&end_));
+    }
+    stopwatch(stopwatch const&) = delete;
+    stopwatch& operator=(stopwatch const&) = delete;
+    ~stopwatch() {
+        static_cast<void>(cudaEventDestroy(begin_));
+        static_cast<void>(cudaEventDestroy(end_));
+    }
+
+    template <class Launch>
+    double operator()(Launch const& launch) {
+        require(cudaMemsetAsync(flush_.data(), 0, flush_bytes));
+        require(cudaEventRecord(begin_));
+        launch();
+        require(cudaEventRecord(end_));
+        require(cudaEventSynchronize(end_));
+        float milliseconds = 0;
+        require(cudaEventElapsedTime(&milliseconds, begin_, end_));
+        return static_cast<double>(milliseconds) * 1e-3;
+    }
+
+private:
+    static constexpr std::size_t flush_bytes = std::size_t{256} << 20;
+    buffer<std::uint8_t> flush_;
+    cudaEvent_t begin_ = nullptr;
+    cudaEvent_t end_ = nullptr;
+};
+
+/// Bytes read and written a second by a device-to-device copy of 1 GiB: the median of 11.
+double copy_rate() {
+    static double const rate = [] {
+        constexpr std::size_t bytes = std::size_t{1} << 30;
+        buffer<std::uint8_t> const from(bytes), to(bytes);
+        stopwatch watch;
+        std::vector<double> seconds;
+        for (int k = 0; k < 11; ++k)
+            seconds.push_back(
+                watch([&] { require(cudaMemcpyAsync(to.data(), from.data(), bytes, cudaMemcpyDeviceToDevice)); }));
+        std::sort(seconds.begin(), seconds.end());
+        return 2 * static_cast<double>(bytes) / seconds[5];
+    }();
+    return rate;
+}
+
+/// The median time of the launches goes to the report; google-benchmark's own mean stands beside it.
+template <class Launch>
+void measure(benchmark::State& state, double bytes, Launch const& launch) {
+    stopwatch watch;
+    for (int k = 0; k < 3; ++k) static_cast<void>(watch(launch));
+    std::vector<double> seconds;
+    for (auto _ : state) {
+        seconds.push_back(watch(launch));
+        state.SetIterationTime(seconds.back());
+    }
+    std::sort(seconds.begin(), seconds.end());
+    double const median = seconds[seconds.size() / 2];
+    state.counters["median_us"] = median * 1e6;
+    state.counters["GB_per_s"] = bytes / median * 1e-9;
+    state.counters["of_copy"] = bytes / median / copy_rate();
+}
+
+/// Random logits: two models whose rows agree about as well as a small one's do with a large one's, or entirely.
+template <class T>
+__global__ void fill(T* target, T* draft, std::int64_t n, float difference) {
+    std::int64_t const step = static_cast<std::int64_t>(gridDim.x) * blockDim.x;
+    for (std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * blockDim.x + threadIdx.x; i < n; i += step) {
+        philox_block const words =
+            philox4x32({{static_cast<std::uint32_t>(i), static_cast<std::uint32_t>(i >> 32), 0, 0}}, {{1, 2}});
+        auto const uniform = [&](int k) { return static_cast<float>(words.word[k] >> 8) * 0x1p-24F; };
+        float const base = 8.0F * (uniform(0) + uniform(1) + uniform(2) - 1.5F);
+        target[i] = T(base);
+        draft[i] = T(base + difference * (uniform(3) - 0.5F));
+    }
+}
+
+/// A tree of n nodes and five levels below the root.
+std::vector<node_id> tree_of(node_id n) {
+    constexpr node_id depth = 5;
+    std::vector<node_id> parents{none};
+    node_id begin = 0;
+    node_id width = 1;
+    for (node_id level = 0; level < depth; ++level) {
+        node_id const here = (n - 1) / depth + (level < (n - 1) % depth ? 1 : 0);
+        auto const end = static_cast<node_id>(parents.size());
+        for (node_id k = 0; k < here; ++k) parents.push_back(begin + k * width / here);
+        begin = end;
+        width = here;
+    }
+    return parents;
+}
+
+/// `requests` equal trees on the device, with the rows of both models.
+template <class T>
+struct batch {
+    batch(std::int32_t requests, node_id nodes, index_t v, float difference)
+        : size(requests), vocabulary(v), shape(tree_of(nodes)), rows(std::int64_t{requests} * nodes) {
+        std::vector<std::int64_t> host_offsets;
+        std::vector<node_id> host_parents;
+        std::vector<std::int32_t> host_positions;
+        std::vector<std::uint64_t> host_seeds;
+        for (std::int32_t b = 0; b < requests; ++b) {
+            host_offsets.push_back(std::int64_t{b} * nodes);
+            host_parents.insert(host_parents.end(), shape.begin(), shape.end());
+            host_positions.push_back(100 + b);
+            host_seeds.push_back(static_cast<std::uint64_t>(b) + 7);
+        }
+        host_offsets.push_back(rows);
+        offsets = std::make_unique<buffer<std::int64_t>>(host_offsets);
+        parents = std::make_unique<buffer<node_id>>(host_parents);
+        positions = std::make_unique<buffer<std::int32_t>>(host_positions);
+        seeds = std::make_unique<buffer<std::uint64_t>>(host_seeds);
+        auto const n = static_cast<std::size_t>(rows) * static_cast<std::size_t>(v);
+        target = std::make_unique<buffer<T>>(n);
+        draft = std::make_unique<buffer<T>>(n);
+        fill<<<4096, 256>>>(target->data(), draft->data(), rows * v, difference);
+        require(cudaGetLastError());
+        // All inner nodes at once: the draws do not depend on one another.
+        std::vector<std::int32_t> host_request, host_wanted;
+        std::vector<node_id> host_nodes;
+        std::vector<std::int64_t> host_first;
+        tree_view const tree{shape, {}};
+        for (std::int32_t b = 0; b < requests; ++b)
+            for (node_id v_node = 0; v_node < nodes; ++v_node) {
+                auto const children = tree.children(v_node);
+                host_request.push_back(b);
+                host_nodes.push_back(v_node);
+                host_wanted.push_back(children.count);
+                host_first.push_back(std::int64_t{b} * nodes + (children.empty() ? 0 : children.first));
+            }
+        request = std::make_unique<buffer<std::int32_t>>(host_request);
+        wanted = std::make_unique<buffer<std::int32_t>>(host_wanted);
+        nodes_of_entries = std::make_unique<buffer<node_id>>(host_nodes);
+        first = std::make_unique<buffer<std::int64_t>>(host_first);
+    }
+
+    [[nodiscard]] mc::tree_batch trees() const { return {size, offsets->data(), parents->data(), tokens.data()}; }
+    [[nodiscard]] mc::request_batch requests() const {
+        return {seeds->data(), nullptr, positions->data(), nullptr, warp{}};
+    }
+    void draw() const {
+        mc::draft_batch const entries{static_cast<std::int32_t>(rows),
+                                      request->data(),
+                                      nodes_of_entries->data(),
+                                      first->data(),
+                                      wanted->data(),
+                                      tokens.data(),
+                                      nullptr,
+                                      states.data(),
+                                      nullptr};
+        require(mc::draft(nullptr, 0, nullptr, draft::sequential{}, entries, requests(),
+                          mc::logits<T>{draft->data(), vocabulary}, vocabulary));
+    }
+    void verify_all(mc::launch_options const& options) const {
+        require(mc::verify(nullptr, 0, nullptr, verify::recursive_rejection<law::sequential>{}, trees(), requests(),
+                           mc::logits<T>{target->data(), vocabulary},
+                           mc::prepared<T>{draft->data(), vocabulary, states.data()}, vocabulary,
+                           mc::verdict_batch{path.data(), 8, accepted.data(), next.data()}, options));
+    }
+
+    std::int32_t size;
+    index_t vocabulary;
+    std::vector<node_id> shape;
+    std::int64_t rows;
+    std::unique_ptr<buffer<std::int64_t>> offsets, first;
+    std::unique_ptr<buffer<node_id>> parents, nodes_of_entries;
+    std::unique_ptr<buffer<std::int32_t>> positions, request, wanted;
+    std::unique_ptr<buffer<std::uint64_t>> seeds;
+    std::unique_ptr<buffer<T>> target, draft;
+    buffer<token_id> tokens{static_cast<std::size_t>(rows)};
+    buffer<mc::row_state> states{static_cast<std::size_t>(rows)};
+    buffer<node_id> path{static_cast<std::size_t>(size) * 8};
+    buffer<std::int32_t> accepted{static_cast<std::size_t>(size)};
+    buffer<token_id> next{static_cast<std::size_t>(size)};
+};
+
+/// Verification. With equal models every tree is accepted down to a leaf: one row of the target a level and no other.
+/// With different ones rejections add passes over a row of each model; the bytes are then a lower bound.
+template <class T>
+void verify_trees(benchmark::State& state, float difference) {
+    batch<T> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)),
+                     static_cast<index_t>(state.range(2)), difference);
+    b.draw();
+    mc::launch_options options;
+    options.max_cluster = static_cast<int>(state.range(3));
+    b.verify_all(options);
+    std::vector<std::int32_t> accepted(static_cast<std::size_t>(b.size));
+    require(cudaMemcpy(accepted.data(), b.accepted.data(), accepted.size() * 4, cudaMemcpyDeviceToHost));
+    double rows = 0;
+    for (std::int32_t const a : accepted) rows += a + 1;
+    measure(state, rows * static_cast<double>(b.vocabulary) * sizeof(T), [&] { b.verify_all(options); });
+    state.counters["accepted"] = rows / b.size - 1;
+}
+
+template <class T>
+void draw_children(benchmark::State& state) {
+    batch<T> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)),
+                     static_cast<index_t>(state.range(2)), 2.0F);
+    measure(state, static_cast<double>(b.rows) * static_cast<double>(b.vocabulary) * sizeof(T), [&] { b.draw(); });
+}
+
+void packed_masks(benchmark::State& state) {
+    batch<float> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)), 8, 1.0F);
+    std::int64_t const words = (state.range(1) + 63) / 64;
+    buffer<std::uint64_t> const out(static_cast<std::size_t>(b.rows * words));
+    measure(state, static_cast<double>(b.rows * words) * 8,
+            [&] { require(mc::write_masks(nullptr, b.trees(), b.rows, out.data(), words)); });
+}
+
+void dense_masks(benchmark::State& state) {
+    batch<float> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)), 8, 1.0F);
+    std::int64_t const words = (state.range(1) + 63) / 64;
+    std::int64_t const columns = (state.range(1) + 15) / 16 * 16;
+    buffer<std::uint64_t> const packed(static_cast<std::size_t>(b.rows * words));
+    buffer<multidraft::half> const out(static_cast<std::size_t>(b.rows * columns));
+    require(mc::write_masks(nullptr, b.trees(), b.rows, packed.data(), words));
+    measure(state, static_cast<double>(b.rows * columns) * 2, [&] {
+        require(mc::write_bias(nullptr, b.trees(), b.rows, packed.data(), words,
+                               mc::dense_rows<multidraft::half>{out.data(), columns, columns, nullptr}));
+    });
+}
+
+/// Five kept nodes of 64 in a cache of 32 layers, keys and values, 8 heads of 128 entries of two bytes.
+void compaction(benchmark::State& state) {
+    auto const requests = static_cast<std::int32_t>(state.range(0));
+    constexpr std::int64_t entries = 128;
+    constexpr std::int64_t entry = 8 * 128 * 2;
+    constexpr std::int64_t planes = 64;
+    buffer<std::uint8_t> const data(static_cast<std::size_t>(requests * planes * entries * entry));
+    std::vector<node_id> nodes;
+    for (std::int32_t b = 0; b < requests; ++b) nodes.insert(nodes.end(), {3, 12, 25, 38, 51});
+    buffer<node_id> const kept(nodes);
+    buffer<std::int32_t> const counts(std::vector<std::int32_t>(static_cast<std::size_t>(requests), 5));
+    buffer<std::int64_t> const bases(std::vector<std::int64_t>(static_cast<std::size_t>(requests), 64));
+    mc::contiguous_cache cache;
+    cache.data = data.data();
+    cache.request_stride = planes * entries * entry;
+    cache.entry_stride = entry;
+    cache.entry_bytes = entry;
+    cache.axes[0] = {planes, entries * entry};
+    measure(state, 2.0 * 5 * static_cast<double>(requests * planes * entry), [&] {
+        require(mc::compact(nullptr, cache, {requests, kept.data(), 5, counts.data(), bases.data(), 1}));
+    });
+}
+
+/// Bytes of both models' rows.
+double bytes_of(std::int64_t requests, std::int64_t nodes, std::int64_t vocabulary, std::size_t entry) {
+    return 2.0 * static_cast<double>(requests * nodes * vocabulary) * static_cast<double>(entry);
+}
+
+[[maybe_unused]] bool const registered = [] {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+        // Something to list and to run, so that a machine without a device is no failure.
+        benchmark::RegisterBenchmark("no_cuda_device", [](benchmark::State& state) {
+            for (auto _ : state) benchmark::ClobberMemory();
+            state.SetLabel("nothing measured: no CUDA device");
+        })->Iterations(1);
+        return false;
+    }
+    std::size_t unused = 0;
+    std::size_t total = 0;
+    require(cudaMemGetInfo(&unused, &total));
+    auto const common = [](auto* b) { b->UseManualTime()->Unit(benchmark::kMicrosecond); };
+    for (std::int64_t const requests : {1, 8, 64, 256})
+        for (std::int64_t const nodes : {8, 64, 512}) {
+            for (std::int64_t const v : {32000, 128256, 151936}) {
+                auto const add = [&](char const* name, std::size_t entry, auto function, bool clusters) {
+                    if (bytes_of(requests, nodes, v, entry) > 0.9 * static_cast<double>(total)) return;
+                    auto* const b = benchmark::RegisterBenchmark(name, function);
+                    if (clusters) {
+                        b->ArgNames({"B", "nodes", "V", "cluster"});
+                        for (std::int64_t const most : {1, 8, 16}) {
+                            if (most == 16 && requests > 8) continue;
+                            b->Args({requests, nodes, v, most});
+                        }
+                    } else {
+                        b->ArgNames({"B", "nodes", "V"})->Args({requests, nodes, v});
+                    }
+                    common(b);
+                };
+                add(
+                    "verify_accepting/float", 4, [](benchmark::State& s) { verify_trees<float>(s, 0.0F); }, true);
+                add(
+                    "verify_accepting/bfloat16", 2, [](benchmark::State& s) { verify_trees<bfloat16>(s, 0.0F); }, true);
+                add(
+                    "verify/float", 4, [](benchmark::State& s) { verify_trees<float>(s, 2.0F); }, true);
+                add(
+                    "verify/bfloat16", 2, [](benchmark::State& s) { verify_trees<bfloat16>(s, 2.0F); }, true);
+                add("draw/float", 4, draw_children<float>, false);
+                add("draw/bfloat16", 2, draw_children<bfloat16>, false);
+            }
+            common(benchmark::RegisterBenchmark("packed_masks", packed_masks)
+                       ->ArgNames({"B", "nodes"})
+                       ->Args({requests, nodes}));
+            common(benchmark::RegisterBenchmark("dense_masks/half", dense_masks)
+                       ->ArgNames({"B", "nodes"})
+                       ->Args({requests, nodes}));
+        }
+    for (std::int64_t const requests : {1, 8, 64, 256})
+        common(benchmark::RegisterBenchmark("compaction", compaction)->ArgNames({"B"})->Args({requests}));
+    return true;
+}();
+
+}  // namespace
+
+BENCHMARK_MAIN();

@@ -1,0 +1,143 @@
+// Checking a batch on the device before it is verified: the first bad argument, by request, index and value.
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/block_group.cuh"
+#include "multidraft/cuda/launch.cuh"
+#include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/mask_rows.hpp"
+#include "multidraft/cuda/validation.hpp"
+
+namespace multidraft::cuda {
+
+namespace detail {
+
+using key_type = unsigned long long;
+
+struct clear_key {
+    key_type* key;
+    __device__ void operator()(std::int64_t) const { *key = ~key_type{0}; }
+};
+
+/// A warp's worth of threads a request.
+struct check_requests {
+    tree_batch trees;
+    request_batch requests;
+    std::int64_t nodes;
+    index_t vocabulary;
+    key_type* key;
+
+    __device__ void operator()(std::int64_t k) const {
+        auto const b = static_cast<std::int32_t>(k / warp_size);
+        auto const lane = static_cast<node_id>(k % warp_size);
+        key_type first = lane == 0 ? key_of(b, check_request(trees, requests, nodes, b)) : ~key_type{0};
+        if (offsets_are_valid(trees, nodes, b)) {
+            auto const size = static_cast<node_id>(trees.offsets[b + 1] - trees.offsets[b]);
+            for (node_id v = lane; v < size; v += warp_size) {
+                key_type const here = key_of(b, check_node(trees, vocabulary, b, v));
+                first = here < first ? here : first;
+            }
+        }
+        if (first != ~key_type{0}) atomicMin(key, first);
+    }
+};
+
+inline constexpr int check_split = 4;
+
+/// One row a block, blocks taking turns; rows of requests whose offsets are wrong are not looked at.
+template <class Rows>
+__global__ void __launch_bounds__(row_threads) check_rows_kernel(tree_batch trees, Rows rows, std::int64_t nodes,
+                                                                 index_t vocabulary, checked what, key_type* key) {
+    using group_type = block_group<row_threads, check_split>;
+    __shared__ typename group_type::storage shared;
+    group_type const g({}, shared);
+    for (std::int64_t row = blockIdx.x; row < nodes; row += gridDim.x) {
+        std::int32_t const b = request_of(trees, row);
+        std::int64_t const v = row - trees.offsets[b];
+        if (!offsets_are_valid(trees, nodes, b) || v < 0 || row >= trees.offsets[b + 1]) continue;
+        // The draft has rows where there are children.
+        if (what == checked::draft && trees(b).children(static_cast<node_id>(v)).empty()) continue;
+        fault const f = check_row_of(g, rows, row, vocabulary, what, static_cast<node_id>(v));
+        if (g.leader() && f.what != checked::nothing) atomicMin(key, key_of(b, f));
+    }
+}
+
+/// Finds again what the smallest key stands for.
+template <class Target, class Draft>
+__global__ void __launch_bounds__(row_threads)
+    report_kernel(tree_batch trees, request_batch requests, Target target, Draft draft, std::int64_t nodes,
+                  index_t vocabulary, key_type const* key, validation_report* out) {
+    using group_type = block_group<row_threads, check_split>;
+    __shared__ typename group_type::storage shared;
+    group_type const g({}, shared);
+    key_type const k = *key;
+    validation_report report;
+    if (k != ~key_type{0}) {
+        report.request = static_cast<std::int32_t>(k >> 33);
+        auto const what = static_cast<checked>((k >> 28) & 31U);
+        auto const v = static_cast<node_id>(k & 0xfffffffU);
+        fault f;
+        if (what == checked::target || what == checked::draft) {
+            std::int64_t const row = trees.offsets[report.request] + v;
+            if (what == checked::target)
+                f = check_row_of(g, target, row, vocabulary, what, v);
+            else if constexpr (!std::is_same_v<Draft, no_rows>)
+                f = check_row_of(g, draft, row, vocabulary, what, v);
+        } else if (what == checked::parents || what == checked::tokens) {
+            f = check_node(trees, vocabulary, report.request, v);
+        } else {
+            f = check_request(trees, requests, nodes, report.request);
+        }
+        report.what = f.what;
+        report.index = what >= checked::parents ? f.index : report.request;
+        report.token = f.token;
+        report.value = f.value;
+    }
+    if (g.leader()) *out = report;
+}
+
+}  // namespace detail
+
+/// Bytes of device memory that `validate` needs.
+[[nodiscard]] inline std::size_t validate_workspace_size() noexcept { return sizeof(detail::key_type); }
+
+/// Checks what `verify` takes and writes the first fault to `*report`, in device memory: offsets, positions, warps,
+/// parents, tokens, and every row of target and draft (the draft's where a node has children). `nodes` is what
+/// `trees.offsets[trees.requests]` should be. `workspace` is aligned to 8 bytes.
+///
+/// One pass over all rows, so it is for bringing an engine up, not for every step. Neither allocates nor synchronises;
+/// read the report when the stream has come past, and give it to `refuse_reported`.
+template <class Target, class Draft>
+[[nodiscard]] cudaError_t validate(void* workspace, std::size_t workspace_size, cudaStream_t stream,
+                                   tree_batch const& trees, std::int64_t nodes, request_batch const& requests,
+                                   Target const& target, Draft const& draft, index_t vocabulary,
+                                   validation_report* report) {
+    if (workspace == nullptr || workspace_size < validate_workspace_size() || trees.requests < 1 || nodes < 1 ||
+        vocabulary < 1)
+        return cudaErrorInvalidValue;
+    auto* const key = static_cast<detail::key_type*>(workspace);
+    std::int64_t const blocks = nodes < 65536 ? nodes : 65536;
+    if (cudaError_t const e = detail::for_each(1, stream, detail::clear_key{key})) return e;
+    if (cudaError_t const e = detail::for_each(std::int64_t{trees.requests} * warp_size, stream,
+                                               detail::check_requests{trees, requests, nodes, vocabulary, key}))
+        return e;
+    if (cudaError_t const e = detail::launch(detail::check_rows_kernel<Target>, blocks, 1, detail::row_threads, stream,
+                                             trees, target, nodes, vocabulary, checked::target, key))
+        return e;
+    if constexpr (!std::is_same_v<Draft, no_rows>)
+        if (cudaError_t const e = detail::launch(detail::check_rows_kernel<Draft>, blocks, 1, detail::row_threads,
+                                                 stream, trees, draft, nodes, vocabulary, checked::draft, key))
+            return e;
+    detail::key_type const* const found = key;
+    return detail::launch(detail::report_kernel<Target, Draft>, 1, 1, detail::row_threads, stream, trees, requests,
+                          target, draft, nodes, vocabulary, found, report);
+}
+
+}  // namespace multidraft::cuda

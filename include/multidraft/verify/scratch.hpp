@@ -1,0 +1,45 @@
+// Memory that a verifier of whole trees works in, and the one way to call any verifier.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// A verifier that keeps something for each node of a tree: it says how many bytes a tree of so many nodes and levels
+/// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to 16
+/// bytes, of any content.
+template <class V>
+concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
+    { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
+};
+
+/// Bytes that `verify_tree` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root: 0
+/// for a verifier that decides node by node. Never less for more nodes or levels; a multiple of 16.
+template <class V>
+[[nodiscard]] MULTIDRAFT_HD constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+    if constexpr (needs_scratch<V>)
+        return (V::scratch_bytes(nodes, depth) + 15) / 16 * 16;
+    else
+        return 0;
+}
+
+/// Calls a verifier, with scratch if it needs some. See `node_by_node::operator()` for the arguments.
+template <class V, group G, draft_law Law, class Target, class Draft, draw_source Source>
+MULTIDRAFT_HD verdict verify_tree(V const& verifier, G const& g, drafted<Law> const& tree, Target const& target,
+                                  Draft const& draft, Source& source, std::int32_t position, span<node_id> path,
+                                  span<std::byte> scratch) {
+    if constexpr (needs_scratch<V>)
+        return verifier(g, tree, target, draft, source, position, path, scratch);
+    else
+        return verifier(g, tree, target, draft, source, position, path);
+}
+
+}  // namespace multidraft::verify
