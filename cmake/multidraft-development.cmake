@@ -51,7 +51,7 @@ endif()
 # --- CUDA as a language: only our own .cu files need it, users of multidraft::cuda bring their own -------------------
 
 set(multidraft_compiles_cuda OFF)
-if(multidraft_has_cuda AND (MULTIDRAFT_BUILD_TESTS OR MULTIDRAFT_BUILD_BENCH))
+if(multidraft_has_cuda AND (MULTIDRAFT_BUILD_TESTS OR MULTIDRAFT_BUILD_BENCH OR MULTIDRAFT_BUILD_EXAMPLES))
     if(MULTIDRAFT_SANITIZE AND MULTIDRAFT_CUDA STREQUAL "AUTO")
         # The CUDA driver and the address sanitizer want the same addresses.
         message(STATUS "CUDA tests and benchmarks: off (sanitizers)")

@@ -86,6 +86,7 @@ int run(int argc, char** argv) {
     std::size_t prompts_of_each_kind = 2;
     transformer_options model_options;
     std::string numbers = "auto";
+    std::string device = "cpu";
 
     CLI::App app{
         "Generates text from a target model with the help of a draft model: exactly the target's distribution, in "
@@ -124,6 +125,9 @@ int run(int argc, char** argv) {
     app.add_option("--threads", model_options.threads, "threads of a model (0: chosen by its size)")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
+    app.add_option("--device", device, "where the models run; the draws and decisions are the same")
+        ->check(CLI::IsMember({"cpu", "cuda"}))
+        ->capture_default_str();
     app.add_option("--precision", numbers, "of the matrix products")
         ->check(CLI::IsMember({"auto", "bf16", "f32"}))
         ->capture_default_str();
@@ -146,6 +150,13 @@ int run(int argc, char** argv) {
     model_options.numbers = numbers == "bf16"  ? precision::bf16
                             : numbers == "f32" ? precision::f32
                                                : precision::automatic;
+    if (device == "cuda") {
+#ifdef MULTIDRAFT_EXAMPLES_CUDA
+        model_options.accelerator = on_cuda();
+#else
+        throw std::runtime_error("--device cuda: this build has no CUDA (nvcc and cuBLASLt were not found)");
+#endif
+    }
     model_options.tree_entries = std::max(model_options.tree_entries, shape.size() + 1);
     transformer target(target_dir, model_options);
     transformer draft(draft_dir, model_options);

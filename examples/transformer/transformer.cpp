@@ -76,6 +76,11 @@ struct transformer_weights::implementation {
     [[nodiscard]] dnnl::memory pack(matmul const& products,
                                     std::vector<std::pair<std::string, std::int32_t>> const& parts);
     [[nodiscard]] std::vector<float> vector(std::string const& name) const;
+    /// Packs the matrices for the CPU.
+    void pack_all(std::string const& head_name);
+
+    /// Refuses a batch, or a number of logits, that makes no sense for a cache of that length.
+    void check(token_batch const& batch, std::size_t logits, std::int32_t length) const;
 
     model_config config;
     tensor_store tensors;
@@ -93,6 +98,7 @@ struct transformer_weights::implementation {
     dnnl::memory head_weights;
     std::vector<float> cosines, sines;  ///< a row of head_dim / 2 a position
     std::size_t bytes_per_step = 0;
+    std::shared_ptr<accelerator_weights const> device;  ///< null on the CPU
 };
 
 transformer_weights::implementation::implementation(std::filesystem::path const& directory,
@@ -112,7 +118,8 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     }
     capacity = round_up(context_limit + options.tree_entries, kernels::key_block);
 
-    bool const bf16 = options.numbers == precision::bf16 || (options.numbers == precision::automatic && native_bf16());
+    bool const bf16 = options.accelerator || options.numbers == precision::bf16 ||
+                      (options.numbers == precision::automatic && native_bf16());
     type = bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32;
 
     std::int32_t const hidden = config.hidden;
@@ -121,20 +128,30 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
         std::int64_t{config.layers} * hidden *
             (std::int64_t{qkv_width} + query_width() + 3 * std::int64_t{config.intermediate}) +
         std::int64_t{config.vocabulary} * hidden;
-    threads = options.threads != 0                                  ? options.threads
+    threads = options.accelerator                                   ? 1
+              : options.threads != 0                                ? options.threads
               : size(matrices) * (bf16 ? 2 : 4) < small_model_bytes ? 1
                                                                     : available_threads();
     thread_scope const scope(threads);
-
-    embedding = &tensors.get("model.embed_tokens.weight", {config.vocabulary, hidden});
-    final_norm = vector("model.norm.weight");
-    parameters = matrices + hidden + 2 * std::int64_t{hidden} * config.layers +
-                 (config.tied_head ? 0 : std::int64_t{config.vocabulary} * hidden);
     std::string const head_name =
         config.tied_head && !tensors.contains("lm_head.weight") ? "model.embed_tokens.weight" : "lm_head.weight";
     // Shapes are checked before the first matrix is packed.
     (void)tensors.get(head_name, {config.vocabulary, hidden});
+    embedding = &tensors.get("model.embed_tokens.weight", {config.vocabulary, hidden});
+    final_norm = vector("model.norm.weight");
+    parameters = matrices + hidden + 2 * std::int64_t{hidden} * config.layers +
+                 (config.tied_head ? 0 : std::int64_t{config.vocabulary} * hidden);
+    if (options.accelerator) {
+        device = options.accelerator(config, tensors, context_limit, capacity);
+        bytes_per_step = size(matrices) * 2;
+        return;
+    }
+    pack_all(head_name);
+}
 
+void transformer_weights::implementation::pack_all(std::string const& head_name) {
+    std::int32_t const hidden = config.hidden;
+    std::int32_t const qkv_width = query_width() + 2 * kv_width();
     try {
         qkv.emplace(engine, hidden, qkv_width, type, block_rows);
         out.emplace(engine, query_width(), hidden, type, block_rows);
@@ -142,7 +159,7 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
         down.emplace(engine, config.intermediate, hidden, type, block_rows);
         head.emplace(engine, hidden, config.vocabulary, type, block_rows);
     } catch (dnnl::error const& e) {
-        throw std::runtime_error(std::string("oneDNN, matrix products in ") + (bf16 ? "bf16" : "f32") + ": " +
+        throw std::runtime_error(std::string("oneDNN, matrix products in ") + (narrow() ? "bf16" : "f32") + ": " +
                                  e.what());
     }
     for (std::int32_t i = 0; i < config.layers; ++i) {
@@ -173,6 +190,56 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
             float const angle = static_cast<float>(position) * frequency;
             cosines[size(position) * size(half) + size(i)] = std::cos(angle);
             sines[size(position) * size(half) + size(i)] = std::sin(angle);
+        }
+    }
+}
+
+void transformer_weights::implementation::check(token_batch const& batch, std::size_t logit_count,
+                                                std::int32_t length) const {
+    std::size_t const n = batch.tokens.size();
+    std::size_t const vocabulary = size(config.vocabulary);
+    if (batch.positions.size() != n) {
+        refuse("positions.size()", batch.positions.size(), "must be that of tokens, " + std::to_string(n));
+    }
+    if (batch.context < 0 || batch.context > length) {
+        refuse("context", batch.context, "must be in [0, " + std::to_string(length) + "], the length of the cache");
+    }
+    if (n > size(capacity - length)) {
+        refuse("tokens.size()", n,
+               "the cache has room for " + std::to_string(capacity - length) + " more entries (" +
+                   std::to_string(length) + " of " + std::to_string(capacity) + " are taken)");
+    }
+    if (logit_count % vocabulary != 0 || logit_count / vocabulary > n) {
+        refuse(
+            "logits.size()", logit_count,
+            "must be a multiple of the vocabulary, " + std::to_string(vocabulary) + ", with at most one row a token");
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+        auto const at = static_cast<std::int64_t>(i);
+        if (batch.tokens[i] < 0 || batch.tokens[i] >= config.vocabulary) {
+            refuse("tokens", at, batch.tokens[i], "must be in [0, " + std::to_string(vocabulary) + ")");
+        }
+        if (batch.positions[i] < 0 || batch.positions[i] >= context_limit) {
+            refuse("positions", at, batch.positions[i],
+                   "must be in [0, " + std::to_string(context_limit) + "), the context limit");
+        }
+    }
+    if (batch.mask.causal()) return;
+    std::int64_t const columns = length - batch.context + static_cast<std::int64_t>(n);
+    if (batch.mask.row_words < (columns + 63) / 64) {
+        refuse("mask.row_words", batch.mask.row_words,
+               "a row must have a bit for each of the " + std::to_string(columns) + " entries after the context");
+    }
+    for (std::size_t i = 0; i < n; ++i) {
+        // The token's own bit is set, and none after it.
+        std::int64_t const own = length - batch.context + static_cast<std::int64_t>(i);
+        std::uint64_t const* const row = batch.mask.words + static_cast<std::int64_t>(i) * batch.mask.row_words;
+        bool fits = (row[own / 64] >> (own % 64)) == 1;
+        for (std::int64_t word = own / 64 + 1; word < (columns + 63) / 64; ++word) fits = fits && row[word] == 0;
+        if (!fits) {
+            refuse("mask", static_cast<std::int64_t>(i), "row",
+                   "a token must attend to itself, entry " + std::to_string(own) +
+                       " after the context, and to none after it");
         }
     }
 }
@@ -224,6 +291,7 @@ std::int64_t transformer_weights::parameters() const noexcept { return implement
 
 std::string transformer_weights::description() const {
     auto const& w = *implementation_;
+    if (w.device) return "on a device, bf16\n";
     std::string text;
     std::pair<char const*, matmul const*> const products[] = {
         {"qkv", &*w.qkv}, {"out", &*w.out}, {"gate_up", &*w.gate_up}, {"down", &*w.down}, {"head", &*w.head}};
@@ -252,7 +320,6 @@ struct transformer::state {
         return size(entry / lanes) * size(w.config.head_dim) * lanes + size(entry % lanes);
     }
 
-    void check(token_batch const& batch, std::size_t logits) const;
     void list_attended(token_batch const& batch, std::int32_t first, std::int32_t rows);
     void rotate_and_cache(std::int32_t layer, std::span<std::int32_t const> positions);
     template <class T>
@@ -305,55 +372,6 @@ transformer::state::state(std::shared_ptr<transformer_weights const> weights)
       run_begin(block_rows + 1) {
     scores = aligned_array<float>(scores_per_thread * size(w.threads));
     runs.reserve(size(block_rows) * 16);
-}
-
-void transformer::state::check(token_batch const& batch, std::size_t logit_count) const {
-    std::size_t const n = batch.tokens.size();
-    std::size_t const vocabulary = size(w.config.vocabulary);
-    if (batch.positions.size() != n) {
-        refuse("positions.size()", batch.positions.size(), "must be that of tokens, " + std::to_string(n));
-    }
-    if (batch.context < 0 || batch.context > length) {
-        refuse("context", batch.context, "must be in [0, " + std::to_string(length) + "], the length of the cache");
-    }
-    if (n > size(w.capacity - length)) {
-        refuse("tokens.size()", n,
-               "the cache has room for " + std::to_string(w.capacity - length) + " more entries (" +
-                   std::to_string(length) + " of " + std::to_string(w.capacity) + " are taken)");
-    }
-    if (logit_count % vocabulary != 0 || logit_count / vocabulary > n) {
-        refuse(
-            "logits.size()", logit_count,
-            "must be a multiple of the vocabulary, " + std::to_string(vocabulary) + ", with at most one row a token");
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-        auto const at = static_cast<std::int64_t>(i);
-        if (batch.tokens[i] < 0 || batch.tokens[i] >= w.config.vocabulary) {
-            refuse("tokens", at, batch.tokens[i], "must be in [0, " + std::to_string(vocabulary) + ")");
-        }
-        if (batch.positions[i] < 0 || batch.positions[i] >= w.context_limit) {
-            refuse("positions", at, batch.positions[i],
-                   "must be in [0, " + std::to_string(w.context_limit) + "), the context limit");
-        }
-    }
-    if (batch.mask.causal()) return;
-    std::int64_t const columns = length - batch.context + static_cast<std::int64_t>(n);
-    if (batch.mask.row_words < (columns + 63) / 64) {
-        refuse("mask.row_words", batch.mask.row_words,
-               "a row must have a bit for each of the " + std::to_string(columns) + " entries after the context");
-    }
-    for (std::size_t i = 0; i < n; ++i) {
-        // The token's own bit is set, and none after it.
-        std::int64_t const own = length - batch.context + static_cast<std::int64_t>(i);
-        std::uint64_t const* const row = batch.mask.words + static_cast<std::int64_t>(i) * batch.mask.row_words;
-        bool fits = (row[own / 64] >> (own % 64)) == 1;
-        for (std::int64_t word = own / 64 + 1; word < (columns + 63) / 64; ++word) fits = fits && row[word] == 0;
-        if (!fits) {
-            refuse("mask", static_cast<std::int64_t>(i), "row",
-                   "a token must attend to itself, entry " + std::to_string(own) +
-                       " after the context, and to none after it");
-        }
-    }
 }
 
 void transformer::state::list_attended(token_batch const& batch, std::int32_t first, std::int32_t rows) {
@@ -492,22 +510,87 @@ void transformer::state::copy_entry(std::int32_t from, std::int32_t to) noexcept
     }
 }
 
-transformer::transformer(std::shared_ptr<transformer_weights const> weights)
-    : state_(std::make_unique<state>(std::move(weights))) {}
+/// A sequence whose layers run on a device.
+struct device_sequence {
+    using model = transformer_weights::implementation;
+
+    explicit device_sequence(std::shared_ptr<transformer_weights const> weights)
+        : shared(std::move(weights)),
+          w(*shared->implementation_),
+          on(w.device->start()),
+          row_words((w.capacity + 63) / 64),
+          words(size(device_rows) * size(row_words)) {}
+
+    void forward(token_batch const& batch, std::span<float> logits) {
+        auto const n = static_cast<std::int32_t>(batch.tokens.size());
+        std::size_t const vocabulary = size(w.config.vocabulary);
+        std::int32_t const unwanted = n - static_cast<std::int32_t>(logits.size() / vocabulary);
+        for (std::int32_t begin = 0; begin < n; begin += device_rows) {
+            std::int32_t const rows = std::min(device_rows, n - begin);
+            std::int32_t const wanted = std::clamp(begin + rows - unwanted, 0, rows);
+            device_block block{batch.tokens.subspan(size(begin), size(rows)),
+                               batch.positions.subspan(size(begin), size(rows)), length};
+            if (batch.mask.causal()) {
+                // Everything before the block, and of the block itself what comes no later.
+                block.context = length;
+                for (std::int32_t r = 0; r < rows; ++r) words[size(r)] = ~std::uint64_t{0} >> (63 - r);
+                block.words = words.data();
+                block.row_words = 1;
+            } else {
+                block.context = batch.context;
+                block.words = batch.mask.words + std::int64_t{begin} * batch.mask.row_words;
+                block.row_words = batch.mask.row_words;
+                // A row may have fewer words than the block's last one, and its later ones are not the caller's to set.
+                std::int32_t const wide = (length + rows - batch.context + 63) / 64;
+                for (std::int32_t r = 0; r < rows; ++r) {
+                    std::int32_t const own = (length + r - batch.context) / 64 + 1;
+                    std::uint64_t* const to = words.data() + size(r) * size(row_words);
+                    std::copy_n(block.words + r * block.row_words, own, to);
+                    std::fill(to + own, to + wide, std::uint64_t{0});
+                }
+                block.words = words.data();
+                block.row_words = row_words;
+            }
+            length += rows;
+            on->forward(block, logits.first(size(begin + rows - std::min(unwanted, begin + rows)) * vocabulary)
+                                   .last(size(wanted) * vocabulary));
+        }
+    }
+
+    std::shared_ptr<transformer_weights const> shared;
+    model const& w;
+    std::unique_ptr<accelerator_sequence> on;
+    std::int32_t row_words;
+    std::vector<std::uint64_t> words;
+    std::int32_t length = 0;
+};
+
+transformer::transformer(std::shared_ptr<transformer_weights const> weights) {
+    if (weights->implementation_->device)
+        device_ = std::make_unique<device_sequence>(std::move(weights));
+    else
+        state_ = std::make_unique<state>(std::move(weights));
+}
 transformer::transformer(std::filesystem::path const& directory, transformer_options const& options)
     : transformer(std::make_shared<transformer_weights const>(directory, options)) {}
 transformer::~transformer() = default;
 transformer::transformer(transformer&&) noexcept = default;
 transformer& transformer::operator=(transformer&&) noexcept = default;
 
-std::int32_t transformer::vocabulary() const noexcept { return state_->w.config.vocabulary; }
-std::int32_t transformer::context_limit() const noexcept { return state_->w.context_limit; }
-std::int32_t transformer::length() const noexcept { return state_->length; }
-std::shared_ptr<transformer_weights const> const& transformer::weights() const noexcept { return state_->shared; }
+std::int32_t transformer::vocabulary() const noexcept { return weights()->implementation_->config.vocabulary; }
+std::int32_t transformer::context_limit() const noexcept { return weights()->implementation_->context_limit; }
+std::int32_t transformer::length() const noexcept { return device_ ? device_->length : state_->length; }
+std::shared_ptr<transformer_weights const> const& transformer::weights() const noexcept {
+    return device_ ? device_->shared : state_->shared;
+}
 
 void transformer::forward(token_batch const& batch, std::span<float> logits) {
+    weights()->implementation_->check(batch, logits.size(), length());
+    if (device_) {
+        device_->forward(batch, logits);
+        return;
+    }
     state& s = *state_;
-    s.check(batch, logits.size());
     thread_scope const scope(s.w.threads);
     auto const n = static_cast<std::int32_t>(batch.tokens.size());
     std::size_t const vocabulary = size(s.w.config.vocabulary);
@@ -525,24 +608,28 @@ void transformer::forward(token_batch const& batch, std::span<float> logits) {
 }
 
 void transformer::keep(std::int32_t context, std::span<std::int32_t const> entries) {
-    state& s = *state_;
-    if (context < 0 || context > s.length) {
-        refuse("context", context, "must be in [0, " + std::to_string(s.length) + "], the length of the cache");
+    std::int32_t& length = device_ ? device_->length : state_->length;
+    if (context < 0 || context > length) {
+        refuse("context", context, "must be in [0, " + std::to_string(length) + "], the length of the cache");
     }
     for (std::size_t k = 0; k < entries.size(); ++k) {
         auto const at = static_cast<std::int64_t>(k);
-        if (entries[k] < 0 || entries[k] >= s.length - context) {
+        if (entries[k] < 0 || entries[k] >= length - context) {
             refuse("entries", at, entries[k],
-                   "must be in [0, " + std::to_string(s.length - context) + "), the entries after the context");
+                   "must be in [0, " + std::to_string(length - context) + "), the entries after the context");
         }
         if (k > 0 && entries[k] <= entries[k - 1])
             refuse("entries", at, entries[k], "must be larger than the one before");
     }
-    for (std::size_t k = 0; k < entries.size(); ++k) {
-        std::int32_t const to = context + static_cast<std::int32_t>(k);
-        if (context + entries[k] != to) s.copy_entry(context + entries[k], to);
+    if (device_) {
+        device_->on->keep(context, entries);
+    } else {
+        for (std::size_t k = 0; k < entries.size(); ++k) {
+            std::int32_t const to = context + static_cast<std::int32_t>(k);
+            if (context + entries[k] != to) state_->copy_entry(context + entries[k], to);
+        }
     }
-    s.length = context + static_cast<std::int32_t>(entries.size());
+    length = context + static_cast<std::int32_t>(entries.size());
 }
 
 }  // namespace multidraft::examples

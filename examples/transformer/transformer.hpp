@@ -1,4 +1,4 @@
-// A decoder-only transformer of Llama layout for the CPU, as a `multidraft::language_model`.
+// A decoder-only transformer of Llama layout, on the CPU or a device, as a `multidraft::language_model`.
 #pragma once
 
 #include <cstddef>
@@ -11,6 +11,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/decode/language_model.hpp"
+#include "transformer/accelerator.hpp"
 #include "transformer/config.hpp"
 
 namespace multidraft::examples {
@@ -32,6 +33,8 @@ struct transformer_options {
     std::int32_t context_limit = 0;
     /// Cache entries beyond the positions, for the nodes of draft trees.
     std::int32_t tree_entries = 512;
+    /// Where the layers run, such as `on_cuda()`; empty: on the CPU. Threads and precision are the CPU's.
+    examples::accelerator accelerator{};
 };
 
 /// A loaded model: constant, and shared by any number of `transformer`s, which are sequences of their own.
@@ -56,9 +59,12 @@ public:
 
 private:
     friend class transformer;
+    friend struct device_sequence;
     struct implementation;
     std::unique_ptr<implementation const> implementation_;
 };
+
+struct device_sequence;
 
 /// One sequence: a model with its key-value cache. Satisfies `multidraft::language_model`.
 ///
@@ -93,7 +99,8 @@ public:
 
 private:
     struct state;
-    std::unique_ptr<state> state_;
+    std::unique_ptr<state> state_;                    ///< on the CPU
+    std::unique_ptr<struct device_sequence> device_;  ///< or on a device
 };
 
 static_assert(language_model<transformer>);

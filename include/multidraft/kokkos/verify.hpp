@@ -12,6 +12,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/kokkos/batch.hpp"
 #include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::kokkos {
@@ -22,6 +23,9 @@ struct verdict_batch {
     Kokkos::View<node_id*, Memory> paths;          ///< N entries: those of request r begin at its offset
     Kokkos::View<std::int32_t*, Memory> accepted;  ///< R entries: nodes on the path, the root not counted
     Kokkos::View<token_id*, Memory> next;          ///< R entries: the token that follows; `none`: a fault
+    /// For verifiers of whole trees: a row a request, of `verify::scratch_bytes<Verifier>(nodes, depth)` bytes or more
+    /// for the largest and deepest tree (allocate a multiple of 16). No entries for verifiers that need none.
+    Kokkos::View<std::byte**, Kokkos::LayoutRight, Memory> scratch = {};
 };
 
 namespace detail {
@@ -45,9 +49,19 @@ struct verify_kernel {
         verdict result;
         if (nodes > 0) {
             auto source = draws.source(r);
+            tree_view const tree = trees(r);
             span<node_id> const path(out.paths.data() + first, static_cast<std::size_t>(nodes));
-            result = verifier(g, drafted<typename Verifier::law>{trees(r)}, target(r, first, nodes),
-                              draft(r, first, nodes), source, draws.positions(r), path);
+            span<std::byte> scratch;
+            bool fits = true;
+            if constexpr (verify::needs_scratch<Verifier>) {
+                scratch = {out.scratch.data() + static_cast<std::size_t>(r) * out.scratch.extent(1),
+                           out.scratch.extent(1)};
+                fits = verify::scratch_bytes<Verifier>(nodes, tree.depth(nodes - 1)) <= scratch.size();
+            }
+            if (fits)
+                result =
+                    verify::verify_tree(verifier, g, drafted<typename Verifier::law>{tree}, target(r, first, nodes),
+                                        draft(r, first, nodes), source, draws.positions(r), path, scratch);
         }
         if (g.leader()) {
             out.accepted(r) = result.accepted;
@@ -61,8 +75,9 @@ struct verify_kernel {
 /// Verifies the trees of a batch. Enqueued on `space`, which orders it after its earlier work; nothing is allocated by
 /// the library and nothing is waited for, so views must live until the space is fenced.
 ///
-/// - `Verifier`: any node-by-node verifier, such as `verify::recursive_rejection<law::sequential>`: naming it states
-///   the law that the trees were drawn with.
+/// - `Verifier`: any verifier of trees, such as `verify::recursive_rejection<law::sequential>`: naming it states the
+/// law
+///   that the trees were drawn with. A tree that its scratch has no room for gets the token `none`.
 /// - `trees`: the last children of a node may have the token `none`: places for children that could not be drawn, so
 ///   that trees keep one shape. They and what is below them are not looked at.
 /// - `target`, `draft`: `logit_batch` or `probability_batch`; `unread_batch` where the verifier reads no draft rows.
@@ -94,6 +109,11 @@ void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target co
     detail::check_extent(out.paths, "out.paths", nodes, "there is one entry a node");
     detail::check_extent(out.accepted, "out.accepted", requests, "there is one entry a request");
     detail::check_extent(out.next, "out.next", requests, "there is one entry a request");
+    if constexpr (verify::needs_scratch<Verifier>) {
+        detail::check_extent(out.scratch, "out.scratch", requests, "there is one row a request");
+        if (out.scratch.extent(1) % 16 != 0)
+            refuse("out.scratch.extent(1)", out.scratch.extent(1), "a row of scratch is a multiple of 16 bytes");
+    }
     auto const policy = team_policy<Group>(space, requests, shape);
     if (requests == 0) return;
     Kokkos::parallel_for("multidraft::verify_trees", policy,
