@@ -1,0 +1,254 @@
+// One node under ranked verification: the sets of ranks of its children's tokens, the law of the child that is picked,
+// and what a pick tells about the subtree of that child.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/verify/rank_sets.hpp"
+
+namespace multidraft::verify {
+
+class ranked_node;
+
+/// The law of a node's position given that the node was picked, as its distribution function: a concave map of [0, 1].
+///
+/// Every node has a position, uniform before anything is known. A pick favours good positions; how, depends on the
+/// parent: see `ranked_node::tilt_of`. Holds a pointer to the parent's node, which must stay where it is.
+class tilt {
+public:
+    /// The identity: a node whose position had no say, such as the root.
+    tilt() = default;
+    /// A certain token, picked when its position was at most t.
+    explicit tilt(double t) noexcept : kind_(kind::certain), limit_(t) {}
+    /// A candidate from a set of ranks: its first positions, up to a part `kept` of the mass, were picked; those beyond
+    /// with a chance `damped`.
+    tilt(ranked_node const& parent, int set, double kept, double damped) noexcept
+        : kind_(kind::candidate), parent_(&parent), set_(set), limit_(kept), damped_(damped) {}
+
+    [[nodiscard]] double operator()(double v) const;
+    [[nodiscard]] bool is_identity() const noexcept { return kind_ == kind::identity; }
+
+private:
+    enum class kind { identity, certain, candidate };
+    kind kind_ = kind::identity;
+    ranked_node const* parent_ = nullptr;
+    int set_ = 0;
+    double limit_ = 1;
+    double damped_ = 1;
+};
+
+/// Ranked verification at one node (ours), in its exact form: the candidate among j independent draws and d certain
+/// tokens that accepts most, and the law of the child that is picked.
+///
+/// Every drawn token has a rank, uniform on its token's set (`rank_sets`), at the length u |R| along the set for a draw
+/// of position u; the draw with the best (smallest) rank is the candidate, with law `candidate_law`. It is kept with
+/// probability min(1, p / m~); else a certain token is picked, in all with probability f, or else the candidate after
+/// all. The pick has the law `law`, exactly.
+///
+/// On the host, in double, with memory of the size of the vocabulary. Tokens whose q is below `lumped` of the draws'
+/// law are treated as one: exact all the same, with a loss of acceptance of at most their mass. O(V + S log S) for S
+/// tokens that are not lumped.
+class ranked_node {
+public:
+    /// `p`, `q`: the node's rows. `certain`: the tokens taken with certainty; `draws`: j, the number of draws from the
+    /// rest. `own`: the law of the node's own position given that it was picked.
+    template <distribution P, distribution Q>
+    ranked_node(P const& p, Q const& q, span<token_id const> certain, index_t draws, tilt own = {}, double lumped = 0)
+        : own_(own), draws_(draws), certain_(certain.begin(), certain.end()) {
+        auto const n = static_cast<std::size_t>(p.size());
+        std::vector<char> skip(n, 0);
+        for (token_id const x : certain_) {
+            skip[static_cast<std::size_t>(x)] = 1;
+            certain_p_.push_back(static_cast<double>(p(x)));
+            base_ += certain_p_.back();
+        }
+        p_.resize(n);
+        element_.assign(n, none);
+        std::vector<double> mass(n);
+        double rest = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            p_[i] = static_cast<double>(p(static_cast<index_t>(i)));
+            mass[i] = static_cast<double>(q(static_cast<index_t>(i)));
+        }
+        for (std::size_t i = 0; i < n; ++i) rest += skip[i] != 0 ? 0.0 : mass[i];
+        valid_ = rest > 0 && rest < 2;
+        if (!valid_) return;
+        // Never drawn; and seldom drawn.
+        ranked_token undrawn;
+        ranked_token seldom;
+        double const threshold = lumped * rest;
+        for (std::size_t i = 0; i < n; ++i) {
+            if (skip[i] != 0) continue;
+            if (!(mass[i] > 0)) {
+                undrawn.p += p_[i];
+            } else if (mass[i] < threshold) {
+                seldom.p += p_[i];
+                seldom.q += mass[i] / rest;
+                element_[i] = seldom_element;
+            } else {
+                element_[i] = static_cast<index_t>(tokens_.size());
+                tokens_.push_back({p_[i], mass[i] / rest});
+            }
+        }
+        mass_ = std::move(mass);
+        rest_ = rest;
+        auto const lump = static_cast<index_t>(tokens_.size());
+        tokens_.push_back(seldom);
+        tokens_.push_back(undrawn);
+        for (index_t& e : element_) e = e == seldom_element ? lump : e;
+
+        auto const best = [this](double t) { return best_below(t); };
+        wanted_ = ranked_marginal(tokens_, best, base_);
+        sets_ = make_rank_sets(tokens_, wanted_, best, block_of_);
+
+        double accepted = 0;
+        double all = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            double const m = candidate_law(static_cast<token_id>(i));
+            all += m;
+            accepted += std::min(p_[i], m);
+            refused_ += std::max(m - p_[i], 0.0);
+        }
+        valid_ = all > 0.5 && all < 1.5;
+        passed_ = refused_ > 1e-15 ? std::min(1.0, base_ / refused_) : 0.0;
+        acceptance_ = accepted + base_;
+    }
+    ranked_node(ranked_node const&) = delete;
+    ranked_node& operator=(ranked_node const&) = delete;
+
+    /// False when the rows hold no distribution, or q none outside the certain tokens.
+    [[nodiscard]] bool valid() const noexcept { return valid_; }
+    [[nodiscard]] index_t draws() const noexcept { return draws_; }
+    [[nodiscard]] index_t certain() const noexcept { return static_cast<index_t>(certain_.size()); }
+
+    /// The probability that a candidate or a certain token is the emitted one: alpha*, for the root's own position law.
+    [[nodiscard]] double acceptance() const noexcept { return acceptance_; }
+
+    /// G(t): the probability that the best rank is below t, given that this node was picked.
+    [[nodiscard]] double best_below(double t) const { return own_(position_of_best(t)); }
+
+    /// 1 - (1 - t)^j: where the best of j ranks lies among its possible values; the position of a node whose best rank
+    /// is t.
+    [[nodiscard]] double position_of_best(double t) const {
+        double left = 1;
+        for (index_t k = 0; k < draws_; ++k) left *= 1 - t;
+        return 1 - left;
+    }
+
+    /// Whether the token can have been drawn.
+    [[nodiscard]] bool drawn(token_id x) const { return set_of(x) >= 0; }
+
+    /// The rank of a draw of token x whose position is u.
+    [[nodiscard]] double rank(token_id x, double u) const {
+        rank_set const& set = sets_[static_cast<std::size_t>(set_of(x))];
+        double need = u * set.length;
+        for (rank_interval const& r : set.intervals) {
+            if (need <= r.length()) return r.begin + need;
+            need -= r.length();
+        }
+        return set.intervals.back().end;
+    }
+
+    /// m~: the law of the candidate.
+    [[nodiscard]] double candidate_law(token_id x) const {
+        int const s = set_of(x);
+        if (s < 0) return 0;
+        rank_set const& set = sets_[static_cast<std::size_t>(s)];
+        return set.mass * (mass_[static_cast<std::size_t>(x)] / rest_) / set.length;
+    }
+
+    /// m: the law of the child that is picked.
+    [[nodiscard]] double law(token_id x) const {
+        for (std::size_t k = 0; k < certain_.size(); ++k)
+            if (certain_[k] == x) return base_ > 0 ? certain_p_[k] / base_ * refused_ * passed_ : 0.0;
+        double const m = candidate_law(x);
+        double const p = p_[static_cast<std::size_t>(x)];
+        return std::min(p, m) + std::max(m - p, 0.0) * (1 - passed_);
+    }
+
+    /// Whether a candidate of position u is kept; else certain tokens are tried.
+    [[nodiscard]] bool keeps(token_id x, double u) const { return mass_before(set_of(x), u) <= kept(x); }
+
+    /// The k-th certain token is picked, once the candidate is refused and those before it are, when its position is at
+    /// most this.
+    [[nodiscard]] double certain_limit(index_t k) const {
+        if (!(refused_ * passed_ > 1e-15)) return 0;
+        double before = 0;
+        for (index_t i = 0; i < k; ++i) before += share(i);
+        return std::clamp(share(k) / (1 - before), 1e-12, 1.0);
+    }
+
+    /// The tilt of the k-th child, whose token is x: of the certain ones for k < certain(), else of a draw.
+    [[nodiscard]] tilt tilt_of(index_t k, token_id x) const {
+        if (k < certain()) {
+            double const limit = certain_limit(k);
+            return limit > 0 ? tilt(limit) : tilt();
+        }
+        int const s = set_of(x);
+        if (s < 0 || !(sets_[static_cast<std::size_t>(s)].mass > 1e-300)) return {};
+        return {*this, s, kept(x), 1 - passed_};
+    }
+
+    /// The G-mass of the first u |R| of a set over its whole: how likely a better position is, given the pick.
+    [[nodiscard]] double mass_before(int set_index, double u) const {
+        rank_set const& set = sets_[static_cast<std::size_t>(set_index)];
+        double need = u * set.length;
+        double sum = 0;
+        for (rank_interval const& r : set.intervals) {
+            if (need <= r.length()) return std::min((sum + best_below(r.begin + need) - r.below_begin) / set.mass, 1.0);
+            sum += r.mass();
+            need -= r.length();
+        }
+        return 1;
+    }
+
+private:
+    static constexpr index_t seldom_element = -2;
+
+    [[nodiscard]] int set_of(token_id x) const {
+        index_t const e = element_[static_cast<std::size_t>(x)];
+        return e < 0 ? -1 : block_of_[static_cast<std::size_t>(e)];
+    }
+    [[nodiscard]] double kept(token_id x) const {
+        double const m = candidate_law(x);
+        return m > 0 ? std::min(1.0, p_[static_cast<std::size_t>(x)] / m) : 1.0;
+    }
+    [[nodiscard]] double share(index_t k) const {
+        return base_ > 0 ? certain_p_[static_cast<std::size_t>(k)] / base_ * passed_ : 0.0;
+    }
+
+    tilt own_;
+    index_t draws_;
+    std::vector<token_id> certain_;
+    std::vector<double> certain_p_;
+    double base_ = 0;     ///< p of the certain tokens
+    double rest_ = 0;     ///< q of the others
+    double refused_ = 0;  ///< the probability that the candidate is refused
+    double passed_ = 0;   ///< f: that a certain token is picked then
+    double acceptance_ = 0;
+    bool valid_ = false;
+    std::vector<double> p_;
+    std::vector<double> mass_;
+    std::vector<index_t> element_;  ///< of `tokens_`, by token
+    std::vector<ranked_token> tokens_;
+    std::vector<double> wanted_;
+    std::vector<int> block_of_;
+    std::vector<rank_set> sets_;
+};
+
+inline double tilt::operator()(double v) const {
+    if (kind_ == kind::identity) return v;
+    if (kind_ == kind::certain) return std::min(v / limit_, 1.0);
+    double const position = parent_->mass_before(set_, v);
+    double const total = limit_ + (1 - limit_) * damped_;
+    return (std::min(position, limit_) + std::max(position - limit_, 0.0) * damped_) / total;
+}
+
+}  // namespace multidraft::verify

@@ -1,0 +1,89 @@
+// Trees, random models and the golden cases that whole-tree verifiers are proved with.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "support/exact_law.hpp"
+
+namespace multidraft::testing {
+
+/// Rounding of some thousand sums of doubles.
+inline constexpr double proof_tolerance = 1e-12;
+
+struct tree_case {
+    shape children;
+    index_t vocabulary;
+};
+
+[[nodiscard]] inline std::string print(shape const& children) {
+    std::string out;
+    for (int const n : children) out += (out.empty() ? "" : "x") + std::to_string(n);
+    return out;
+}
+
+/// Expects that the output of one step has exactly the target's law, for models of all kinds.
+template <class Sampler, class Verifier>
+void expect_lossless_trees(std::vector<tree_case> const& cases, Sampler sampler = {}, Verifier verifier = {},
+                           int plain_seeds = 6, int seeds = 3) {
+    static_assert(Verifier::lossless);
+    for (tree_case const& t : cases) {
+        for (kind const k : all_kinds) {
+            for (int seed = 1; seed <= (k == kind::plain ? plain_seeds : seeds); ++seed) {
+                auto const models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
+                                                  static_cast<std::uint64_t>(seed) + 40);
+                EXPECT_LT(distance_from_target(sampler, verifier, t.children, models), proof_tolerance)
+                    << print(t.children) << ", V = " << t.vocabulary << ", " << name_of(k) << ", seed " << seed;
+            }
+        }
+    }
+}
+
+/// A case of tests/data/golden_trees.json, computed by an independent program in Python.
+struct golden_tree {
+    shape children;
+    model_pair models;
+    nlohmann::json values;
+
+    [[nodiscard]] double mean_accepted(char const* method) const {
+        return values.at("mean_accepted").at(method).get<double>();
+    }
+    [[nodiscard]] double limit(char const* law) const { return values.at("limit").at(law).get<double>(); }
+};
+
+[[nodiscard]] inline std::vector<golden_tree> golden_trees() {
+    std::string const name = MULTIDRAFT_DATA_DIR "/golden_trees.json";
+    std::ifstream file(name);
+    if (!file) throw std::runtime_error("cannot open " + name);
+    auto const fill = [](small_model& model, nlohmann::json const& rows) {
+        for (auto const& [key, row] : rows.items()) {
+            small_model::context context = 0;
+            std::istringstream tokens(key);
+            for (std::string token; std::getline(tokens, token, ',');)
+                context = model.after(context, static_cast<token_id>(std::stoi(token)));
+            model[context] = row.get<std::vector<double>>();
+        }
+    };
+    std::vector<golden_tree> result;
+    auto const data = nlohmann::json::parse(file);
+    for (auto const& one : data.at("cases")) {
+        auto const children = one.at("children").get<shape>();
+        auto const vocabulary = one.at("V").get<index_t>();
+        auto const depth = static_cast<int>(children.size());
+        model_pair models{small_model(vocabulary, depth), small_model(vocabulary, depth)};
+        fill(models.target, one.at("p"));
+        fill(models.draft, one.at("q"));
+        result.push_back({children, std::move(models), one});
+    }
+    return result;
+}
+
+}  // namespace multidraft::testing
