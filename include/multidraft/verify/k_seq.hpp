@@ -1,0 +1,131 @@
+// K-SEQ: independent candidates in turn, each against the target scaled down by one factor.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+namespace detail {
+
+/// min(p / rho, q) as a function of the token.
+template <distribution P, distribution Q>
+struct k_seq_overlap {
+    using real = probability_of<P>;
+    P p;
+    Q q;
+    real share;  ///< 1 / rho
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        real const a = product(share, p(i));
+        real const b = static_cast<real>(q(i));
+        return b < a ? b : a;
+    }
+};
+
+/// (p - gamma min(p / rho, q))+.
+template <distribution P, distribution Q>
+struct k_seq_residual {
+    using real = probability_of<P>;
+    k_seq_overlap<P, Q> overlap;
+    real gamma;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        real const left = fused(-gamma, overlap(i), overlap.p(i));
+        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+    }
+};
+
+/// (1 - (1 - b)^n) / b = sum over k < n of (1 - b)^k: exact for small b too.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD Real tries(Real b, std::size_t n) {
+    Real sum = 0;
+    for (std::size_t k = 0; k < n; ++k) sum = fused(sum, Real(1) - b, Real(1));
+    return sum;
+}
+
+}  // namespace detail
+
+/// K-SEQ (SpecTr, Algorithm 2): accept each of n independent candidates in turn with min(1, p(x) / (rho q(x))), else
+/// emit from Norm[p - gamma min(p / rho, q)], with beta(rho) = sum min(p / rho, q) and gamma = (1 - (1 - beta)^n) /
+/// beta.
+///
+/// rho in [1, n] solves gamma = rho. Lossless for every rho from there on, so it is found by halving, from above, and
+/// what is left between the brackets costs acceptance only: less than 1e-3 of rho. Acceptance rate 1 - (1 - beta)^n, at
+/// least 1 - 1/e of alpha* (`analysis::acceptance_k_seq`). Cost: a pass over p and q an iteration, at most 14 of them,
+/// and one more when every candidate is refused.
+template <draft_law Law>
+class k_seq : public node_by_node<k_seq<Law>, Law> {
+    static_assert(std::is_same_v<Law, law::iid>,
+                  "multidraft: verify::k_seq counts on independent candidates and is lossless for law::iid; for "
+                  "law::sequential use verify::recursive_rejection; verify::naive<Law> fits every law");
+
+public:
+    static constexpr bool lossless = true;
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                                    Source& source, place where) const {
+        using real = probability_of<P>;
+        std::size_t const n = candidates.size();
+        for (token_id const x : candidates)
+            if (!(q(x) > 0)) return {};
+        index_t const size = p.size();
+        real rho = 1;
+        real gamma = 1;
+        if (n > 1) {
+            auto const gamma_at = [&](real r) {
+                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, real(1) / r}), n);
+            };
+            gamma = gamma_at(real(1));
+            if (!(gamma > real(0.5))) return {};  // NaN in a row
+            // gamma grows with rho, from above rho at 1 (unless p is q) to below it at n.
+            if (gamma > 1) {
+                real low = 1;
+                rho = static_cast<real>(n);
+                gamma = gamma_at(rho);
+                for (int k = 0; k < iterations && rho - low > rho * static_cast<real>(tolerance); ++k) {
+                    real const middle = real(0.5) * (low + rho);
+                    real const found = gamma_at(middle);
+                    if (found <= middle) {
+                        rho = middle;
+                        gamma = found;
+                    } else {
+                        low = middle;
+                    }
+                }
+            }
+        }
+        detail::k_seq_overlap<P, Q> const overlap{p, q, real(1) / rho};
+        for (std::size_t k = 0; k < n; ++k) {
+            token_id const x = candidates[k];
+            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), overlap(x), q(x)))
+                return {static_cast<index_t>(k), x};
+        }
+        detail::k_seq_residual<P, Q> const r{overlap, gamma};
+        auto const sums = g.weigh(size, r);
+        if (!(sums.total > 0)) {
+            if (sums.total != sums.total) return {};
+            return {none, emit_undrafted(g, p, candidates, source, where)};
+        }
+        return {none, source.pick(g, sums, size, r, {}, where(purpose::residual, 0))};
+    }
+
+private:
+    static constexpr int iterations = 12;
+    static constexpr double tolerance = 0x1p-10;
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,57 @@
+// SpecHub: two candidates of which one is the most likely token.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// SpecHub's verification (Optimal MDSD 5.3): the optimal one for `law::top_paired`, whose pair is the most likely
+/// token and another one.
+///
+/// The pair, whatever its order, holds the other token y with probability q~(y), q without the most likely token,
+/// renormalised: it came second after the top, q(top) q~(y), or first, q(y), together q~(y). So the optimal verifier is
+/// that of `greedy_optimal` at n = 2, with the acceptance rate p(top) + sum min(p, q~). One candidate alone is
+/// speculative sampling. Lossless for `law::top_paired`; more than two candidates are an `invalid_input` on the host.
+template <draft_law Law>
+class spec_hub : public node_by_node<spec_hub<Law>, Law> {
+    static_assert(std::is_same_v<Law, law::top_paired>,
+                  "multidraft: verify::spec_hub is for the pairs of SpecHub, law::top_paired; for law::sequential use "
+                  "verify::recursive_rejection, for law::top_then_one verify::greedy_optimal");
+
+public:
+    static constexpr bool lossless = true;
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                                    Source& source, place where) const {
+        if (candidates.size() > 2) {
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("children", where.node, candidates.size(),
+                       "the law of SpecHub, law::top_paired, has two candidates");
+#endif
+            return {};
+        }
+        if (candidates.size() == 1) return detail::decide_beside(g, p, q, candidates, 0, {}, source, where);
+        auto const a = q(candidates[0]);
+        auto const b = q(candidates[1]);
+        std::size_t const top = b > a || (b == a && candidates[1] < candidates[0]) ? 1 : 0;
+        return detail::decide_beside(g, p, q, candidates, static_cast<index_t>(1 - top), candidates.subspan(top, 1),
+                                     source, where);
+    }
+};
+
+}  // namespace multidraft::verify
