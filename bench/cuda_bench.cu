@@ -21,6 +21,12 @@ namespace {
 
 using namespace multidraft;
 namespace mc = multidraft::cuda;
+using verifier = verify::recursive_rejection<law::sequential>;
+
+[[nodiscard]] bool has_device() {
+    int devices = 0;
+    return cudaGetDeviceCount(&devices) == cudaSuccess && devices > 0;
+}
 
 void require(cudaError_t e) {
     if (e != cudaSuccess) throw std::runtime_error(cudaGetErrorString(e));
@@ -142,8 +148,15 @@ std::vector<node_id> tree_of(node_id n) {
 /// `requests` equal trees on the device, with the rows of both models.
 template <class T>
 struct batch {
-    batch(std::int32_t requests, node_id nodes, index_t v, float difference)
-        : size(requests), vocabulary(v), shape(tree_of(nodes)), rows(std::int64_t{requests} * nodes) {
+    batch(std::int32_t requests, node_id nodes, index_t v, float difference, warp const& warp_of_all = {})
+        : size(requests),
+          vocabulary(v),
+          w(warp_of_all),
+          shape(tree_of(nodes)),
+          rows(std::int64_t{requests} * nodes),
+          workspace_size(std::max(mc::verify_workspace_size<verifier>(requests, nodes, 8),
+                                  mc::draft_workspace_size(static_cast<std::int32_t>(rows)))),
+          workspace(std::make_unique<buffer<std::byte>>(workspace_size)) {
         std::vector<std::int64_t> host_offsets;
         std::vector<node_id> host_parents;
         std::vector<std::int32_t> host_positions;
@@ -184,9 +197,7 @@ struct batch {
     }
 
     [[nodiscard]] mc::tree_batch trees() const { return {size, offsets->data(), parents->data(), tokens.data()}; }
-    [[nodiscard]] mc::request_batch requests() const {
-        return {seeds->data(), nullptr, positions->data(), nullptr, warp{}};
-    }
+    [[nodiscard]] mc::request_batch requests() const { return {seeds->data(), nullptr, positions->data(), nullptr, w}; }
     void draw() const {
         mc::draft_batch const entries{static_cast<std::int32_t>(rows),
                                       request->data(),
@@ -197,11 +208,11 @@ struct batch {
                                       nullptr,
                                       states.data(),
                                       nullptr};
-        require(mc::draft(nullptr, 0, nullptr, draft::sequential{}, entries, requests(),
+        require(mc::draft(workspace->data(), workspace_size, nullptr, draft::sequential{}, entries, requests(),
                           mc::logits<T>{draft->data(), vocabulary}, vocabulary));
     }
     void verify_all(mc::launch_options const& options) const {
-        require(mc::verify(nullptr, 0, nullptr, verify::recursive_rejection<law::sequential>{}, trees(), requests(),
+        require(mc::verify(workspace->data(), workspace_size, nullptr, verifier{}, trees(), requests(),
                            mc::logits<T>{target->data(), vocabulary},
                            mc::prepared<T>{draft->data(), vocabulary, states.data()}, vocabulary,
                            mc::verdict_batch{path.data(), 8, accepted.data(), next.data()}, options));
@@ -209,8 +220,11 @@ struct batch {
 
     std::int32_t size;
     index_t vocabulary;
+    warp w;
     std::vector<node_id> shape;
     std::int64_t rows;
+    std::size_t workspace_size;
+    std::unique_ptr<buffer<std::byte>> workspace;
     std::unique_ptr<buffer<std::int64_t>> offsets, first;
     std::unique_ptr<buffer<node_id>> parents, nodes_of_entries;
     std::unique_ptr<buffer<std::int32_t>> positions, request, wanted;
@@ -232,6 +246,7 @@ void verify_trees(benchmark::State& state, float difference) {
     b.draw();
     mc::launch_options options;
     options.max_cluster = static_cast<int>(state.range(3));
+    options.max_grid = static_cast<int>(state.range(4));
     b.verify_all(options);
     std::vector<std::int32_t> accepted(static_cast<std::size_t>(b.size));
     require(cudaMemcpy(accepted.data(), b.accepted.data(), accepted.size() * 4, cudaMemcpyDeviceToHost));
@@ -241,10 +256,11 @@ void verify_trees(benchmark::State& state, float difference) {
     state.counters["accepted"] = rows / b.size - 1;
 }
 
+/// Children for every node of every tree, as one level. The bytes are those of one pass.
 template <class T>
-void draw_children(benchmark::State& state) {
+void draw_children(benchmark::State& state, warp const& w) {
     batch<T> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)),
-                     static_cast<index_t>(state.range(2)), 2.0F);
+                     static_cast<index_t>(state.range(2)), 2.0F, w);
     measure(state, static_cast<double>(b.rows) * static_cast<double>(b.vocabulary) * sizeof(T), [&] { b.draw(); });
 }
 
@@ -297,57 +313,58 @@ double bytes_of(std::int64_t requests, std::int64_t nodes, std::int64_t vocabula
     return 2.0 * static_cast<double>(requests * nodes * vocabulary) * static_cast<double>(entry);
 }
 
+/// Registers a benchmark; without a device it is listed, and runs to say that nothing was measured.
+template <class Function>
+benchmark::internal::Benchmark* add(std::string const& name, Function const& function) {
+    auto const run = [function](benchmark::State& state) {
+        if (has_device()) {
+            function(state);
+            return;
+        }
+        for (auto _ : state) state.SetIterationTime(0);
+        state.SetLabel("nothing measured: no CUDA device");
+    };
+    auto* const b = benchmark::RegisterBenchmark(name.c_str(), run);
+    b->UseManualTime()->Unit(benchmark::kMicrosecond);
+    if (!has_device()) b->Iterations(1);
+    return b;
+}
+
+template <class T>
+void add_rows(std::string const& type, std::int64_t requests, std::int64_t nodes, std::int64_t v, double memory) {
+    if (bytes_of(requests, nodes, v, sizeof(T)) > 0.9 * memory) return;
+    // A block a tree, clusters, the blocks of a grid.
+    auto const in_every_shape = [&](benchmark::internal::Benchmark* b) {
+        b->ArgNames({"B", "nodes", "V", "cluster", "grid"});
+        b->Args({requests, nodes, v, 1, 1})->Args({requests, nodes, v, 8, 1});
+        if (requests <= mc::max_grid_requests)
+            b->Args({requests, nodes, v, 16, 1})->Args({requests, nodes, v, 1, mc::max_grid_ranks});
+    };
+    in_every_shape(add("verify_accepting/" + type, [](benchmark::State& s) { verify_trees<T>(s, 0.0F); }));
+    in_every_shape(add("verify/" + type, [](benchmark::State& s) { verify_trees<T>(s, 2.0F); }));
+    auto const plain = [&](benchmark::internal::Benchmark* b) {
+        b->ArgNames({"B", "nodes", "V"})->Args({requests, nodes, v});
+    };
+    plain(add("draw/" + type, [](benchmark::State& s) { draw_children<T>(s, {}); }));
+    plain(add("draw_top_k_top_p/" + type,
+              [](benchmark::State& s) { draw_children<T>(s, {.temperature = 0.8F, .top_k = 50, .top_p = 0.9F}); }));
+}
+
 [[maybe_unused]] bool const registered = [] {
-    int devices = 0;
-    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
-        // Something to list and to run, so that a machine without a device is no failure.
-        benchmark::RegisterBenchmark("no_cuda_device", [](benchmark::State& state) {
-            for (auto _ : state) benchmark::ClobberMemory();
-            state.SetLabel("nothing measured: no CUDA device");
-        })->Iterations(1);
-        return false;
-    }
     std::size_t unused = 0;
-    std::size_t total = 0;
-    require(cudaMemGetInfo(&unused, &total));
-    auto const common = [](auto* b) { b->UseManualTime()->Unit(benchmark::kMicrosecond); };
-    for (std::int64_t const requests : {1, 8, 64, 256})
+    std::size_t total = std::size_t{141} << 30;  // an H200, for the list
+    if (has_device()) require(cudaMemGetInfo(&unused, &total));
+    for (std::int64_t const requests : {1, 8, 64, 256}) {
         for (std::int64_t const nodes : {8, 64, 512}) {
             for (std::int64_t const v : {32000, 128256, 151936}) {
-                auto const add = [&](char const* name, std::size_t entry, auto function, bool clusters) {
-                    if (bytes_of(requests, nodes, v, entry) > 0.9 * static_cast<double>(total)) return;
-                    auto* const b = benchmark::RegisterBenchmark(name, function);
-                    if (clusters) {
-                        b->ArgNames({"B", "nodes", "V", "cluster"});
-                        for (std::int64_t const most : {1, 8, 16}) {
-                            if (most == 16 && requests > 8) continue;
-                            b->Args({requests, nodes, v, most});
-                        }
-                    } else {
-                        b->ArgNames({"B", "nodes", "V"})->Args({requests, nodes, v});
-                    }
-                    common(b);
-                };
-                add(
-                    "verify_accepting/float", 4, [](benchmark::State& s) { verify_trees<float>(s, 0.0F); }, true);
-                add(
-                    "verify_accepting/bfloat16", 2, [](benchmark::State& s) { verify_trees<bfloat16>(s, 0.0F); }, true);
-                add(
-                    "verify/float", 4, [](benchmark::State& s) { verify_trees<float>(s, 2.0F); }, true);
-                add(
-                    "verify/bfloat16", 2, [](benchmark::State& s) { verify_trees<bfloat16>(s, 2.0F); }, true);
-                add("draw/float", 4, draw_children<float>, false);
-                add("draw/bfloat16", 2, draw_children<bfloat16>, false);
+                add_rows<float>("float", requests, nodes, v, static_cast<double>(total));
+                add_rows<bfloat16>("bfloat16", requests, nodes, v, static_cast<double>(total));
             }
-            common(benchmark::RegisterBenchmark("packed_masks", packed_masks)
-                       ->ArgNames({"B", "nodes"})
-                       ->Args({requests, nodes}));
-            common(benchmark::RegisterBenchmark("dense_masks/half", dense_masks)
-                       ->ArgNames({"B", "nodes"})
-                       ->Args({requests, nodes}));
+            add("packed_masks", packed_masks)->ArgNames({"B", "nodes"})->Args({requests, nodes});
+            add("dense_masks/half", dense_masks)->ArgNames({"B", "nodes"})->Args({requests, nodes});
         }
-    for (std::int64_t const requests : {1, 8, 64, 256})
-        common(benchmark::RegisterBenchmark("compaction", compaction)->ArgNames({"B"})->Args({requests}));
+        add("compaction", compaction)->ArgNames({"B"})->Args({requests});
+    }
     return true;
 }();
 

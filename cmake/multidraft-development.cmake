@@ -48,6 +48,20 @@ if(MULTIDRAFT_SANITIZE)
     add_link_options("-fsanitize=${sanitizers}")
 endif()
 
+# --- Linear programs: link multidraft_glpk, which is empty and says so where GLPK is not there ---------------------------
+
+add_library(multidraft_glpk INTERFACE)
+find_path(GLPK_INCLUDE_DIR glpk.h)
+find_library(GLPK_LIBRARY glpk)
+mark_as_advanced(GLPK_INCLUDE_DIR GLPK_LIBRARY)
+if(GLPK_INCLUDE_DIR AND GLPK_LIBRARY)
+    target_include_directories(multidraft_glpk SYSTEM INTERFACE "${GLPK_INCLUDE_DIR}")
+    target_link_libraries(multidraft_glpk INTERFACE "${GLPK_LIBRARY}")
+    target_compile_definitions(multidraft_glpk INTERFACE MULTIDRAFT_HAS_GLPK=1)
+else()
+    message(STATUS "Limits of whole trees: off (missing: GLPK (libglpk-dev))")
+endif()
+
 # --- CUDA as a language: only our own .cu files need it, users of multidraft::cuda bring their own -------------------
 
 set(multidraft_compiles_cuda OFF)

@@ -3,13 +3,21 @@
 
 #include <unistd.h>
 
+#include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "generate/energy.hpp"
 #include "generate/methods.hpp"
+#include "generate/perplexity.hpp"
 #include "generate/report.hpp"
+#include "multidraft/analysis/block_efficiency.hpp"
+#include "multidraft/analysis/bootstrap.hpp"
 
 namespace multidraft::examples {
 
@@ -51,6 +59,53 @@ struct comparison {
     double speed_up = 0;
     std::size_t same_text = 0;  ///< runs whose tokens were those of the autoregressive loop
     std::size_t runs = 0;
+    std::int32_t depth = 0;      ///< of the tree that was asked for
+    double size_ratio = 0;       ///< parameters of the draft / of the target
+    std::vector<metrics> each;   ///< the runs, for intervals
+    std::vector<double> nll;     ///< of each run's tokens, where it was asked for
+    std::vector<double> joules;  ///< of each run, where there is a counter
+    std::string energy_source;
+
+    /// A statistic of the sums over some runs, with its 95 % interval over prompts and seeds.
+    template <class Statistic>
+    [[nodiscard]] analysis::estimate estimate(Statistic statistic) const {
+        return analysis::bootstrap(each.size(), [&](std::span<std::size_t const> runs_of) {
+            metrics total;
+            for (std::size_t const i : runs_of) total += each[i];
+            return statistic(total);
+        });
+    }
+    /// exp of the mean -log p of a token.
+    [[nodiscard]] analysis::estimate perplexity() const {
+        return analysis::bootstrap(each.size(), [&](std::span<std::size_t const> runs_of) {
+            double sum_nll = 0;
+            double tokens = 0;
+            for (std::size_t const i : runs_of) {
+                sum_nll += nll[i];
+                tokens += static_cast<double>(each[i].tokens);
+            }
+            return tokens > 0 ? std::exp(sum_nll / tokens) : 1.0;
+        });
+    }
+    [[nodiscard]] analysis::estimate joules_per_token() const {
+        std::vector<double> tokens;
+        for (metrics const& m : each) tokens.push_back(static_cast<double>(m.tokens));
+        return analysis::bootstrap_ratio(joules, tokens);
+    }
+    /// Memory-bound speed-up: what the block efficiency is worth where a call costs the bytes of its model. Draft calls
+    /// a step stand for the depth, so that it holds for trees of changing depth too.
+    [[nodiscard]] double memory_bound_speed_up(metrics const& m) const {
+        if (m.target_calls == 0) return 0;
+        double const calls = static_cast<double>(m.draft_calls) / static_cast<double>(m.target_calls);
+        return m.block_efficiency() / (calls * size_ratio + 1);
+    }
+    /// What the acceptance rate alone promises for the measured costs (Leviathan et al. 2023, Theorem 3.8).
+    [[nodiscard]] double improvement_factor(metrics const& m) const {
+        if (m.target_calls == 0 || m.target_seconds <= 0) return 1;
+        double const target = m.target_seconds / static_cast<double>(m.target_calls);
+        double const draft = m.draft_calls > 0 ? m.draft_seconds / static_cast<double>(m.draft_calls) : 0;
+        return analysis::improvement_factor(std::min(1.0, m.acceptance_rate()), depth, draft / target);
+    }
 };
 
 /// A prompt in tokens.
@@ -60,9 +115,21 @@ using prompt_tokens = std::vector<token_id>;
 /// that all meet the same machine. `shape_of` gives the tree of a method.
 template <class ShapeOf>
 std::vector<comparison> compare(transformer& target, transformer& draft, std::vector<prompt_tokens> const& prompts,
-                                generation_options options, std::uint64_t repeat, ShapeOf shape_of) {
+                                generation_options options, std::uint64_t repeat, ShapeOf shape_of,
+                                bool with_perplexity = false, bool on_gpu = false) {
+    energy_meter energy(on_gpu);
     std::vector<comparison> rows;
-    for (method const& m : methods()) rows.push_back({&m, shape_of(m).first, {}, 0, 0, 0});
+    for (method const& m : methods()) {
+        auto const [text, shape] = shape_of(m);
+        comparison row;
+        row.how = &m;
+        row.tree = text;
+        row.depth = shape.max_depth();
+        row.size_ratio = static_cast<double>(draft.weights()->parameters()) /
+                         static_cast<double>(std::max<std::int64_t>(1, target.weights()->parameters()));
+        row.energy_source = energy.source();
+        rows.push_back(std::move(row));
+    }
     std::uint64_t const first = options.seed;
     progress bar(rows.size() * prompts.size() * repeat);
     for (prompt_tokens const& prompt : prompts)
@@ -70,7 +137,11 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
             options.seed = first + r;
             std::vector<token_id> reference;
             for (comparison& row : rows) {
+                energy.start();
                 generation const g = row.how->run(target, draft, shape_of(*row.how).second, prompt, options, {});
+                if (auto const joules = energy.joules()) row.joules.push_back(*joules);
+                row.each.push_back(g.metrics);
+                if (with_perplexity) row.nll.push_back(negative_log_likelihood(target, prompt, g.tokens));
                 if (row.how == &methods().front()) reference = g.tokens;
                 row.sum += g.metrics;
                 if (g.tokens == reference) ++row.same_text;
@@ -98,6 +169,21 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
         if (greedy) std::printf("  %zu of %zu", row.same_text, row.runs);
         std::printf("\n");
     }
+    std::printf("\n%-34s %-21s %-21s %-15s%s\n", "95 % intervals over runs", "block efficiency", "acceptance",
+                "memory-bound", rows.front().nll.empty() ? "" : "  perplexity of the text under the target");
+    for (comparison const& row : rows) {
+        auto const efficiency = row.estimate([](metrics const& m) { return m.block_efficiency(); });
+        auto const rate = row.estimate([](metrics const& m) { return m.acceptance_rate(); });
+        auto const bound = row.estimate([&](metrics const& m) { return row.memory_bound_speed_up(m); });
+        std::printf("%-34s %5.3f [%.3f, %.3f]  %5.3f [%.3f, %.3f]  %4.2fx", row.how->name.c_str(), efficiency.value,
+                    efficiency.low, efficiency.high, rate.value, rate.low, rate.high, bound.value);
+        if (!row.nll.empty()) {
+            auto const found = row.perplexity();
+            std::printf("            %.2f [%.2f, %.2f]", found.value, found.low, found.high);
+        }
+        std::printf("\n");
+    }
+    std::printf("energy: %s\n", rows.front().energy_source.c_str());
     std::printf(
         "\nacceptance: how often a node with children had one accepted. target, draft: forward calls; ours: "
         "sampling, masks, verification.\n");
@@ -105,6 +191,25 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
 
 inline nlohmann::ordered_json to_json(comparison const& row) {
     metrics const& m = row.sum;
+    auto const with_interval = [](analysis::estimate const& e) {
+        return nlohmann::ordered_json{{"value", e.value}, {"low", e.low}, {"high", e.high}, {"runs", e.samples}};
+    };
+    auto by_depth = nlohmann::ordered_json::array();
+    for (std::size_t d = 0; d < m.tried_at_depth.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
+    auto by_rank = nlohmann::ordered_json::array();
+    for (std::size_t k = 0; k < m.tried_at_rank.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
+    nlohmann::ordered_json estimates = {
+        {"block_efficiency", with_interval(row.estimate([](metrics const& x) { return x.block_efficiency(); }))},
+        {"acceptance_rate", with_interval(row.estimate([](metrics const& x) { return x.acceptance_rate(); }))},
+        {"accepted_fraction",
+         with_interval(row.estimate([&](metrics const& x) { return x.accepted_fraction(row.depth); }))},
+        {"improvement_factor",
+         with_interval(row.estimate([&](metrics const& x) { return row.improvement_factor(x); }))},
+        {"memory_bound_speed_up",
+         with_interval(row.estimate([&](metrics const& x) { return row.memory_bound_speed_up(x); }))},
+        {"tokens_per_second", with_interval(row.estimate([](metrics const& x) { return x.tokens_per_second(); }))}};
+    if (!row.nll.empty()) estimates["perplexity"] = with_interval(row.perplexity());
+    if (row.joules.size() == row.each.size()) estimates["joules_per_token"] = with_interval(row.joules_per_token());
     return {{"method", row.how->name},
             {"lossless", row.how->lossless},
             {"law", row.how->law},
@@ -120,7 +225,11 @@ inline nlohmann::ordered_json to_json(comparison const& row) {
             {"target_share", share(m, m.target_seconds)},
             {"draft_share", share(m, m.draft_seconds)},
             {"library_share", share(m, m.sample_seconds + m.mask_seconds + m.verify_seconds)},
-            {"same_text", row.same_text}};
+            {"same_text", row.same_text},
+            {"acceptance_rate_by_depth", by_depth},
+            {"acceptance_rate_by_rank", by_rank},
+            {"energy", row.energy_source},
+            {"estimates", estimates}};
 }
 
 }  // namespace multidraft::examples

@@ -1,5 +1,6 @@
 // generate: text from a target and a draft model by any of the library's methods.
 #include <CLI/CLI.hpp>
+#include <cmath>
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -12,8 +13,14 @@
 #include <vector>
 
 #include "generate/compare.hpp"
+#include "generate/decisions.hpp"
+#include "generate/draw_tree.hpp"
+#include "generate/energy.hpp"
 #include "generate/methods.hpp"
+#include "generate/perplexity.hpp"
 #include "generate/report.hpp"
+#include "generate/search.hpp"
+#include "generate/tree_methods.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
@@ -24,7 +31,7 @@ using namespace multidraft;
 using namespace multidraft::examples;
 
 /// The first words of some of the shipped texts, the same number of each kind.
-std::vector<std::string> shipped_prompts(std::size_t of_each_kind) {
+std::vector<std::string> shipped_prompts(std::size_t of_each_kind, std::size_t skip = 0) {
     std::string const file = MULTIDRAFT_MODELS_DIR "/held_out.json";
     std::ifstream in(file);
     if (!in) throw std::runtime_error(file + ": cannot be read; name a prompt with --prompt");
@@ -33,7 +40,8 @@ std::vector<std::string> shipped_prompts(std::size_t of_each_kind) {
     std::vector<std::string> prompts;
     for (auto const* kind : {"scripture", "definitions", "satire"})
         for (std::size_t i = 0; i < of_each_kind; ++i) {
-            auto const text = texts.at(kind).at(first_text + i).get<std::string>();
+            if (first_text + skip + i >= texts.at(kind).size()) break;
+            auto const text = texts.at(kind).at(first_text + skip + i).get<std::string>();
             std::size_t end = 0;
             for (int words = 0; words < 16 && end != std::string::npos; ++words) end = text.find(' ', end + 1);
             prompts.push_back(text.substr(0, end));
@@ -54,15 +62,57 @@ void list_methods(bool json) {
                     m.summary.c_str());
 }
 
-/// The tree of a method: its own, or the one asked for; a chain as deep as that for methods that take only chains.
+/// The shape without the children of a node after its first `most`, and without what is below those.
+topology with_first_children(topology const& shape, node_id most) {
+    std::vector<node_id> parents{none};
+    std::vector<node_id> new_number(static_cast<std::size_t>(shape.size()), none);
+    new_number[0] = 0;
+    for (node_id v = 1; v < shape.size(); ++v) {
+        node_id const parent = shape.parent(v);
+        node_id const above = new_number[static_cast<std::size_t>(parent)];
+        if (above == none || v - shape.first_child(parent) >= most) continue;
+        new_number[static_cast<std::size_t>(v)] = static_cast<node_id>(parents.size());
+        parents.push_back(above);
+    }
+    return topology::from_parents(parents);
+}
+
+/// A shape without the children of any node beyond the first `most`.
+topology narrowed(topology const& shape, std::int32_t most) {
+    std::vector<node_id> kept{0};
+    std::vector<node_id> parents{none};
+    for (std::size_t i = 0; i < kept.size(); ++i) {
+        node_range const children = shape.children(kept[i]);
+        for (node_id v = children.first; v < std::min(children.end(), children.first + most); ++v) {
+            kept.push_back(v);
+            parents.push_back(static_cast<node_id>(i));
+        }
+    }
+    return topology::from_parents(parents);
+}
+
+/// The tree of a method: its own, or the one asked for; a chain as deep as that for methods that take only chains, a
+/// fork as deep and with no more nodes for those that take only forks.
 std::pair<std::string, topology> shape_of(method const& m, std::string const& asked) {
     if (m.tree.empty()) return {"", topology()};
     std::string const text = asked.empty() ? m.tree : asked;
     topology shape = parse_shape(text);
     if (m.chains_only && shape.width() > 1) {
-        std::string chain_text = "1";
-        for (std::int32_t d = 1; d < shape.max_depth(); ++d) chain_text += "x1";
-        return {chain_text, chain(shape.max_depth())};
+        topology one = chain(shape.max_depth());
+        return {to_string(one), std::move(one)};
+    }
+    if (m.most_children > 0) {
+        topology narrow = narrowed(shape, m.most_children);
+        if (narrow != shape) return {to_string(narrow), std::move(narrow)};
+    }
+    if (m.forks_only && shape.max_depth() > 0) {
+        std::int32_t const depth = shape.max_depth();
+        topology forked = fork((shape.size() - 1) / depth, depth);
+        if (forked != shape) return {to_string(forked), std::move(forked)};
+    }
+    if (m.pairs_only && most_children(shape) > 2) {
+        topology narrow = with_first_children(shape, 2);
+        return {to_string(narrow), std::move(narrow)};
     }
     return {text, std::move(shape)};
 }
@@ -82,6 +132,7 @@ int run(int argc, char** argv) {
     bool json = false;
     bool compare_all = false;
     bool list = false;
+    bool dump_decisions = false;
     bool ignore_eos = false;
     std::size_t prompts_of_each_kind = 2;
     transformer_options model_options;
@@ -99,8 +150,30 @@ int run(int argc, char** argv) {
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
     app.add_option("--method", method_name, "see --list-methods")->capture_default_str();
-    app.add_option("--tree", tree,
-                   "children by level, such as 4x2x2x1 (default: the method's own, chosen for the kind of CPU)");
+    app.add_option(
+        "--tree", tree,
+        "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
+        "[[0], [1], [0, 0]] (default: the method's own, chosen for the kind of CPU)");
+    method_settings& single = settings();
+    single.second_draft = models + "/draft-tiny";
+    single.early_stop = models + "/early_stop";
+    app.add_option("--second-draft", single.second_draft, "the second model of methods with two drafts")
+        ->capture_default_str();
+    app.add_option("--least", single.least, "recursive_rejection/best_first: no draw that is worth less")
+        ->capture_default_str();
+    app.add_option("--stop-below", single.stop_below,
+                   "early_stop: ends the tree when every path's chance is below this")
+        ->capture_default_str();
+    app.add_option("--lookup-paths", single.lookup_paths, "lookup: continuations at most")->capture_default_str();
+    app.add_option("--lookup-longest", single.lookup_longest, "lookup: tokens of the longest match")
+        ->capture_default_str();
+    app.add_option("--fallback", single.fallback, "lossy/bild: the draft goes on while it is as sure as this")
+        ->capture_default_str();
+    app.add_option("--rollback", single.rollback, "lossy/bild: the largest -log p of a token that is kept")
+        ->capture_default_str();
+    app.add_option("--joint-threshold", single.joint_threshold, "lossy/joint_likelihood: the least p/q of a prefix")
+        ->capture_default_str();
+    app.add_option("--beams", single.beams, "lossy/joint_*: sequences of a beam")->capture_default_str();
     app.add_option("--temperature", options.warp.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temperature", draft_temperature,
@@ -120,6 +193,32 @@ int run(int argc, char** argv) {
     app.add_option("--prompts", prompts_of_each_kind,
                    "--compare without --prompt: so many shipped prompts of each kind")
         ->check(CLI::Range(1, 40))
+        ->capture_default_str();
+    bool perplexity = false;
+    bool search_trees = false;
+    std::int32_t budget = 32;
+    bool show_tree = false;
+    std::string tree_svg;
+    std::string tree_dot;
+    std::int32_t tree_step = 1;
+    app.add_flag("--perplexity", perplexity,
+                 "--compare, --json: also the perplexity of the text under the target, by one more call of it");
+    app.add_flag(
+        "--search", search_trees,
+        "measure the method's acceptance by rank and the models' costs, and print the best tree of every budget");
+    app.add_option("--budget", budget, "--search: drafted nodes at most")
+        ->check(CLI::Range(1, 256))
+        ->capture_default_str();
+    app.add_flag("--show-tree", show_tree, "draw the tree of each step on standard error");
+    app.add_option("--show-tree-svg", tree_svg, "write the tree of one step to this file");
+    app.add_option("--show-tree-dot", tree_dot, "write it to this file for Graphviz");
+    app.add_option("--show-tree-step", tree_step, "which step the files show (the last, when there are fewer)")
+        ->check(CLI::Range(1, 1 << 30))
+        ->capture_default_str();
+    app.add_flag("--dump-decisions", dump_decisions,
+                 "write what the decision models of early stopping are trained on, from the shipped prompts that no "
+                 "other option uses");
+    app.add_option("--decision-models", single.early_stop, "early_stop: directory of the decision models' weights")
         ->capture_default_str();
     app.add_flag("--list-methods", list, "print the methods");
     app.add_option("--threads", model_options.threads, "threads of a model (0: chosen by its size)")
@@ -144,8 +243,11 @@ int run(int argc, char** argv) {
     validate(*options.draft_warp);
     method const& how = find_method(method_name);
     auto const [tree_text, shape] = shape_of(how, tree);
-    if (how.chains_only && !tree.empty() && tree_text != tree && !compare_all)
-        throw std::runtime_error("--tree " + tree + ": " + how.name + " takes chains only, such as 1x1x1");
+    if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
+        throw std::runtime_error("--tree " + tree + ": " + how.name +
+                                 (how.chains_only  ? " takes chains only, such as 1x1x1"
+                                  : how.pairs_only ? " takes two children a node at most, such as 2x2x1"
+                                                   : " takes chains that part at the root only, such as 3x1x1"));
 
     model_options.numbers = numbers == "bf16"  ? precision::bf16
                             : numbers == "f32" ? precision::f32
@@ -157,7 +259,9 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--device cuda: this build has no CUDA (nvcc and cuBLASLt were not found)");
 #endif
     }
-    model_options.tree_entries = std::max(model_options.tree_entries, shape.size() + 1);
+    // Best-first trees and beams read more nodes than their tree has; a look-up adds some.
+    model_options.tree_entries = std::max(model_options.tree_entries, 4 * shape.size() + 64);
+    single.models = model_options;
     transformer target(target_dir, model_options);
     transformer draft(draft_dir, model_options);
     tokenizer const tokens(tokenizer_file.empty() ? find_tokenizer(target_dir) : std::filesystem::path(tokenizer_file),
@@ -179,9 +283,20 @@ int run(int argc, char** argv) {
     std::vector<prompt_tokens> prompts;
     for (std::string const& text : texts) prompts.push_back(tokens.encode(text));
 
+    if (dump_decisions) {
+        // The prompts of --compare stay unseen.
+        if (prompt_option->count() == 0) {
+            prompts.clear();
+            for (std::string const& text : shipped_prompts(1000, 40)) prompts.push_back(tokens.encode(text));
+        }
+        for (std::uint64_t r = 0; r < repeat; ++r, ++options.seed)
+            for (prompt_tokens const& one : prompts) write_decisions(target, draft, one, options, std::cout);
+        return 0;
+    }
     if (compare_all) {
-        auto const rows =
-            compare(target, draft, prompts, options, repeat, [&](method const& m) { return shape_of(m, tree); });
+        auto const rows = compare(
+            target, draft, prompts, options, repeat, [&](method const& m) { return shape_of(m, tree); }, perplexity,
+            device == "cuda");
         if (json) {
             for (comparison const& row : rows) std::cout << to_json(row).dump() << '\n';
         } else {
@@ -190,6 +305,49 @@ int run(int argc, char** argv) {
         return 0;
     }
 
+    if (search_trees) {
+        if (how.tree.empty() || how.name == "lossy/joint_decoding")
+            throw std::runtime_error("--search: " + how.name + " drafts nothing");
+        if (prompt_option->count() == 0) {
+            prompts.clear();
+            for (std::string const& text : shipped_prompts(prompts_of_each_kind))
+                prompts.push_back(tokens.encode(text));
+        }
+        auto const found = search(target, draft, how, prompts, options, budget);
+        if (json)
+            std::cout << to_json(found, how).dump() << '\n';
+        else
+            print_search(found, how);
+        return 0;
+    }
+
+    token_text const name_of_token = [&](token_id t) {
+        stream_decoder one(tokens, false);
+        std::string const text = one.push(t);
+        std::string const whole = text + one.finish();
+        return whole.empty() ? '#' + std::to_string(t) : whole;
+    };
+    drawn_tree kept;
+    std::int32_t steps = 0;
+    if (show_tree || !tree_svg.empty() || !tree_dot.empty())
+        options.observer = [&](step_view const& step) {
+            ++steps;
+            if (show_tree) std::cerr << tree_as_text(drawn_tree(step), name_of_token) << '\n';
+            if (steps <= tree_step) kept = drawn_tree(step);
+        };
+    auto const write_trees = [&] {
+        auto const write = [&](std::string const& file, std::string const& picture) {
+            std::ofstream out(file);
+            out << picture;
+            if (!out.flush()) throw std::runtime_error(file + ": cannot be written");
+        };
+        if ((!tree_svg.empty() || !tree_dot.empty()) && kept.size() == 0)
+            throw std::runtime_error("--show-tree: " + how.name + " shows no trees");
+        if (!tree_svg.empty()) write(tree_svg, tree_as_svg(kept, name_of_token));
+        if (!tree_dot.empty()) write(tree_dot, tree_as_dot(kept, name_of_token));
+    };
+
+    energy_meter energy(device == "cuda");
     validate(options, prompts.front(), target.vocabulary(), target.context_limit());  // before anything is printed
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
@@ -203,12 +361,22 @@ int run(int argc, char** argv) {
                 std::cout << std::flush;
                 return true;
             };
+        energy.start();
         generation const g = how.run(target, draft, shape, prompts.front(), options, print);
+        auto const joules = energy.joules();
+        if (r == 0) write_trees();
         if (json) {
-            std::cout << to_json(how, g, continuation(tokens, g.tokens), options.seed)
-                             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)
-                      << '\n'
-                      << std::flush;
+            auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
+            report["accepted_fraction"] = g.metrics.accepted_fraction(shape.max_depth());
+            if (perplexity) {
+                double const nll = negative_log_likelihood(target, prompts.front(), g.tokens);
+                auto const count = static_cast<double>(g.tokens.size());
+                report["perplexity"] = count > 0 ? std::exp(nll / count) : 1.0;
+            }
+            report["energy"] = energy.source();
+            if (joules && !g.tokens.empty())
+                report["joules_per_token"] = *joules / static_cast<double>(g.tokens.size());
+            std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
         } else {
             std::cout << (stream ? decoder.finish() : continuation(tokens, g.tokens)) << '\n' << std::flush;
             print_summary(how, g.metrics);

@@ -1,31 +1,24 @@
 // The methods that `generate` knows, by the names of the README's table.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <span>
-#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
-#include "multidraft/decode/autoregressive.hpp"
-#include "multidraft/decode/speculative.hpp"
-#include "multidraft/draft/gumbel_top_k.hpp"
-#include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/sequential.hpp"
-#include "multidraft/draft/top_n.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/speculative_sampling.hpp"
-#include "transformer/matmul.hpp"
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {
 
 /// One way to generate text.
 struct method {
-    std::string name;     ///< `verifier/law`, or `verifier/sampler` where two samplers draw one law
+    std::string name;     ///< `verifier/law`, or `verifier/how the tree is grown`; lossy ones begin with `lossy/`
     std::string law;      ///< of the candidates
     std::string summary;  ///< one line
     std::string tree;     ///< the shape it uses unless told otherwise; empty: it drafts nothing
@@ -34,62 +27,49 @@ struct method {
     std::function<generation(transformer& target, transformer& draft, topology const& shape,
                              std::span<token_id const> prompt, generation_options const&, token_callback const&)>
         run;
+    bool forks_only = false;         ///< takes chains that part at the root, K x 1 x 1 ..
+    std::int32_t most_children = 0;  ///< of a node; 0: any number
+    bool pairs_only = false;         ///< takes two children a node at most
 };
 
-template <class Sampler, class Verifier>
-method tree_method(std::string name, std::string summary, std::string tree, bool chains_only = false) {
-    return {std::move(name),
-            std::string(Sampler::law::name),
-            std::move(summary),
-            std::move(tree),
-            Verifier::lossless,
-            chains_only,
-            [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
-               generation_options const& options, token_callback const& on_tokens) {
-                return make_speculative<Sampler, Verifier>(target, draft, shape)(prompt, options, on_tokens);
-            }};
-}
+/// What single methods read beside the tree: set by the command line before the first run.
+struct method_settings {
+    std::string second_draft;  ///< directory of the second draft model
+    std::string early_stop;    ///< directory of the decision models' weights
+    transformer_options models;
+    double least = 0.1;               ///< best_first: no draw that is worth less
+    double stop_below = 0.4;          ///< early stopping: the chance below which a level is not drawn
+    std::int32_t lookup_paths = 2;    ///< look-up: continuations
+    std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
+    double fallback = 0.5;            ///< BiLD
+    float rollback = 3.0F;            ///< BiLD, nats
+    float joint_threshold = 0.1F;     ///< MTAD
+    std::int32_t beams = 4;           ///< MTAD and joint decoding
+};
 
-/// All methods. The first drafts nothing; the second is the best, and the default.
+/// The settings of this program. They are read when a method runs.
+method_settings& settings();
+
+/// The second draft model, loaded when it is first asked for. Throws `std::runtime_error` as the others do.
+transformer& second_draft();
+
+/// All methods. The first drafts nothing; the second is the default.
 ///
 /// Their trees are the best ones measured for the shipped models (bench/results): where a row of the target's forward
 /// call is nearly free, bushy and deep; where it costs its multiplications, a short chain. The choice looks at the
 /// CPU's kind, not at a clock: equal seeds give equal texts.
-inline std::vector<method> const& methods() {
-    static std::string const tree = multiplies_by_tiles() ? "3x1x1x1" : "1x1";
-    static std::string const chain = multiplies_by_tiles() ? "1x1x1x1" : "1x1";
-    static std::vector<method> const all{
-        {"autoregressive", "none", "one target call a token", "", true, false,
-         [](transformer& target, transformer&, topology const&, std::span<token_id const> prompt,
-            generation_options const& options,
-            token_callback const& on_tokens) { return autoregressive(target, prompt, options, on_tokens); }},
-        tree_method<draft::sequential, verify::recursive_rejection<law::sequential>>(
-            "recursive_rejection/sequential",
-            "candidates without replacement, tried one by one (MCSD Alg. 2, RSD Alg. 1)", tree),
-        tree_method<draft::gumbel_top_k, verify::recursive_rejection<law::sequential>>(
-            "recursive_rejection/gumbel_top_k", "the same law drawn in one pass by Gumbel-top-k (RSD 3.2)", tree),
-        tree_method<draft::iid, verify::recursive_rejection<law::iid>>(
-            "recursive_rejection/iid", "independent candidates, tried one by one (MCSD Alg. 1)", tree),
-        tree_method<draft::iid, verify::speculative_sampling<law::iid>>(
-            "speculative_sampling/iid", "one chain of candidates (Leviathan et al. 2023)", chain, true),
-        tree_method<draft::top_n, verify::naive<law::deterministic>>(
-            "naive/deterministic", "the most likely candidates, accepted if the target draws one of them", tree),
-        tree_method<draft::sequential, verify::naive<law::sequential>>(
-            "naive/sequential", "candidates without replacement, accepted if the target draws one of them", tree),
-        tree_method<draft::iid, verify::naive<law::iid>>(
-            "naive/iid", "independent candidates, accepted if the target draws one of them", tree),
-    };
-    return all;
-}
+std::vector<method> const& methods();
 
 /// The method of that name. Throws `std::runtime_error` that lists the names there are.
-inline method const& find_method(std::string_view name) {
-    std::string names;
-    for (method const& m : methods()) {
-        if (m.name == name) return m;
-        names += "\n  " + m.name;
-    }
-    throw std::runtime_error("--method " + std::string(name) + ": there is no such method; there are" + names);
-}
+method const& find_method(std::string_view name);
+
+// The parts of the list, a source file each, so that none takes long to compile.
+void add_best_method(std::vector<method>& all);
+void add_node_methods(std::vector<method>& all);
+void add_ranked_methods(std::vector<method>& all);
+void add_tree_methods(std::vector<method>& all);
+void add_drafter_methods(std::vector<method>& all);
+void add_early_stop_methods(std::vector<method>& all);
+void add_lossy_methods(std::vector<method>& all);
 
 }  // namespace multidraft::examples

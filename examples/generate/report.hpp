@@ -40,6 +40,8 @@ inline nlohmann::ordered_json to_json(method const& how, generation const& g, st
     metrics const& m = g.metrics;
     nlohmann::ordered_json by_depth = nlohmann::ordered_json::array();
     for (std::size_t d = 0; d < m.tried_at_depth.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
+    nlohmann::ordered_json by_rank = nlohmann::ordered_json::array();
+    for (std::size_t k = 0; k < m.tried_at_rank.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
     return {{"method", how.name},
             {"lossless", how.lossless},
             {"text", text},
@@ -50,6 +52,7 @@ inline nlohmann::ordered_json to_json(method const& how, generation const& g, st
             {"block_efficiency", m.block_efficiency()},
             {"acceptance_rate", m.acceptance_rate()},
             {"acceptance_rate_by_depth", by_depth},
+            {"acceptance_rate_by_rank", by_rank},
             {"seconds", m.seconds},
             {"tokens_per_second", m.tokens_per_second()},
             {"seed", seed},

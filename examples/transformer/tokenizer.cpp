@@ -125,8 +125,8 @@ std::string stream_decoder::push(token_id token) {
         if (!text.empty()) at_beginning_ = false;
         return text;
     }
-    if (processor.IsControl(token)) return text;
-    // Any other piece ends a run of bytes.
+    // Any other piece ends a run of bytes, one without a text too.
+    if (processor.IsControl(token)) return finish();
     text = finish();
     if (processor.IsUnknown(token)) {
         at_beginning_ = false;

@@ -6,6 +6,7 @@
 #include <cstring>
 #include <optional>
 #include <stdexcept>
+#include <type_traits>
 #include <utility>
 
 #include "multidraft/core/error.hpp"
@@ -341,6 +342,7 @@ struct transformer::state {
     std::size_t scores_per_thread;
     matmul::binding qkv_product, out_product, gate_up_product, down_product, head_product;
 
+    std::vector<float> shown;            ///< the hidden states of the last call's logits
     std::vector<kernels::run> runs;      ///< what the rows attend to, row after row
     std::vector<std::size_t> run_begin;  ///< where each row's runs begin, and the end
 };
@@ -493,6 +495,12 @@ void transformer::state::block(token_batch const& batch, std::int32_t first, std
         down_product.run(stream, layer.down, left);
     }
     normalise(w.final_norm, wanted);
+    for (std::size_t i = 0; i < size(wanted) * hidden; ++i) {
+        if constexpr (std::is_same_v<T, float>)
+            shown.push_back(norm_rows[i]);
+        else
+            shown.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(norm_rows[i]) << 16U));
+    }
     head_product.run(stream, w.head_weights, wanted, wanted_logits);
 }
 
@@ -583,6 +591,11 @@ std::int32_t transformer::length() const noexcept { return device_ ? device_->le
 std::shared_ptr<transformer_weights const> const& transformer::weights() const noexcept {
     return device_ ? device_->shared : state_->shared;
 }
+std::int32_t transformer::hidden_size() const noexcept { return weights()->config().hidden; }
+std::span<float const> transformer::hidden_states() const {
+    if (device_) throw std::runtime_error("hidden states are shown by a model on the CPU only");
+    return state_->shown;
+}
 
 void transformer::forward(token_batch const& batch, std::span<float> logits) {
     weights()->implementation_->check(batch, logits.size(), length());
@@ -591,6 +604,7 @@ void transformer::forward(token_batch const& batch, std::span<float> logits) {
         return;
     }
     state& s = *state_;
+    s.shown.clear();
     thread_scope const scope(s.w.threads);
     auto const n = static_cast<std::int32_t>(batch.tokens.size());
     std::size_t const vocabulary = size(s.w.config.vocabulary);

@@ -95,6 +95,11 @@ public:
     /// See `multidraft::language_model`. Throws `invalid_input`, with the cache as it was.
     void keep(std::int32_t context, std::span<std::int32_t const> entries);
 
+    /// Numbers of a hidden state, and the hidden states of the tokens whose logits the last `forward` wrote: what the
+    /// head multiplies. See `multidraft::reveals_hidden_state`. Throws `std::runtime_error` for a model on a device.
+    [[nodiscard]] std::int32_t hidden_size() const noexcept;
+    [[nodiscard]] std::span<float const> hidden_states() const;
+
     [[nodiscard]] std::shared_ptr<transformer_weights const> const& weights() const noexcept;
 
 private:

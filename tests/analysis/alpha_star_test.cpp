@@ -192,6 +192,29 @@ TEST(alpha_star, survives_extreme_rows) {
     EXPECT_NEAR(analysis::alpha_star_iid(p, q, 2), 0.1, tolerance);
 }
 
+TEST(alpha_star, of_conditional_poisson_of_many_tokens_and_of_tiny_ones) {
+    // Of equal q it is the mass of a set of half the tokens: those of p = 0 are inside with their hypergeometric
+    // chance.
+    std::size_t const size = 20000;
+    row const q(size, 1.0 / static_cast<double>(size));
+    row p(size, 0.0);
+    std::size_t const heavy = 500;
+    for (std::size_t i = 0; i < heavy; ++i) p[i] = 1.0 / static_cast<double>(heavy);
+    for (index_t const n : {2, 100, 300}) {
+        double missed = 1;  // no heavy token is drafted
+        for (index_t k = 0; k < n; ++k)
+            missed *= static_cast<double>(size - heavy - static_cast<std::size_t>(k)) /
+                      static_cast<double>(size - static_cast<std::size_t>(k));
+        EXPECT_NEAR(analysis::alpha_star_conditional_poisson(p, q, n), 1 - missed, 1e-10) << n;
+    }
+    // Five tokens of mass and five of almost none, all of them drafted but one.
+    row steep{0.2, 0.2, 0.2, 0.2, 0.2, 1e-300, 1e-300, 1e-300, 1e-300, 1e-300};
+    row other(10, 0.1);
+    double const rate = analysis::alpha_star_conditional_poisson(other, steep, 9);
+    EXPECT_NEAR(rate, 1, 1e-12);  // one of five equal ones is missing: any token of the target can be reached
+    EXPECT_NEAR(analysis::alpha_star_conditional_poisson(other, steep, 10), 1, 1e-12);
+}
+
 TEST(alpha_star, grows_with_the_number_of_drafts_and_bounds_replacement) {
     for (auto const& c : golden_cases()) {
         double last = 0;

@@ -30,7 +30,7 @@ MAY_INCLUDE = {
 }
 
 # Single headers that a room may include of a room that is closed to it otherwise.
-ALSO = {"verify": ("multidraft/draft/law.hpp",)}
+ALSO = {"verify": ("multidraft/draft/law.hpp",), "analysis": ("multidraft/random/philox.hpp",)}
 
 OPEN_TO_ALL = ("multidraft/version.hpp",)
 

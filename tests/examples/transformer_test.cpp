@@ -873,6 +873,7 @@ TEST(transformer_tokenizer, streams_what_decode_gives) {
     check({byte(0xED), byte(0xA0), byte(0x80), byte(0xF4), byte(0x90), byte(0x80), byte(0x80)});
     check({1, 300, 301, 2, 302});
     check({300, 0, 301});
+    check({byte(0xC6), 1, byte(0xAD)});  // a control token parts the bytes of a character
     std::mt19937 random(1);
     for (int round = 0; round < 200; ++round) {
         std::vector<token_id> ids{1};

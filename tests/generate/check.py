@@ -56,14 +56,37 @@ class Generate(unittest.TestCase):
 
     def test_temperature_0_gives_one_text_with_every_lossless_method(self):
         for tree in ("1x1", "4x2x1"):
-            texts = {}
-            for method in self.methods():
-                if method["lossless"]:
-                    shape = ["--tree", "1x1x1" if method["name"].startswith("speculative_sampling") else tree]
-                    (one,) = objects("--prompt", PROMPT, "--tokens", "80", "--temperature", "0", "--method", method["name"], *shape)
-                    texts[method["name"]] = one["token_ids"]
-            for name, tokens in texts.items():
-                self.assertEqual(tokens, texts["autoregressive"], name)
+            rows = objects("--compare", "--prompt", PROMPT, "--tokens", "80", "--temperature", "0", "--tree", tree)
+            for row in rows:
+                if row["lossless"]:
+                    self.assertEqual(row["same_text"], row["runs"], row["method"])
+        common = ("--prompt", PROMPT, "--tokens", "80", "--temperature", "0")
+        (greedy,) = objects(*common, "--method", "autoregressive")
+        (default,) = objects(*common)
+        self.assertEqual(default["token_ids"], greedy["token_ids"])
+
+    def test_every_method_runs_at_temperature_1(self):
+        for row in objects("--compare", "--prompt", PROMPT, "--tokens", "24", "--tree", "3x2x1", "--ignore-eos"):
+            with self.subTest(row["method"]):
+                self.assertEqual(row["tokens"], 24)
+                self.assertEqual(row["lossless"], not row["method"].startswith("lossy/"))
+                self.assertLessEqual(row["block_efficiency"], 4)
+
+    def test_trees_as_other_projects_write_them(self):
+        choices = "[[0], [1], [2], [0, 0], [0, 1], [1, 0], [0, 0, 0]]"
+        for tree in (choices, "fork:3x2", "chain:3", "[-1 0 0 1]"):
+            (one,) = objects("--prompt", PROMPT, "--tokens", "24", "--tree", tree)
+            self.assertEqual(one["tokens"], 24, tree)
+        self.assertIn("choices", self.refused("--tree", "[[0], [2]]"))
+
+    def test_writes_what_decision_models_are_trained_on(self):
+        rows = [json.loads(line) for line in run("--dump-decisions", "--prompt", PROMPT, "--tokens", "12").stdout.splitlines()]
+        self.assertEqual(len(rows), 12)
+        for row in rows:
+            self.assertEqual(set(row), {"top", "entropy", "hidden", "ratio", "accepted"})
+            self.assertEqual(len(row["top"]), 10)
+            self.assertEqual(row["top"], sorted(row["top"], reverse=True))
+            self.assertTrue(0 <= row["ratio"] <= 1 and row["accepted"] in (0, 1))
 
     def test_seeds(self):
         first = objects("--prompt", PROMPT, "--tokens", "32", "--seed", "3", "--repeat", "3")
@@ -87,10 +110,45 @@ class Generate(unittest.TestCase):
         rows = objects("--compare", "--prompts", "1", "--tokens", "24", "--temperature", "0")
         self.assertEqual(rows[0]["method"], "autoregressive")
         for row in rows:
-            self.assertEqual(row["same_text"], row["runs"], row["method"])
+            if row["lossless"]:
+                self.assertEqual(row["same_text"], row["runs"], row["method"])
         table = run("--compare", "--prompt", PROMPT, "--tokens", "16").stdout
         for word in ("tokens/s", "speed-up", "block eff.", "recursive_rejection/sequential"):
             self.assertIn(word, table)
+
+    def test_measures(self):
+        (one,) = objects("--prompt", PROMPT, "--tokens", "24", "--tree", "3x1", "--perplexity")
+        self.assertGreater(one["perplexity"], 1)
+        self.assertIn("acceptance_rate_by_rank", one)
+        self.assertTrue(0 <= one["accepted_fraction"] <= 1)
+        self.assertTrue("joules_per_token" in one or one["energy"].startswith("unavailable"))
+        rows = objects("--compare", "--prompts", "1", "--tokens", "16", "--perplexity")
+        for row in rows:
+            for name in ("block_efficiency", "acceptance_rate", "memory_bound_speed_up", "perplexity"):
+                found = row["estimates"][name]
+                self.assertLessEqual(found["low"], found["high"] + 1e-9, (row["method"], name))
+
+    def test_searches(self):
+        (found,) = objects("--method", "recursive_rejection/sequential", "--search", "--budget", "4", "--prompts", "1",
+                           "--tokens", "32")
+        self.assertEqual([entry["budget"] for entry in found["best"]], [1, 2, 3, 4])
+        accepted = [entry["most_accepting"]["block_efficiency"] for entry in found["best"]]
+        self.assertEqual(accepted, sorted(accepted))
+
+    def test_draws_trees(self):
+        with tempfile.TemporaryDirectory() as work:
+            svg, dot = str(Path(work) / "tree.svg"), str(Path(work) / "tree.dot")
+            plain = ("--prompt", PROMPT, "--tokens", "8", "--tree", "2x1", "--method", "recursive_rejection/sequential")
+            arguments = (*plain, "--show-tree", "--show-tree-svg", svg, "--show-tree-dot", dot)
+            done = run(*arguments)
+            first = Path(svg).read_text()
+            self.assertIn("`-> ", done.stderr)
+            self.assertIn("p 0.", done.stderr)
+            self.assertTrue(first.startswith("<svg") and Path(dot).read_text().startswith("digraph"))
+            self.assertEqual(done.stdout, run(*plain).stdout)
+            run(*arguments)
+            self.assertEqual(Path(svg).read_text(), first)
+        self.assertIn("shows no trees", run("--method", "autoregressive", "--show-tree-svg", "/dev/null").stderr)
 
     def refused(self, *arguments):
         done = run(*arguments)
@@ -105,12 +163,24 @@ class Generate(unittest.TestCase):
         self.assertIn("min_p", self.refused("--min-p", "nan"))
         self.assertIn("top_k = -3", self.refused("--top-k", "-3"))
         self.assertIn("chains only", self.refused("--method", "speculative_sampling/iid", "--tree", "2x1"))
+        self.assertIn("part at the root", self.refused("--method", "multi_path_block/iid", "--tree", "2x2"))
         self.refused("--tree", "4x0")
         self.refused("--tree", "abc")
         self.assertIn("max_tokens = -5", self.refused("--tokens", "-5"))
         self.assertIn("prompt", self.refused("--prompt", "word " * 3000))
         self.refused("--repeat", "0")
         self.refused("--target", "/nowhere")
+        self.assertIn("threshold = 2", self.refused("--method", "lossy/bild", "--fallback", "2", "--json"))
+        self.assertIn("threshold = -1", self.refused("--method", "lossy/bild", "--rollback", "-1", "--json"))
+        self.assertIn("tau = 3", self.refused("--method", "lossy/joint_likelihood", "--joint-threshold", "3", "--json"))
+        self.assertIn("width = 0", self.refused("--method", "lossy/joint_decoding", "--beams", "0", "--json"))
+        self.assertIn("least = 7", self.refused("--method", "recursive_rejection/best_first", "--least", "7", "--json"))
+        self.assertIn("paths = 0", self.refused("--method", "naive/lookup", "--lookup-paths", "0", "--json"))
+        self.assertIn("longest = 0", self.refused("--method", "naive/lookup", "--lookup-longest", "0", "--json"))
+        stop = ("--method", "recursive_rejection/early_stop", "--json")
+        self.assertIn("threshold = 2", self.refused(*stop, "--stop-below", "2"))
+        self.assertIn("/nowhere", self.refused(*stop, "--decision-models", "/nowhere"))
+        self.assertIn("/nowhere", self.refused("--method", "naive/independent", "--second-draft", "/nowhere", "--json"))
 
     def test_bad_models_are_named(self):
         with tempfile.TemporaryDirectory() as directory:

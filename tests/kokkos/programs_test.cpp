@@ -74,6 +74,7 @@ struct program_kernel {
     std::uint64_t seed;
     Kokkos::View<token_id*, memory> tokens;  ///< 64 a team
     Kokkos::View<node_id*, memory> path;     ///< 16 a team
+    Kokkos::View<std::byte*, memory> scratch;
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> out;
     Kokkos::View<int*, memory> sizes;
 
@@ -86,7 +87,8 @@ struct program_kernel {
         recorder record(&out(who, 0));
         program(g,
                 program_input<T>{row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed,
-                                 tokens.data() + 64 * league, path.data() + 16 * league},
+                                 tokens.data() + 64 * league, path.data() + 16 * league,
+                                 scratch.data() + mt::tree_program_scratch * league},
                 record);
         sizes(who) = record.size();
     }
@@ -103,10 +105,11 @@ void expect_parity(Program const& program, index_t n, std::uint64_t seed, warp c
     bits expected(recorder::capacity);
     std::vector<token_id> own_tokens(64);
     std::vector<node_id> own_path(16);
+    std::vector<std::byte> own_scratch(mt::tree_program_scratch);
     recorder record(expected.data());
     program(host_group{},
             program_input<T>{row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed, own_tokens.data(),
-                             own_path.data()},
+                             own_path.data(), own_scratch.data()},
             record);
     ASSERT_LE(record.size(), recorder::capacity);
 
@@ -121,6 +124,7 @@ void expect_parity(Program const& program, index_t n, std::uint64_t seed, warp c
             seed,
             Kokkos::View<token_id*, memory>("tokens", 64 * league),
             Kokkos::View<node_id*, memory>("path", 16 * league),
+            Kokkos::View<std::byte*, memory>("scratch", mt::tree_program_scratch * league),
             Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory>("out", all, recorder::capacity),
             Kokkos::View<int*, memory>("sizes", all)};
         Kokkos::parallel_for("programs", kokkos::team_policy<Kind::template type>(space(), league, {members}), kernel);

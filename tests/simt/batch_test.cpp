@@ -13,6 +13,7 @@
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
+#include "multidraft/cuda/shape.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 #include "multidraft/cuda/validation.hpp"
 #include "multidraft/cuda/verify_tree.hpp"
@@ -21,8 +22,10 @@
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "support/batches.hpp"
 #include "support/emulated_lanes.hpp"
 
@@ -121,6 +124,122 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
                                        batch.requests(), batch.target_rows(), batch.draft_rows(), 300, small.view());
     });
     EXPECT_EQ(small.next[0], none);
+}
+
+// --- Scratch and shapes
+
+/// A verifier of whole trees in the least sense: the leader counts the candidates of each node that the target prefers
+/// to the root's most likely token into scratch, one counter a node; all lanes walk to the child with the most.
+struct counting {
+    using law = multidraft::law::sequential;
+    static constexpr bool lossless = false;
+    static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+        return static_cast<std::size_t>(nodes) * sizeof(std::int32_t) + static_cast<std::size_t>(depth) * 2;
+    }
+
+    template <group G, draft_law Law, class Target, class Draft, draw_source Source>
+    verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const&, Source& source,
+                       std::int32_t position, span<node_id> path, span<std::byte> scratch) const {
+        auto const nodes = tree.tree.size();
+        auto* const counts = reinterpret_cast<std::int32_t*>(scratch.data());
+        for (node_id v = 0; v < nodes; ++v) {
+            auto const p = target(g, v);
+            index_t const best = g.first_largest(p.size(), weight_of{p});
+            if (g.leader()) {
+                counts[v] = best % 7;
+                for (node_id up = tree.tree.parents[static_cast<std::size_t>(v)]; up >= 0;
+                     up = tree.tree.parents[static_cast<std::size_t>(up)])
+                    counts[up] += best % 7;
+            }
+        }
+        g.barrier();
+        verdict result;
+        node_id node = 0;
+        for (auto children = tree.tree.children(0); !children.empty(); children = tree.tree.children(node)) {
+            node = children.first;
+            for (node_id v = children.first; v < children.end(); ++v)
+                if (counts[v] > counts[node]) node = v;
+            if (g.leader()) path[static_cast<std::size_t>(result.accepted)] = node;
+            ++result.accepted;
+        }
+        g.barrier();
+        result.next = verify::emit(g, target(g, node), source, place{position, node});
+        return result;
+    }
+};
+
+TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
+    static_assert(verify::needs_scratch<counting>);
+    mt::batch<float> const batch(300, {});
+    std::size_t const each = verify::scratch_bytes<counting>(10, static_cast<std::int32_t>(batch.path_stride));
+    ASSERT_EQ(each % 16, 0U);
+    std::vector<std::byte> memory(each * static_cast<std::size_t>(batch.size()), std::byte{0x5a});
+    auto const slice = [&](std::int32_t b) {
+        return span<std::byte>(memory.data() + each * static_cast<std::size_t>(b), each);
+    };
+    auto const run = [&](auto const& runner) {
+        mt::verdicts result(batch.size(), batch.path_stride);
+        for (std::int32_t b = 0; b < batch.size(); ++b)
+            runner([&](auto const& g) {
+                mc::verify_request<contiguous>(g, counting{}, b, batch.trees(), batch.requests(), batch.target_rows(),
+                                               batch.draft_rows(), 300, result.view(), slice(b));
+            });
+        return result;
+    };
+    auto const expected = run([](auto const& body) { body(mt::batch<float>::silent_host_group{}); });
+    EXPECT_GT(*std::max_element(expected.accepted.begin(), expected.accepted.end()), 1);
+    auto const block = run([](auto const& body) { on_group<64, 2>(1, body); });
+    auto const cluster = run([](auto const& body) { on_group<32, 1>(4, body); });
+    for (auto const& got : {block, cluster}) {
+        EXPECT_EQ(got.accepted, expected.accepted);
+        EXPECT_EQ(got.next, expected.next);
+        EXPECT_EQ(got.path, expected.path);
+    }
+    // Too little of it, or none.
+    for (std::size_t const size : {std::size_t{0}, std::size_t{32}}) {
+        mt::verdicts result(batch.size(), batch.path_stride);
+        mc::verify_request<contiguous>(host_group{}, counting{}, 0, batch.trees(), batch.requests(),
+                                       batch.target_rows(), batch.draft_rows(), 300, result.view(),
+                                       slice(0).first(size));
+        EXPECT_EQ(result.next[0], none);
+        EXPECT_EQ(result.accepted[0], 0);
+    }
+}
+
+// What `detail::choose` promises, on an H200 (132 multiprocessors) and on a device without clusters (108).
+TEST(simt_shape, spreads_rows_over_a_device) {
+    using mc::detail::choose;
+    auto const expect = [](mc::detail::shape const& s, int ranks, bool split, bool grid) {
+        EXPECT_EQ(s.ranks, ranks);
+        EXPECT_EQ(s.split, split);
+        EXPECT_EQ(s.grid, grid);
+    };
+    expect(choose(1, 128256, 132, 8, 128), 8, true, false);
+    expect(choose(1, 128256, 132, 16, 128), 16, true, false);
+    expect(choose(8, 128256, 132, 8, 128), 8, true, false);
+    expect(choose(64, 128256, 132, 8, 128), 2, false, false);
+    expect(choose(256, 128256, 132, 8, 128), 1, false, false);
+    expect(choose(256, 1000, 132, 8, 128), 1, true, false);
+    // Long rows, and no memory for blocks of a grid to meet in.
+    expect(choose(1, 262144, 132, 8, 128), 32, true, true);
+    expect(choose(1, 1 << 20, 132, 8, 128), 128, true, true);
+    expect(choose(2, 1 << 20, 132, 8, 128), 66, true, true);
+    expect(choose(9, 1 << 20, 132, 8, 128), 8, false, false);
+    expect(choose(1, 1 << 20, 132, 8, 1), 8, false, false);
+    // No clusters.
+    expect(choose(1, 128256, 108, 1, 128), 16, true, true);
+    expect(choose(8, 128256, 108, 1, 128), 13, true, true);
+    expect(choose(1, 20000, 108, 1, 128), 1, true, false);
+    expect(choose(64, 128256, 108, 1, 128), 1, false, false);
+    // Never more blocks than the device has room for at once, never none.
+    for (std::int64_t const batch : {1, 2, 3, 5, 8, 9, 33, 66, 67, 132, 133, 4096})
+        for (index_t const n : {1, 4096, 4097, 32000, 128256, 151936, 5000000})
+            for (int const multiprocessors : {1, 20, 108, 132, 148}) {
+                auto const s = choose(batch, n, multiprocessors, 16, 128);
+                ASSERT_GE(s.ranks, 1);
+                ASSERT_LE(s.ranks, s.grid ? 128 : 16);
+                ASSERT_TRUE(s.ranks == 1 || s.ranks * batch <= multiprocessors) << batch << ' ' << n;
+            }
 }
 
 // --- Validation: each fault by its name, place and value; the first of several.

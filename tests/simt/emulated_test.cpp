@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -54,13 +55,14 @@ struct fixture {
     }
     [[nodiscard]] program_input<T> input() {
         auto const n = static_cast<index_t>(p.size());
-        return {row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed_, tokens, path};
+        return {row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed_, tokens, path, scratch};
     }
     std::vector<T> p, q;
     warp w;
     std::uint64_t seed_;
     token_id tokens[64] = {};
     node_id path[16] = {};
+    alignas(16) std::byte scratch[mt::tree_program_scratch] = {};
 };
 
 struct operations {
@@ -131,6 +133,33 @@ void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t s
     EXPECT_EQ(std::vector<node_id>(rows.path, rows.path + 16), path);
 }
 
+/// The same for the blocks of a grid, which meet in memory.
+template <int Threads, int Split, class Program, class T>
+void expect_grid_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
+    using lanes = mt::emulated_grid_lanes<Threads>;
+    using group_type = cuda::simt_group<lanes, Split>;
+    static_assert(group<group_type>);
+    using storage = typename group_type::storage;
+    fixture<T> rows(n, seed, w);
+    bits const expected = on_host(program, rows.input());
+    std::vector<storage> shared(static_cast<std::size_t>(ranks));
+    auto const memory = std::make_unique<mt::emulated_grid_memory<storage>>();
+    simt_emulator emulator(ranks, Threads, o);
+    auto const in = rows.input();
+    int wrong = 0;
+    emulator.run([&](int rank, int thread) {
+        bits got(recorder::capacity);
+        recorder record(got.data());
+        storage& mine = shared[static_cast<std::size_t>(rank)];
+        group_type const g(lanes(emulator, rank, thread, mine, *memory), mine);
+        program(g, in, record);
+        got.resize(static_cast<std::size_t>(record.size()));
+        wrong += got == expected ? 0 : 1;
+    });
+    EXPECT_EQ(wrong, 0) << "blocks " << ranks << ", threads " << Threads << ", split " << Split << ", V " << n
+                        << ", order " << static_cast<int>(o);
+}
+
 #ifdef MULTIDRAFT_EMULATOR_ASAN
 constexpr index_t sizes[] = {1, 257, 4097};
 constexpr bool sanitized = true;  // one of each kind: sanitizers make this ten times slower
@@ -181,6 +210,21 @@ TEST_F(emulated, operations_over_more_chunks_than_a_ledger_holds) {
     if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
     expect_parity<64, 2, operations, float>(1, {}, 257 * 4096 + 300, 5, {}, order::last_come);
+}
+
+TEST_F(emulated, operations_of_a_grid_have_the_bits_of_the_host_group) {
+    for (index_t const n : sizes)
+        expect_grid_parity<64, 1, operations, float>(5, {}, n, static_cast<std::uint64_t>(n), {}, orders[n % 3]);
+    for (order const o : orders) {
+        expect_grid_parity<64, 2, operations, float>(3, {}, 4097, 7, {}, o);
+        expect_grid_parity<128, 4, operations, bfloat16>(7, {}, 9000, 8, {}, o);
+        expect_grid_parity<64, 1, samplers, float>(4, {}, 9000, 9, {}, o);
+        expect_grid_parity<64, 2, verifiers, float>(6, {}, 9000, 10, {.temperature = 0.7F, .top_p = 0.9F}, o);
+    }
+    if (sanitized) return;
+    expect_grid_parity<256, 4, operations, float>(33, {}, 128256, 2, {}, order::warp_by_warp);
+    expect_grid_parity<256, 4, verifiers, float>(16, {}, 1 << 20, 2, {}, order::first_come);
+    expect_grid_parity<64, 1, operations, float>(32, {}, 257 * 4096 + 300, 4, {}, order::last_come);
 }
 
 constexpr warp warps[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}, {.temperature = 0.0F}};

@@ -44,6 +44,11 @@ enum class chi_squared_test : int {
     streams_parent_and_child,
     streams_two_positions,
     streams_two_requests,
+    stochastic_beam_pairs,
+    stochastic_beam_order,
+    stochastic_beam_text,
+    binned_nested_iid_trees,
+    binned_nested_stratified_trees,
     count,
 };
 

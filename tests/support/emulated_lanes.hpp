@@ -318,4 +318,41 @@ private:
     int thread_;
 };
 
+/// What the blocks of an emulated grid have in global memory for one group: a mirror of the shared storage, and
+/// counters.
+template <class Storage>
+struct emulated_grid_memory {
+    alignas(16) unsigned char mirror[sizeof(Storage)];
+    std::uint64_t accumulators[2][Storage::count_capacity] = {};
+};
+
+/// The `lane_context` of groups whose ranks meet in memory. `Storage` is the group's.
+template <int Threads>
+class emulated_grid_lanes : public emulated_lanes<Threads> {
+public:
+    static constexpr int max_grid_ranks = Threads / 2;  // as many as the storage of such a block takes
+
+    template <class Storage>
+    emulated_grid_lanes(simt_emulator& emulator, int rank, int thread, Storage& shared,
+                        emulated_grid_memory<Storage>& memory) noexcept
+        : emulated_lanes<Threads>(emulator, rank, thread, 0),
+          shared_(reinterpret_cast<unsigned char*>(&shared)),
+          mirror_(memory.mirror),
+          accumulators_{memory.accumulators[0], memory.accumulators[1]} {}
+
+    template <class T>
+    [[nodiscard]] T* at_rank(T*, int) const = delete;
+    template <class T>
+    [[nodiscard]] T* mirror(T* p) const noexcept {
+        return reinterpret_cast<T*>(mirror_ + (reinterpret_cast<unsigned char*>(p) - shared_));
+    }
+    [[nodiscard]] std::uint64_t* accumulators(unsigned turn) const noexcept { return accumulators_[turn]; }
+    void add_to(std::uint64_t* p, std::uint64_t x) const noexcept { *p += x; }
+
+private:
+    unsigned char* shared_;
+    unsigned char* mirror_;
+    std::uint64_t* accumulators_[2];
+};
+
 }  // namespace multidraft::testing

@@ -20,6 +20,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "support/tree_programs.hpp"
 
 namespace multidraft::testing {
 
@@ -52,8 +53,9 @@ struct program_input {
     row_view<T, Layout> q;
     warp w;
     std::uint64_t seed = 0;
-    token_id* tokens = nullptr;  ///< 64 of them
-    node_id* path = nullptr;     ///< 16 of them
+    token_id* tokens = nullptr;    ///< 64 of them
+    node_id* path = nullptr;       ///< 16 of them
+    std::byte* scratch = nullptr;  ///< `tree_program_scratch` of them, aligned to 16; none: no verifiers of whole trees
 };
 
 namespace detail {
@@ -200,6 +202,7 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in,
         verify_with(verify::naive<law::deterministic>{}, draft::top_n{}, position, true, verify::unread{});
         verify_with(verify::naive<law::iid>{}, draft::iid{}, position, false, verify::unread{});
     }
+    if (in.scratch != nullptr) run_tree_verifiers(g, in, record);
 }
 
 }  // namespace multidraft::testing

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 #include <vector>
 
@@ -25,6 +27,83 @@ inline constexpr double race_begin = -45;  // exp(-45): below it lies less than 
 inline void add_racer(std::span<double> counts, double arrived) {
     for (std::size_t c = counts.size() - 1; c > 0; --c) counts[c] = counts[c] * (1 - arrived) + counts[c - 1] * arrived;
     counts[0] *= 1 - arrived;
+}
+
+// What follows takes all V tokens through several times at once, one a lane, so that loops over lanes vectorise.
+inline constexpr std::size_t race_lanes = 8;
+using race_vector = std::array<double, race_lanes>;
+
+/// exp(-x) - 1 and its scale: x = k ln 2 + r with |r| <= ln 2 / 2, exp(-x) = scale + scale * minus_one. Relative error
+/// of `minus_one` a few ulp. x >= 0; from 700 on as 700. No branch.
+struct decay {
+    double minus_one;
+    double scale;
+    MULTIDRAFT_INLINE explicit decay(double x) {
+        double const y = x < 700.0 ? x : 700.0;
+        double const shifted = y * 1.4426950408889634 + 0x1.8p52;  // rounds to an integer, which is in the low bits
+        double const k = shifted - 0x1.8p52;
+        double const r = (k * 0x1.62e42fee00000p-1 - y) + k * 0x1.a39ef35793c76p-33;
+        double e = 1.0 / 6227020800.0;
+        e = e * r + 1.0 / 479001600.0;
+        e = e * r + 1.0 / 39916800.0;
+        e = e * r + 1.0 / 3628800.0;
+        e = e * r + 1.0 / 362880.0;
+        e = e * r + 1.0 / 40320.0;
+        e = e * r + 1.0 / 5040.0;
+        e = e * r + 1.0 / 720.0;
+        e = e * r + 1.0 / 120.0;
+        e = e * r + 1.0 / 24.0;
+        e = e * r + 1.0 / 6.0;
+        e = e * r + 0.5;
+        minus_one = e * r * r + r;
+        auto const bits = static_cast<std::uint64_t>(__builtin_bit_cast(std::int64_t, shifted));
+        scale = __builtin_bit_cast(double, (std::uint64_t{1023} - bits) << 52);  // the low bits hold k
+    }
+    /// exp(-x).
+    [[nodiscard]] MULTIDRAFT_INLINE double left() const { return scale * minus_one + scale; }
+    /// 1 - exp(-x), to a few ulp however small x is.
+    [[nodiscard]] MULTIDRAFT_INLINE double gone() const { return (1.0 - scale) - scale * minus_one; }
+};
+
+/// The times at which the integral of a race for n places is looked at: exp(begin + i step), i = 0, 1, .. .
+///
+/// The weight function of an arrival at rate r, x exp(-x) with x = r t, sums to 1/step over all of them, so integrals
+/// of it times the probability that a place is free are sums that end where all places are taken. Before the first time
+/// all places are free, up to exp((n + 1) begin) < 1e-18: there the sum is a geometric series.
+struct race_times {
+    // Both are multiples of 2^-10, so that begin + i step is exact.
+    explicit race_times(index_t n)
+        : step(std::floor(std::min(0.2, 0.6 / std::sqrt(static_cast<double>(n)) + 0x1p-10) * 0x1p10) * 0x1p-10),
+          begin(std::floor(std::min(-42.0 / (static_cast<double>(n) + 1.0), -2.0))) {}
+
+    /// The terms of the series that `before` adds up.
+    static constexpr std::size_t terms = 16;
+
+    /// times[i] of the times begin + (first + i) step.
+    [[nodiscard]] race_vector at(std::size_t first) const {
+        race_vector t;
+        for (std::size_t i = 0; i < race_lanes; ++i)
+            t[i] = std::exp(std::min(begin + step * static_cast<double>(first + i), 690.0));
+        return t;
+    }
+    /// The sum of step (r t)^m (-1)^(m-1) / (m-1)! over the times before the first, for r = 1: with r^m, over m = 1, 2,
+    /// .. , the weight of arrivals before the first time.
+    [[nodiscard]] double before(std::size_t m) const {
+        double factor = step;
+        for (std::size_t k = 1; k < m; ++k) factor /= -static_cast<double>(k);
+        double const ratio = std::exp(-step * static_cast<double>(m));
+        return factor * std::exp(begin * static_cast<double>(m)) * ratio / (1 - ratio);
+    }
+
+    double step;
+    double begin;
+};
+
+/// counts[c] is the probability that exactly c tokens have arrived, c < counts.size(); one more takes part.
+MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, race_vector const& gone, race_vector const& left) {
+    for (std::size_t c = counts.size() - 1; c > 0; --c)
+        for (std::size_t i = 0; i < race_lanes; ++i) counts[c][i] = counts[c][i] * left[i] + counts[c - 1][i] * gone[i];
+    for (std::size_t i = 0; i < race_lanes; ++i) counts[0][i] *= left[i];
 }
 
 }  // namespace detail
@@ -77,37 +156,139 @@ inline void add_racer(std::span<double> counts, double arrived) {
     }
 }
 
-/// P(all n tokens drawn from q without replacement lie in the first k tokens of `order`), for k = 0 .. order.size().
+/// The sum of weights[i] times the probability that token i is among n tokens drawn from q without replacement: the
+/// sum over `sequential_inclusion`, without keeping anything for a token.
 ///
-/// `order` names tokens of q, each once, those without mass left out or last; n is at most q's support. O(V n) time at
-/// each of about a thousand points. `q` sums to 1.
-[[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q,
-                                                           std::span<std::size_t const> order, index_t n) {
-    std::size_t const size = order.size();
-    std::vector<double> outside(size + 1, 0.0);  // summed from the far end: no cancellation
-    for (std::size_t k = size; k-- > 0;) outside[k] = outside[k + 1] + q[order[k]];
-    double least = 1;
-    for (double const x : outside) least = x > 0 ? std::min(least, x) : least;
-    double const end = std::log(45 / least);
-    std::vector<double> result(size + 1, 0.0);
-    std::vector<double> counts(static_cast<std::size_t>(n));
-    for (double s = detail::race_begin; s < end; s += detail::race_step) {
-        double const t = std::exp(s);
-        std::fill(counts.begin(), counts.end(), 0.0);
-        counts[0] = 1;
-        for (std::size_t k = 1; k <= size; ++k) {
-            detail::add_racer(counts, -std::expm1(-q[order[k - 1]] * t));
-            if (k < counts.size()) continue;
-            double fewer = 0;
-            for (double const c : counts) fewer += c;
-            // The first token outside arrives at t, and n of those inside were faster.
-            double const rate = outside[k] * t;
-            result[k] += detail::race_step * rate * std::exp(-rate) * std::max(1 - fewer, 0.0);
+/// O(V n) at some hundred points: 30 ms at V = 128,256 and n = 3. `q` sums to 1 and the weights are not negative; n is
+/// at least 1.
+[[nodiscard]] inline double sequential_drafted_mass(std::span<double const> q, std::span<double const> weights,
+                                                    index_t n) {
+    std::vector<double> rates;
+    std::vector<double> worth;  // q times weight
+    double all = 0;
+    for (std::size_t i = 0; i < q.size(); ++i) {
+        if (!(q[i] > 0)) continue;
+        rates.push_back(q[i]);
+        worth.push_back(q[i] * weights[i]);
+        all += weights[i];
+    }
+    auto const width = static_cast<std::size_t>(n);
+    if (rates.size() <= width) return all;
+
+    detail::race_times const times(n);
+    double result = 0;
+    std::array<double, detail::race_times::terms> powers{};  // sums of weight q^m
+    for (std::size_t i = 0; i < rates.size(); ++i) {
+        double power = worth[i];
+        for (double& sum : powers) {
+            sum += power;
+            power *= rates[i];
         }
     }
-    for (std::size_t k = counts.size(); k <= size; ++k)
-        if (!(outside[k] > 0)) result[k] = 1;
+    for (std::size_t m = 0; m < powers.size(); ++m) result += times.before(m + 1) * powers[m];
+
+    // free[c]: exactly c tokens have arrived. drafted[c]: the same of all but one, summed over which one arrives now,
+    // at rate q times weight. Both gain a factor a token, as a product and its derivative do.
+    std::vector<detail::race_vector> free(width);
+    std::vector<detail::race_vector> drafted(width);
+    for (std::size_t first = 0;; first += detail::race_lanes) {
+        auto const t = times.at(first);
+        std::fill(free.begin(), free.end(), detail::race_vector{});
+        std::fill(drafted.begin(), drafted.end(), detail::race_vector{});
+        free[0].fill(1.0);
+        for (std::size_t k = 0; k < rates.size(); ++k) {
+            detail::race_vector gone;
+            detail::race_vector left;
+            for (std::size_t i = 0; i < detail::race_lanes; ++i) {
+                detail::decay const e(rates[k] * t[i]);
+                gone[i] = e.gone();
+                left[i] = e.left();
+            }
+            detail::add_racer(drafted, gone, left);
+            for (std::size_t c = 0; c < width; ++c)
+                for (std::size_t i = 0; i < detail::race_lanes; ++i) drafted[c][i] += worth[k] * left[i] * free[c][i];
+            detail::add_racer(free, gone, left);
+        }
+        double room = 0;  // for a token that arrives after the last of these times
+        for (std::size_t i = 0; i < detail::race_lanes; ++i) {
+            double density = 0;
+            room = 0;
+            for (std::size_t c = 0; c < width; ++c) {
+                density += drafted[c][i];
+                room += free[c][i];
+            }
+            result += times.step * t[i] * density;
+        }
+        if (room < 1e-18 || t.back() > 1e299) return std::min(result, all);
+    }
+}
+
+/// P(all n tokens drawn without replacement from the rates `q` lie in the first k of them), for k = 0 .. q.size().
+///
+/// Rates sum to 1; those of 0 come last; n is at most the number of the others. The prefixes share the points of the
+/// integral: O(V n) at about a hundred of them, 60 ms at V = 128,256 and n = 3. Error below 1e-13.
+[[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q, index_t n) {
+    std::size_t const size = q.size();
+    auto const width = static_cast<std::size_t>(n);
+    std::vector<double> outside(size + 1, 0.0);  // summed from the far end: no cancellation
+    for (std::size_t k = size; k-- > 0;) outside[k] = outside[k + 1] + q[k];
+    std::size_t end = size;  // from there on nothing is outside
+    while (end > 0 && !(outside[end - 1] > 0)) --end;
+
+    // The first token outside arrives at t, and n of those inside were faster: 1 less the integral of its density times
+    // the probability that fewer than n of them were.
+    detail::race_times const times(n);
+    std::vector<double> result(size + 1, 0.0);
+    for (std::size_t k = width; k <= size; ++k) {
+        result[k] = 1;
+        double power = 1;
+        for (std::size_t m = 1; m <= detail::race_times::terms && k < end; ++m) {
+            power *= outside[k];
+            if (!(power > 1e-300)) break;
+            result[k] -= times.before(m) * power;
+        }
+    }
+    std::vector<detail::race_vector> counts(width);
+    for (std::size_t first = 0;; first += detail::race_lanes) {
+        auto const t = times.at(first);
+        std::fill(counts.begin(), counts.end(), detail::race_vector{});
+        counts[0].fill(1.0);
+        double open = 0;  // bounds what later times could add: no arrival outside yet, fewer than n inside
+        for (std::size_t k = 1; k < end; ++k) {
+            detail::race_vector gone;
+            detail::race_vector left;
+            for (std::size_t i = 0; i < detail::race_lanes; ++i) {
+                detail::decay const e(q[k - 1] * t[i]);
+                gone[i] = e.gone();
+                left[i] = e.left();
+            }
+            detail::add_racer(counts, gone, left);
+            if (k < width || outside[k] * t[0] > 60) continue;
+            detail::race_vector fewer = counts[0];
+            for (std::size_t c = 1; c < width; ++c)
+                for (std::size_t i = 0; i < detail::race_lanes; ++i) fewer[i] += counts[c][i];
+            detail::race_vector density;
+            for (std::size_t i = 0; i < detail::race_lanes; ++i) {
+                double const rate = outside[k] * t[i];
+                fewer[i] *= detail::decay(rate).left();
+                density[i] = rate * fewer[i];
+            }
+            result[k] -= times.step * (((density[0] + density[4]) + (density[1] + density[5])) +
+                                       ((density[2] + density[6]) + (density[3] + density[7])));
+            open = std::max(open, fewer.back());
+        }
+        if (open < 1e-18 || t.back() > 1e299) break;
+    }
+    for (std::size_t k = width; k <= size; ++k) result[k] = std::clamp(result[k], 0.0, 1.0);
     return result;
+}
+
+/// The same for the first k tokens of `order`, which names tokens of q, each once, those without mass left out or last.
+[[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q,
+                                                           std::span<std::size_t const> order, index_t n) {
+    std::vector<double> rates(order.size());
+    for (std::size_t k = 0; k < order.size(); ++k) rates[k] = q[order[k]];
+    return sequential_inside(rates, n);
 }
 
 }  // namespace multidraft::analysis

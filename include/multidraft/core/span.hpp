@@ -62,8 +62,10 @@ inline constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
 
 }  // namespace multidraft
 
+/// @cond
 // A span returned by value converts to std::span only if its iterators are known to outlive it.
 template <class T>
 inline constexpr bool std::ranges::enable_borrowed_range<multidraft::span<T>> = true;
 template <class T>
 inline constexpr bool std::ranges::enable_view<multidraft::span<T>> = true;
+/// @endcond

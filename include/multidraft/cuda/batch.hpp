@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -16,7 +17,7 @@
 
 namespace multidraft::cuda {
 
-/// Trees of any sizes: the nodes of request b are entries `offsets[b] .. offsets[b + 1]` of the other arrays.
+/// Trees of any sizes: the nodes of request b are entries `offsets[b]` to `offsets[b + 1]` of the other arrays.
 ///
 /// Within a request nodes are numbered from 0, the root; see `tree_view` for their order. A token `none` at the end of
 /// a node's children stands for a child that could not be drawn (see `draft`); it and what is below it are not there.
@@ -25,6 +26,7 @@ struct tree_batch {
     std::int64_t const* offsets = nullptr;  ///< requests + 1
     node_id const* parents = nullptr;
     token_id const* tokens = nullptr;
+    node_id largest = 0;  ///< nodes of the largest tree; read only for verifiers that work in scratch memory
 
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(std::int32_t b) const noexcept {
         std::int64_t const begin = offsets[b];
@@ -100,38 +102,46 @@ template <class T, class Layout>
     return row;
 }
 
-/// The rows of one tree as `prepared` gives them.
-template <class T, class Layout>
-struct prepared_tree_rows {
-    rows_view<T, Layout> rows_;
-    row_state const* states;
+template <class Layout, class Rows>
+[[nodiscard]] MULTIDRAFT_HD row_view<typename Rows::element, Layout> view_of(Rows const& batch, std::int64_t row,
+                                                                             index_t vocabulary) {
+    return {batch.data + row * batch.row_stride, vocabulary};
+}
+template <class Layout, group G, class T>
+[[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const& g, logits<T> const& batch, std::int64_t row,
+                                                 index_t vocabulary, request_batch const& requests, std::int32_t b) {
+    return warped(g, view_of<Layout>(batch, row, vocabulary), requests.warp(b)).row;
+}
+template <class Layout, group G, class T>
+[[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const&, prepared<T> const& batch, std::int64_t row,
+                                                 index_t vocabulary, request_batch const&, std::int32_t) {
+    return row_of_state(view_of<Layout>(batch, row, vocabulary), batch.states[row]);
+}
+template <class Layout, group G, class T>
+[[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const& g, probability_batch<T> const& batch, std::int64_t row,
+                                                 index_t vocabulary, request_batch const&, std::int32_t) {
+    probability_rows<T, Layout> const rows(
+        rows_view<T, Layout>(batch.data + row * batch.row_stride, 1, vocabulary, batch.row_stride));
+    return rows(g, 0);
+}
 
-    [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return rows_.rows(); }
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return rows_.size(); }
-    template <class G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const&, node_id node) const {
-        return row_of_state(rows_(node), states[node]);
+/// The distributions of the tree of request b. It refers to the launch's arguments and finds the row anew each time:
+/// they cost no registers, which a verifier has few of.
+template <class Layout, class Rows>
+struct request_rows {
+    Rows const& batch;
+    tree_batch const& trees;
+    request_batch const& requests;
+    index_t vocabulary;
+    std::int32_t b;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return trees(b).size(); }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return vocabulary; }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, node_id node) const {
+        return distribution_of<Layout>(g, batch, trees.offsets[b] + node, vocabulary, requests, b);
     }
 };
-
-/// The rows of the tree whose first node is node `first` of the batch.
-template <class Layout, class T>
-[[nodiscard]] MULTIDRAFT_HD logit_rows<T, Layout> tree_rows(logits<T> batch, std::int64_t first, index_t nodes,
-                                                            index_t vocabulary, warp const& w) {
-    return {rows_view<T, Layout>(batch.data + first * batch.row_stride, nodes, vocabulary, batch.row_stride), w};
-}
-template <class Layout, class T>
-[[nodiscard]] MULTIDRAFT_HD prepared_tree_rows<T, Layout> tree_rows(prepared<T> batch, std::int64_t first,
-                                                                    index_t nodes, index_t vocabulary, warp const&) {
-    return {rows_view<T, Layout>(batch.data + first * batch.row_stride, nodes, vocabulary, batch.row_stride),
-            batch.states + first};
-}
-template <class Layout, class T>
-[[nodiscard]] MULTIDRAFT_HD probability_rows<T, Layout> tree_rows(probability_batch<T> batch, std::int64_t first,
-                                                                  index_t nodes, index_t vocabulary, warp const&) {
-    return probability_rows<T, Layout>(
-        rows_view<T, Layout>(batch.data + first * batch.row_stride, nodes, vocabulary, batch.row_stride));
-}
 
 /// Whether every row begins at a multiple of 16 bytes.
 template <class Rows>

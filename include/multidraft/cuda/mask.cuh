@@ -31,7 +31,7 @@ template <class Body>
     if (count < 0) return cudaErrorInvalidValue;
     std::int64_t const blocks = (count + element_threads - 1) / element_threads;
     constexpr std::int64_t most = 1 << 20;
-    return launch(for_each_kernel<Body>, blocks < most ? blocks : most, 1, element_threads, stream, count, body);
+    return launch_blocks(for_each_kernel<Body>, blocks < most ? blocks : most, element_threads, stream, count, body);
 }
 
 }  // namespace detail

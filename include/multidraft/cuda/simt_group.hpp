@@ -33,15 +33,25 @@ inline constexpr int warp_size = 32;
 /// Blocks of a cluster at most: 8 on every device that has clusters, 16 where the kernel asks for it.
 inline constexpr int max_ranks = 16;
 
-/// What the threads of a group can do together: a warp, a block, or the blocks of a cluster (its *ranks*). The device's
-/// are in `block_lanes.cuh` and `cluster_lanes.cuh`; the tests have one that runs on a CPU.
+/// Whether the ranks of a lane context meet in memory that all of them see (`grid_lanes`), instead of writing to each
+/// other's shared memory.
+template <class L>
+inline constexpr bool meets_in_memory = requires {
+    L::max_grid_ranks;
+};
+
+/// What the threads of a group can do together: a warp, a block, the blocks of a cluster, or many blocks of a grid (its
+/// *ranks*). The device's are in `block_lanes.cuh`, `cluster_group.cuh` and `grid_group.cuh`; the tests have two that
+/// run on a CPU.
 ///
 /// - `L::threads`: threads of one rank, a multiple of 32. `thread()`, `rank()`, `ranks()`: where this one stands.
 /// - `sync()`, `sync_all()`: a barrier of the rank, of all ranks; what was written to shared memory before is seen
 /// after.
 /// - `shuffle_xor(x, mask)`, `shuffle(x, lane)`, `ballot(b)`: within a warp, called by all of its threads.
-/// - `at_rank(p, r)`: the same place in the shared memory of rank r.
 /// - `add(p, x)`: adds to a counter in shared memory and returns what it held.
+/// - `at_rank(p, r)`: the same place in the shared memory of rank r. Or, where ranks meet in memory: `max_grid_ranks`;
+///   `mirror(p)`, the place that stands for p, one for all ranks; `accumulators(turn)`, one of two arrays of counters
+///   for all ranks that are 0 at first, and `add_to(p, x)`, which adds to such a counter.
 template <class L>
 concept lane_context = requires(L const& lanes, float x, int k, std::uint32_t* p) {
     { L::threads } -> std::convertible_to<int>;
@@ -53,9 +63,17 @@ concept lane_context = requires(L const& lanes, float x, int k, std::uint32_t* p
     { lanes.shuffle_xor(x, k) } -> std::same_as<float>;
     { lanes.shuffle(x, k) } -> std::same_as<float>;
     { lanes.ballot(true) } -> std::same_as<std::uint32_t>;
-    { lanes.at_rank(p, k) } -> std::same_as<std::uint32_t*>;
     { lanes.add(p, std::uint32_t{1}) } -> std::same_as<std::uint32_t>;
-};
+}
+&&(
+    requires(L const& lanes, std::uint32_t* p, int k) {
+        { lanes.at_rank(p, k) } -> std::same_as<std::uint32_t*>;
+    } ||
+    requires(L const& lanes, std::uint32_t* p, std::uint64_t* q) {
+        { lanes.mirror(p) } -> std::same_as<std::uint32_t*>;
+        { lanes.accumulators(0U) } -> std::same_as<std::uint64_t*>;
+        lanes.add_to(q, std::uint64_t{1});
+    });
 
 /// The ledger of a device group: the chunk sums lie in shared memory, whole in every rank; the total is at hand.
 template <class Real>
@@ -70,6 +88,7 @@ struct group_storage {
     static constexpr std::size_t slots = ledger<Real>::capacity;
     static constexpr std::size_t warps = Threads / warp_size;
     static constexpr std::size_t counters_size = 2048;
+    static constexpr std::size_t count_capacity = chunk_size * sizeof(Real) / 8;  ///< bins that `count` counts at once
 
     // Everything that ranks or warps write for one another comes twice and is used in turn: an operation then needs one
     // barrier, since whoever is an operation ahead writes the other copy.
@@ -92,12 +111,14 @@ struct group_storage {
 /// layout is known to be aligned (`aligned`). One warp a chunk needs no barrier within a pass and suits large batches;
 /// more warps shorten the pass over a single row. Either way the pairing of the sums is the fixed one.
 ///
-/// Every operation over a row has one barrier of all ranks; `search` and `reweigh` have none, each rank does them
-/// alike. `out` of `top` and `bins` of `count` are memory that all threads see. The object is a few registers.
+/// Every operation over a row has one barrier of all ranks (`top` and `count` two); `search` and `reweigh` have none,
+/// each rank does them alike. `out` of `top` and `bins` of `count` are memory that all threads see. The object is a few
+/// registers.
 template <lane_context Lanes, int Split = 1, class Widest = float>
 class simt_group {
     static_assert(Split == 1 || Split == 2 || Split == 4 || Split == 8);
     static_assert(Lanes::threads % (warp_size * Split) == 0, "multidraft: a rank has whole teams");
+    static constexpr bool in_memory = meets_in_memory<Lanes>;
 
 public:
     using storage = group_storage<Widest, static_cast<std::size_t>(Lanes::threads), static_cast<std::size_t>(Split)>;
@@ -185,11 +206,20 @@ public:
             best = here > best ? here : best;
         });
         best = warp_largest(best);
-        real* const all = next<real>(shared_->best, best_turn_);
-        push(all, lanes_.rank() * warps + warp(), best);
+        real* all = next<real>(shared_->best, best_turn_);
+        if constexpr (in_memory) {  // one value a block: the others read them all from far away
+            if (lane() == 0) all[warp()] = best;
+            lanes_.sync();
+            best = warp_largest(lane() < warps ? all[lane()] : minus_infinity<real>);
+            all = lanes_.mirror(all);
+            if (lanes_.thread() == 0) all[lanes_.rank()] = best;
+        } else {
+            push(all, lanes_.rank() * warps + warp(), best);
+        }
         lanes_.sync_all();
         best = minus_infinity<real>;
-        for (int k = lane(); k < lanes_.ranks() * warps; k += warp_size) best = all[k] > best ? all[k] : best;
+        for (int k = lane(); k < lanes_.ranks() * (in_memory ? 1 : warps); k += warp_size)
+            best = all[k] > best ? all[k] : best;
         return warp_largest(best);
     }
 
@@ -206,13 +236,30 @@ public:
         });
         best = warp_first(best);
         unsigned const turn = best_turn_ & 1U;
-        real* const keys = next<real>(shared_->best, best_turn_);
-        index_t* const indices = shared_->best_index[turn];
-        push(keys, lanes_.rank() * warps + warp(), best.key);
-        push(indices, lanes_.rank() * warps + warp(), best.index);
+        real* keys = next<real>(shared_->best, best_turn_);
+        index_t* indices = shared_->best_index[turn];
+        if constexpr (in_memory) {
+            if (lane() == 0) {
+                keys[warp()] = best.key;
+                indices[warp()] = best.index;
+            }
+            lanes_.sync();
+            best = {};
+            if (lane() < warps) best = {keys[lane()], indices[lane()]};
+            best = warp_first(best);
+            keys = lanes_.mirror(keys);
+            indices = lanes_.mirror(indices);
+            if (lanes_.thread() == 0) {
+                keys[lanes_.rank()] = best.key;
+                indices[lanes_.rank()] = best.index;
+            }
+        } else {
+            push(keys, lanes_.rank() * warps + warp(), best.key);
+            push(indices, lanes_.rank() * warps + warp(), best.index);
+        }
         lanes_.sync_all();
         best = {};
-        for (int k = lane(); k < lanes_.ranks() * warps; k += warp_size) {
+        for (int k = lane(); k < lanes_.ranks() * (in_memory ? 1 : warps); k += warp_size) {
             entry<real> const here{keys[k], indices[k]};
             if (before(here, best)) best = here;
         }
@@ -258,19 +305,9 @@ public:
             lanes_.sync();  // whoever used the scratch memory before is done
             keys[lanes_.thread()] = kept.key;
             indices[lanes_.thread()] = kept.index;
-            lanes_.sync_all();
-            if (warp() == 0) {
-                kept = {};
-                least = {};
-                for (int r = 0; r < lanes_.ranks(); ++r)
-                    for (int w = 0; w < warps; ++w) {
-                        entry<real> const here{*lanes_.at_rank(keys + w * warp_size + lane(), r),
-                                               *lanes_.at_rank(indices + w * warp_size + lane(), r)};
-                        insert(here, wanted, kept, least);
-                    }
-                if (lanes_.rank() == 0 && lane() < wanted)
-                    out[static_cast<std::size_t>(begin + lane())] = kept.index == nowhere ? none : kept.index;
-            }
+            merge_lists(wanted, keys, indices, kept);
+            if (leading_warp() && lane() < wanted)
+                out[static_cast<std::size_t>(begin + lane())] = kept.index == nowhere ? none : kept.index;
             lanes_.sync_all();
             if (begin + wanted < k) {
                 index_t const last = out[static_cast<std::size_t>(begin + wanted - 1)];
@@ -321,6 +358,8 @@ public:
                 }
             });
             lanes_.sync_all();
+            collect(peaks, last - first);
+            collect(sums, last - first);
             Real const before_window = result.largest;
             Real best = nothing;
             for (index_t c = lane(); c < last - first; c += warp_size) best = peaks[c] > best ? peaks[c] : best;
@@ -392,7 +431,7 @@ public:
                                                 span<std::uint64_t> bins) const {
         Bin const bin = bin_of;
         Mass const mass = mass_of;
-        constexpr auto capacity = static_cast<index_t>(sizeof(shared_->scratch) / (2 * sizeof(std::uint32_t)));
+        constexpr auto capacity = static_cast<index_t>(storage::count_capacity);
         auto* const low = reinterpret_cast<std::uint32_t*>(shared_->scratch);
         std::uint32_t* const high = low + capacity;
         auto const size = static_cast<index_t>(bins.size());
@@ -411,12 +450,28 @@ public:
                 auto const more = static_cast<std::uint32_t>(mass(i));
                 if (lanes_.add(low + (b - begin), more) > ~more) lanes_.add(high + (b - begin), 1U);
             });
-            lanes_.sync_all();
-            for (index_t b = lanes_.thread(); b < here; b += threads) {
-                std::uint64_t total = 0;
-                for (int r = 0; r < lanes_.ranks(); ++r)
-                    total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
-                bins[static_cast<std::size_t>(begin + b)] = total;
+            if constexpr (in_memory) {
+                lanes_.sync();
+                std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
+                for (index_t b = lanes_.thread(); b < here; b += threads) {
+                    std::uint64_t const mine = low[b] + (std::uint64_t{high[b]} << 32);
+                    if (mine != 0) lanes_.add_to(all + b, mine);
+                }
+                lanes_.sync_all();
+                for (index_t b = lanes_.thread(); b < here; b += threads)
+                    bins[static_cast<std::size_t>(begin + b)] = all[b];
+                // Nobody reads the other array any more, and nobody adds to it before the barrier.
+                std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
+                for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
+                    other[b] = 0;
+            } else {
+                lanes_.sync_all();
+                for (index_t b = lanes_.thread(); b < here; b += threads) {
+                    std::uint64_t total = 0;
+                    for (int r = 0; r < lanes_.ranks(); ++r)
+                        total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
+                    bins[static_cast<std::size_t>(begin + b)] = total;
+                }
             }
             lanes_.sync_all();
         }
@@ -465,7 +520,62 @@ private:
     /// Writes a value that all threads of a warp have to one place of every rank's shared memory.
     template <class T>
     MULTIDRAFT_HD void push(T* at, index_t k, T value) const {
-        if (lane() < lanes_.ranks()) *lanes_.at_rank(at + k, lane()) = value;
+        if constexpr (in_memory) {
+            if (lane() == 0) *lanes_.mirror(at + k) = value;
+        } else {
+            if (lane() < lanes_.ranks()) *lanes_.at_rank(at + k, lane()) = value;
+        }
+    }
+
+    /// After a barrier: what was pushed to `at .. at + count` is there.
+    template <class T>
+    MULTIDRAFT_HD void collect([[maybe_unused]] T* at, [[maybe_unused]] index_t count) const {
+        if constexpr (in_memory) {
+            for (index_t k = lanes_.thread(); k < count; k += threads) at[k] = *lanes_.mirror(at + k);
+            lanes_.sync();
+        }
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD bool leading_warp() const noexcept { return lanes_.rank() == 0 && warp() == 0; }
+
+    /// Merges the lists that the warps of all ranks wrote to `keys` and `indices`; the leading warp has the result.
+    template <class Real>
+    MULTIDRAFT_HD void merge_lists(index_t wanted, Real* keys, index_t* indices, entry<Real>& kept) const {
+        entry<Real> least;
+        auto const insert_list = [&](entry<Real> const& here) { insert(here, wanted, kept, least); };
+        if constexpr (in_memory) {
+            lanes_.sync();
+            // The lists of the blocks go where the mirrors of two large arrays lie.
+            static_assert(std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(Widest) <= sizeof(shared_->scratch) &&
+                          std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(index_t) <=
+                              sizeof(shared_->counters) &&
+                          Lanes::max_grid_ranks <= max_ranks * warps);
+            Real* const all_keys = reinterpret_cast<Real*>(lanes_.mirror(shared_->scratch));
+            auto* const all_indices = reinterpret_cast<index_t*>(lanes_.mirror(shared_->counters));
+            if (warp() == 0) {
+                kept = {};
+                for (int w = 0; w < warps; ++w)
+                    insert_list({keys[w * warp_size + lane()], indices[w * warp_size + lane()]});
+                all_keys[lanes_.rank() * warp_size + lane()] = kept.key;
+                all_indices[lanes_.rank() * warp_size + lane()] = kept.index;
+            }
+            lanes_.sync_all();
+            if (leading_warp()) {
+                kept = {};
+                least = {};
+                for (int r = 0; r < lanes_.ranks(); ++r)
+                    insert_list({all_keys[r * warp_size + lane()], all_indices[r * warp_size + lane()]});
+            }
+        } else {
+            lanes_.sync_all();
+            if (leading_warp()) {
+                kept = {};
+                for (int r = 0; r < lanes_.ranks(); ++r)
+                    for (int w = 0; w < warps; ++w)
+                        insert_list({*lanes_.at_rank(keys + w * warp_size + lane(), r),
+                                     *lanes_.at_rank(indices + w * warp_size + lane(), r)});
+            }
+        }
     }
 
     template <class Real>
@@ -532,6 +642,7 @@ private:
             if (active && warp() % Split == 0) push(sums, c - first, here);
         });
         lanes_.sync_all();
+        collect(sums, last - first);
     }
 
     /// The thread's place in its team.
@@ -552,40 +663,36 @@ private:
         Real best = nothing;
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
         index_t const rows = size / chunk_lanes;
-        Real kept[chunk_rows * own_lanes];
+        index_t const used = size == chunk_size ? rows : rows + 1;  // the last one may not be whole
+        Real kept[chunk_rows][own_lanes];
         MULTIDRAFT_UNROLL
         for (index_t r = 0; r < chunk_rows; ++r) {
             if (r < rows) {  // all threads alike
                 MULTIDRAFT_UNROLL
-                for (index_t j = 0; j < own; ++j) kept[r * own + j] = x(at + r * chunk_lanes + j);
+                for (index_t j = 0; j < own; ++j) kept[r][j] = x(at + r * chunk_lanes + j);
+            } else if (r < used) {
+                MULTIDRAFT_UNROLL
+                for (index_t j = 0; j < own; ++j) {
+                    index_t const i = at + r * chunk_lanes + j;
+                    kept[r][j] = i < n ? x(i) : nothing;
+                }
             }
-        }
-        Real rest[own_lanes];  // of the row that is not whole
-        MULTIDRAFT_UNROLL
-        for (index_t j = 0; j < own; ++j) {
-            index_t const i = at + rows * chunk_lanes + j;
-            rest[j] = size != chunk_size && i < n ? x(i) : nothing;
-            best = rest[j] > best ? rest[j] : best;
         }
         MULTIDRAFT_UNROLL
         for (index_t r = 0; r < chunk_rows; ++r) {
-            if (r < rows) {
+            if (r < used) {
                 MULTIDRAFT_UNROLL
-                for (index_t j = 0; j < own; ++j) best = kept[r * own + j] > best ? kept[r * own + j] : best;
+                for (index_t j = 0; j < own; ++j) best = kept[r][j] > best ? kept[r][j] : best;
             }
         }
         peak = team_largest(best);
         Real const base = peak == nothing ? Real(0) : peak;
         MULTIDRAFT_UNROLL
         for (index_t r = 0; r < chunk_rows; ++r) {
-            if (r < rows) {
+            if (r < used) {  // exp(-inf) = 0 for what lies beyond the row
                 MULTIDRAFT_UNROLL
-                for (index_t j = 0; j < own; ++j) acc[j] += exponential((kept[r * own + j] - base) * scale);
+                for (index_t j = 0; j < own; ++j) acc[j] += exponential((kept[r][j] - base) * scale);
             }
-        }
-        if (size != chunk_size) {
-            MULTIDRAFT_UNROLL  // exp(-inf) = 0 for what lies beyond the row
-                for (index_t j = 0; j < own; ++j) acc[j] += exponential((rest[j] - base) * scale);
         }
         return pairwise(acc);
     }
@@ -854,6 +961,8 @@ private:
     mutable unsigned best_turn_ = 0;
     mutable unsigned partial_turn_ = 0;
     mutable unsigned peak_turn_ = 0;
+    struct no_turn {};
+    [[no_unique_address]] mutable std::conditional_t<in_memory, unsigned, no_turn> count_turn_{};
 };
 
 }  // namespace multidraft::cuda

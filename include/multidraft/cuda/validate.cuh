@@ -128,16 +128,16 @@ template <class Target, class Draft>
     if (cudaError_t const e = detail::for_each(std::int64_t{trees.requests} * warp_size, stream,
                                                detail::check_requests{trees, requests, nodes, vocabulary, key}))
         return e;
-    if (cudaError_t const e = detail::launch(detail::check_rows_kernel<Target>, blocks, 1, detail::row_threads, stream,
-                                             trees, target, nodes, vocabulary, checked::target, key))
+    if (cudaError_t const e = detail::launch_blocks(detail::check_rows_kernel<Target>, blocks, detail::row_threads,
+                                                    stream, trees, target, nodes, vocabulary, checked::target, key))
         return e;
     if constexpr (!std::is_same_v<Draft, no_rows>)
-        if (cudaError_t const e = detail::launch(detail::check_rows_kernel<Draft>, blocks, 1, detail::row_threads,
-                                                 stream, trees, draft, nodes, vocabulary, checked::draft, key))
+        if (cudaError_t const e = detail::launch_blocks(detail::check_rows_kernel<Draft>, blocks, detail::row_threads,
+                                                        stream, trees, draft, nodes, vocabulary, checked::draft, key))
             return e;
     detail::key_type const* const found = key;
-    return detail::launch(detail::report_kernel<Target, Draft>, 1, 1, detail::row_threads, stream, trees, requests,
-                          target, draft, nodes, vocabulary, found, report);
+    return detail::launch_blocks(detail::report_kernel<Target, Draft>, 1, detail::row_threads, stream, trees, requests,
+                                 target, draft, nodes, vocabulary, found, report);
 }
 
 }  // namespace multidraft::cuda

@@ -1,42 +1,76 @@
-// Verifying a batch of draft trees on a device: one launch, a block or a cluster of blocks a tree.
+// Verifying a batch of draft trees on a device: one launch, a block, a cluster or many blocks a tree.
 #pragma once
 
 #include <cuda_runtime_api.h>
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/verify_tree.hpp"
+#include "multidraft/cuda/workspace.cuh"
+#include "multidraft/verify/scratch.hpp"
 
 namespace multidraft::cuda {
 
 namespace detail {
 
+/// The scratch of one request.
+struct scratch_slices {
+    std::byte* data = nullptr;
+    std::size_t each = 0;
+
+    [[nodiscard]] MULTIDRAFT_HD span<std::byte> operator()(std::int32_t b) const noexcept {
+        return {data + static_cast<std::size_t>(b) * each, each};
+    }
+};
+
 template <class Layout, int Split, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
-                  index_t vocabulary, verdict_batch out) {
+                  index_t vocabulary, verdict_batch out, scratch_slices scratch) {
     using group_type = cluster_group<row_threads, Split>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out);
+    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b));
+}
+
+template <class Layout, class Verifier, class Target, class Draft>
+__global__ void __launch_bounds__(row_threads, 1)
+    verify_grid_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
+                       index_t vocabulary, verdict_batch out, scratch_slices scratch,
+                       grid_memory<wide_group::storage> memory, int ranks) {
+    __shared__ wide_group::storage shared;
+    auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
+    auto const rank = static_cast<int>(blockIdx.x) % ranks;
+    wide_group const g({b, rank, ranks, shared, memory}, shared);
+    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b));
 }
 
 }  // namespace detail
 
-/// Bytes of device memory that `verify` needs. None in this version; ask all the same.
-[[nodiscard]] inline std::size_t verify_workspace_size(std::int32_t /*requests*/, index_t /*vocabulary*/) noexcept {
-    return 0;
+/// Bytes of device memory that `verify` works in, for batches of up to `requests` trees of up to `nodes` nodes (root
+/// included): `depth` is the batch's `path_stride`.
+///
+/// Verifiers of whole trees keep something for each node there; every verifier has blocks of a grid meet there when
+/// few requests have long rows. Never less for more. Align it to 256 bytes, as `cudaMalloc` does. Its content means
+/// nothing before or after; launches that may run at the same time have one each.
+template <class Verifier>
+[[nodiscard]] constexpr std::size_t verify_workspace_size(std::int32_t requests, node_id nodes, std::int32_t depth) {
+    return detail::workspace_size(requests, verify::scratch_bytes<Verifier>(nodes, depth));
 }
 
 /// Verifies `trees.requests` trees with a verifier of `multidraft/verify/`, such as
 /// `verify::recursive_rejection<law::sequential>{}`.
 ///
+/// - `workspace`: device memory of `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node
+///   does with less or none, and then never uses the grid-wide form (see `detail::choose`).
 /// - `target`: `logits<T>` or `probability_batch<T>`, T float, `half` or `bfloat16`; row `trees.offsets[b] + i` is the
 ///   target's distribution after node i of request b.
 /// - `draft`: the same of the draft, or `prepared<T>` with the row states that `draft` wrote (one pass over memory less
@@ -47,25 +81,46 @@ __global__ void __launch_bounds__(row_threads, 1)
 /// the launch. Neither allocates nor synchronises; may be captured in a graph. Only the rows on the accepted path are
 /// read. Nothing is checked (see `validate`), but a row that is no distribution gives the token `none`.
 ///
-/// Rows that begin at multiples of 16 bytes are read 16 bytes at a time. Returns the launch's error.
+/// Rows that begin at multiples of 16 bytes are read 16 bytes at a time. Returns the launch's error;
+/// `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is not told the `largest` tree.
 template <class Verifier, class Target, class Draft>
-[[nodiscard]] cudaError_t verify(void* /*workspace*/, std::size_t /*workspace_size*/, cudaStream_t stream,
+[[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                  Verifier const& verifier, tree_batch const& trees, request_batch const& requests,
                                  Target const& target, Draft const& draft, index_t vocabulary, verdict_batch const& out,
                                  launch_options const& options = {}) {
-    auto const with = [&](auto kernel_of_one, auto kernel_of_several) {
+    detail::scratch_slices scratch;
+    if constexpr (verify::needs_scratch<Verifier>) {
+        if (trees.largest < 1) return cudaErrorInvalidValue;
+        scratch = {static_cast<std::byte*>(workspace),
+                   verify::scratch_bytes<Verifier>(trees.largest, static_cast<std::int32_t>(out.path_stride))};
+    }
+    detail::partition parts;
+    if (!detail::divide(workspace, workspace_size, trees.requests, scratch.each, parts)) return cudaErrorInvalidValue;
+    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid) {
         detail::shape shape;
-        if (cudaError_t const e = detail::choose_for(kernel_of_one, trees.requests, vocabulary, options, shape))
+        if (cudaError_t const e =
+                detail::choose_for(kernel_of_one, trees.requests, vocabulary, options, parts.has_grid, shape))
             return e;
-        return detail::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape.ranks,
-                              detail::row_threads, stream, verifier, trees, requests, target, draft, vocabulary, out);
+        if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
+            if (shape.grid) {
+                if (cudaError_t const e = parts.grid.clear(trees.requests, stream)) return e;
+                return detail::launch(kernel_of_grid, trees.requests, shape, detail::row_threads, stream, verifier,
+                                      trees, requests, target, draft, vocabulary, out, scratch, parts.grid,
+                                      shape.ranks);
+            }
+        }
+        return detail::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
+                              detail::row_threads, stream, verifier, trees, requests, target, draft, vocabulary, out,
+                              scratch);
     };
     if (detail::rows_are_aligned(target) && detail::rows_are_aligned(draft))
         return with(detail::verify_kernel<aligned<16>, 1, Verifier, Target, Draft>,
-                    detail::verify_kernel<aligned<16>, detail::short_split, Verifier, Target, Draft>);
-    // One shape serves rows that are read entry by entry.
+                    detail::verify_kernel<aligned<16>, detail::short_split, Verifier, Target, Draft>,
+                    detail::verify_grid_kernel<aligned<16>, Verifier, Target, Draft>);
+    // One shape serves rows that are read entry by entry, and those never grid-wide.
+    parts.has_grid = false;
     return with(detail::verify_kernel<contiguous, detail::short_split, Verifier, Target, Draft>,
-                detail::verify_kernel<contiguous, detail::short_split, Verifier, Target, Draft>);
+                detail::verify_kernel<contiguous, detail::short_split, Verifier, Target, Draft>, nullptr);
 }
 
 }  // namespace multidraft::cuda

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
@@ -11,7 +12,8 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::cuda {
@@ -25,27 +27,29 @@ struct verdict_batch {
     token_id* next = nullptr;
 };
 
-/// Verifies the tree of request b. A tree deeper than the path has room for, and whatever the verifier refuses, gives
-/// 0 accepted nodes and the token `none`.
+/// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). A tree deeper
+/// than the path or larger than the scratch has room for, and whatever the verifier refuses, gives 0 accepted nodes and
+/// the token `none`.
 template <class Layout, class Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,
-                                  index_t vocabulary, verdict_batch const& out) {
+                                  index_t vocabulary, verdict_batch const& out, span<std::byte> scratch = {}) {
     tree_view const tree = trees(b);
-    std::int64_t const first = trees.offsets[b];
-    index_t const nodes = tree.size();
+    node_id const nodes = tree.size();
     verdict answer;
-    if (nodes > 0 && tree.depth(nodes - 1) <= out.path_stride) {
-        warp const w = requests.warp(b);
+    std::int32_t const depth = nodes > 0 ? tree.depth(nodes - 1) : 0;
+    if (nodes > 0 && depth <= out.path_stride && verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size()) {
         addressed_source source{requests.uniforms(b)};
         drafted<typename Verifier::law> const candidates{tree};
         span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));
-        auto const p = detail::tree_rows<Layout>(target, first, nodes, vocabulary, w);
+        detail::request_rows<Layout, Target> const p{target, trees, requests, vocabulary, b};
+        auto const with = [&](auto const& q) {
+            return verify::verify_tree(verifier, g, candidates, p, q, source, requests.positions[b], path, scratch);
+        };
         if constexpr (std::is_same_v<Draft, no_rows>)
-            answer = verifier(g, candidates, p, verify::unread{}, source, requests.positions[b], path);
+            answer = with(verify::unread{});
         else
-            answer = verifier(g, candidates, p, detail::tree_rows<Layout>(draft, first, nodes, vocabulary, w), source,
-                              requests.positions[b], path);
+            answer = with(detail::request_rows<Layout, Draft>{draft, trees, requests, vocabulary, b});
     }
     if (g.leader()) {
         out.accepted[b] = answer.next == none ? 0 : answer.accepted;

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
@@ -11,6 +13,7 @@
 #include "multidraft/decode/forward.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
@@ -24,14 +27,15 @@ namespace multidraft {
 /// A tree of candidates together with what drew it: tokens, mask, positions and the draft's rows.
 ///
 /// The shape is a wish: a node gets fewer children than the shape has for it when the draft's support is smaller, and
-/// then the subtrees of the missing children are not there. Memory is kept from one step to the next.
-template <class Logit, sampler Sampler>
+/// then the subtrees of the missing children are not there; `StopRule` may end the tree before its full depth. Memory
+/// is kept from one step to the next.
+template <class Logit, sampler Sampler, stop_rule StopRule = never_stop>
 class draft_tree {
 public:
     using law = typename Sampler::law;
     using view = row_view<Logit>;
 
-    explicit draft_tree(Sampler sampler = {}) : sampler_(sampler) {}
+    explicit draft_tree(Sampler sampler = {}, StopRule rule = {}) : sampler_(sampler), rule_(std::move(rule)) {}
 
     /// Grows a tree below the last token of `text`, at most `depth` levels of `shape` deep.
     ///
@@ -41,9 +45,12 @@ public:
     template <group G, language_model Draft, draw_source Source>
     void grow(G const& g, Draft& draft, std::span<token_id const> text, topology const& shape, std::int32_t depth,
               warp const& w, Source& source, metrics& m) {
+        static_assert(!StopRule::reads_hidden_state || reveals_hidden_state<Draft>,
+                      "multidraft: the stop rule reads the draft's hidden states and this model does not show them "
+                      "(hidden_size, hidden_states)");
         std::int32_t const vocabulary = draft.vocabulary();
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
-        start(text.back(), position, shape.size());
+        start(text.back(), position, shape);
         vocabulary_ = vocabulary;
         node_id begin = 0;
         for (std::int32_t level = 0; level < depth; ++level) {
@@ -61,10 +68,17 @@ public:
                 } else {
                     draft.forward(token_batch{std::span<token_id const>(tokens_).subspan(at(begin)),
                                               std::span<std::int32_t const>(positions_).subspan(at(begin)), position,
-                                              mask_.view().from_row(begin)},
+                                              mask().from_row(begin)},
                                   logits);
                 }
                 ++m.draft_calls;
+            }
+            if constexpr (stops_early) {
+                stopwatch const time(m.sample_seconds);
+                if (stops(g, draft, begin, end, shape, w)) {
+                    rows_.resize(at(end));  // the nodes were read and have no children
+                    break;
+                }
             }
             {
                 stopwatch const time(m.sample_seconds);
@@ -72,7 +86,7 @@ public:
             }
             {
                 stopwatch const time(m.mask_seconds);
-                mask_.append(std::span<node_id const>(parents_).subspan(at(end)));
+                extend_mask(end, shape);
             }
             begin = end;
         }
@@ -84,20 +98,54 @@ public:
     [[nodiscard]] drafted<law> tree() const noexcept { return {tree_view{parents_, tokens_}}; }
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return positions_; }
-    [[nodiscard]] mask_view mask() const noexcept { return mask_.view(); }
+    [[nodiscard]] mask_view mask() const { return sliced_ ? sliced(full_.view(), full_.size(), size()) : mask_.view(); }
     [[nodiscard]] prepared_rows<view> rows() const noexcept { return {rows_, vocabulary_}; }
 
 private:
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
-    void start(token_id root, std::int32_t position, node_id capacity) {
+    void start(token_id root, std::int32_t position, topology const& shape) {
         parents_.assign(1, none);
         tokens_.assign(1, root);
         positions_.assign(1, position);
         shape_node_.assign(1, 0);
         rows_.clear();
-        mask_.reset(capacity);
-        mask_.append(parents_);
+        if constexpr (stops_early) {  // the mask of the whole shape is made once; this tree begins as a slice of it
+            if (full_.size() != shape.size()) full_ = ancestor_mask(shape.parents());
+            sliced_ = true;
+        } else {
+            mask_.reset(shape.size());
+            mask_.append(parents_);
+        }
+    }
+
+    /// The mask of the nodes from `end` on. A tree of which a shape's every child was drawn is a slice of the shape;
+    /// where a draft's support was too small for that, the mask is the tree's own.
+    void extend_mask(node_id end, topology const& shape) {
+        if constexpr (stops_early) {
+            if (sliced_) {
+                for (node_id v = end; v < size(); ++v) sliced_ = sliced_ && shape_node_[at(v)] == v;
+                if (sliced_) return;
+                mask_.reset(shape.size());
+                end = 0;
+            }
+        }
+        mask_.append(std::span<node_id const>(parents_).subspan(at(end)));
+    }
+
+    /// Whether at no node of a level the next draw is worth its cost.
+    template <group G, language_model Draft>
+    bool stops(G const& g, Draft const& draft, node_id begin, node_id end, topology const& shape, warp const& w) {
+        for (node_id v = begin; v < end; ++v) {
+            if (shape.child_count(shape_node_[at(v)]) == 0) continue;
+            std::span<float const> hidden;
+            if constexpr (StopRule::reads_hidden_state) {
+                auto const width = static_cast<std::size_t>(draft.hidden_size());
+                hidden = draft.hidden_states().subspan(at(v - begin) * width, width);
+            }
+            if (!(rule_(g, warped(g, row(v), w, "draft logits").row, hidden) < rule_.threshold())) return false;
+        }
+        return true;
     }
 
     /// Room for the logits of all nodes so far; the rows that exist look at the old place and are moved along.
@@ -126,7 +174,10 @@ private:
         auto q = warped(g, row(v), w, "draft logits");
         rows_.push_back(q.row);
         children_.resize(at(wanted));
-        index_t const drawn = sampler_(g, q.row, q.weights, source, place{position, v}, std::span<token_id>(children_));
+        // Noise that belongs to a place in the text, whatever tree the node is in, is addressed by its own position.
+        constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+        index_t const drawn = sampler_(g, q.row, q.weights, source, place{by_text ? positions_[at(v)] : position, v},
+                                       std::span<token_id>(children_));
         for (index_t k = 0; k < drawn; ++k) {
             parents_.push_back(v);
             tokens_.push_back(children_[at(k)]);
@@ -135,7 +186,10 @@ private:
         }
     }
 
-    Sampler sampler_;
+    static constexpr bool stops_early = !std::is_same_v<StopRule, never_stop>;
+
+    [[no_unique_address]] Sampler sampler_;
+    [[no_unique_address]] StopRule rule_;
     std::int32_t vocabulary_ = 0;
     std::vector<node_id> parents_;
     std::vector<token_id> tokens_;
@@ -146,6 +200,8 @@ private:
     std::vector<Logit> logits_;
     std::vector<softmax_row<view>> rows_;
     ancestor_mask mask_;
+    ancestor_mask full_;   ///< of the whole shape, for trees that may stop early
+    bool sliced_ = false;  ///< whether the tree's mask is the upper left corner of that
 };
 
 }  // namespace multidraft

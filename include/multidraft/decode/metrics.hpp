@@ -1,7 +1,9 @@
 // What a generation did and where its time went.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -20,6 +22,10 @@ struct metrics {
     /// its children was accepted.
     std::vector<std::int64_t> tried_at_depth;
     std::vector<std::int64_t> accepted_at_depth;
+    /// By rank k = 0, 1, .. among siblings: how often a node of the accepted path had a child of that rank, and how
+    /// often that child was the accepted one. What `analysis::optimal_tree` asks for.
+    std::vector<std::int64_t> tried_at_rank;
+    std::vector<std::int64_t> accepted_at_rank;
 
     // Seconds.
     double prompt_seconds = 0;  ///< both models reading the prompt
@@ -46,6 +52,15 @@ struct metrics {
         if (depth >= tried_at_depth.size()) return 0;
         return ratio(static_cast<double>(accepted_at_depth[depth]), static_cast<double>(tried_at_depth[depth]));
     }
+    /// How often the child of that rank was accepted, of the nodes of the path that had one.
+    [[nodiscard]] double acceptance_rate_of_rank(std::size_t rank) const {
+        if (rank >= tried_at_rank.size()) return 0;
+        return ratio(static_cast<double>(accepted_at_rank[rank]), static_cast<double>(tried_at_rank[rank]));
+    }
+    /// Accepted nodes / most that could have been, the "alpha" of Improving MCSD, for trees `depth` levels deep.
+    [[nodiscard]] double accepted_fraction(std::int32_t depth) const {
+        return ratio(static_cast<double>(accepted), static_cast<double>(target_calls) * depth);
+    }
     /// Tokens a second, the prompt's time left out.
     [[nodiscard]] double tokens_per_second() const {
         return ratio(static_cast<double>(tokens), seconds - prompt_seconds);
@@ -61,6 +76,17 @@ struct metrics {
         if (was_accepted) ++accepted_at_depth[depth];
     }
 
+    /// Counts the children of such a node, and which of them was accepted: its rank, or none of them for -1.
+    void tried_ranks(std::int32_t children, std::int32_t rank) {
+        auto const count = static_cast<std::size_t>(children);
+        if (count > tried_at_rank.size()) {
+            tried_at_rank.resize(count, 0);
+            accepted_at_rank.resize(count, 0);
+        }
+        for (std::size_t k = 0; k < count; ++k) ++tried_at_rank[k];
+        if (rank >= 0) ++accepted_at_rank[static_cast<std::size_t>(rank)];
+    }
+
     metrics& operator+=(metrics const& other) {
         tokens += other.tokens;
         target_calls += other.target_calls;
@@ -74,6 +100,13 @@ struct metrics {
         for (std::size_t d = 0; d < other.tried_at_depth.size(); ++d) {
             tried_at_depth[d] += other.tried_at_depth[d];
             accepted_at_depth[d] += other.accepted_at_depth[d];
+        }
+        auto const ranks = std::max(tried_at_rank.size(), other.tried_at_rank.size());
+        tried_at_rank.resize(ranks, 0);
+        accepted_at_rank.resize(ranks, 0);
+        for (std::size_t k = 0; k < other.tried_at_rank.size(); ++k) {
+            tried_at_rank[k] += other.tried_at_rank[k];
+            accepted_at_rank[k] += other.accepted_at_rank[k];
         }
         prompt_seconds += other.prompt_seconds;
         target_seconds += other.target_seconds;

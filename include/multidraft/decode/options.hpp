@@ -9,6 +9,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/decode/step_view.hpp"
 #include "multidraft/distribution/warp.hpp"
 
 namespace multidraft {
@@ -24,6 +25,9 @@ struct generation_options {
     std::optional<multidraft::warp> draft_warp;
     std::uint64_t seed = 0;     ///< equal seeds give equal tokens, whatever else runs
     std::uint32_t request = 0;  ///< tells apart requests with one seed
+    /// Called after each verification of the speculative loop with its tree, for drawings and studies. It costs nothing
+    /// when empty, and a pass over every inner row otherwise.
+    step_observer observer{};
 };
 
 /// Called with the tokens of each step as they are emitted; returning false ends the generation.

@@ -5,24 +5,26 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/draft_tree.hpp"
+#include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/forward.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/decode/shaped_drafter.hpp"
+#include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
+#include "multidraft/decode/warped_rows.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -30,28 +32,27 @@ namespace multidraft {
 
 /// Generates text with the target's distribution, several tokens a target call.
 ///
-/// `Sampler` draws the children, `Verifier` accepts a path; their laws must be one, or this does not compile. With a
-/// lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the same
-/// text, token for token (given a batch-invariant target). Both models are the caller's and are used by one thread.
-template <language_model Target, language_model Draft, sampler Sampler, class Verifier>
+/// `Drafter` grows a tree of candidates, `Verifier` accepts a path; their laws must be one, or this does not compile.
+/// With a lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the
+/// same text, token for token (given a batch-invariant target). Models are the caller's and are used by one thread.
+template <language_model Target, drafter Drafter, class Verifier>
 class speculative {
-    static_assert(std::is_same_v<typename Sampler::law, typename Verifier::law>,
+    static_assert(std::is_same_v<typename Drafter::law, typename Verifier::law>,
                   "multidraft: the sampler draws by one law and the verifier is for another: name the sampler's law in "
                   "the verifier, "
                   "for example draft::sequential with verify::recursive_rejection<law::sequential>");
-    static_assert(std::is_same_v<logit_of<Target>, logit_of<Draft>>,
-                  "multidraft: the target's and the draft's logits have one type");
+    static_assert(
+        !Drafter::shape_looks_at_draws ||
+            std::is_base_of_v<verify::node_by_node<Verifier, typename Verifier::law>, Verifier> || !Verifier::lossless,
+        "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
+        "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive");
 
 public:
     static constexpr bool lossless = Verifier::lossless;
 
-    /// `shape` says how many children each node is to have (see `chain`, `branching`).
-    speculative(Target& target, Draft& draft, topology shape, Sampler sampler = {}, Verifier verifier = {})
-        : target_(target), draft_(draft), shape_(std::move(shape)), verifier_(verifier), tree_(sampler) {
-        if (target.vocabulary() != draft.vocabulary())
-            refuse(
-                "draft.vocabulary", draft.vocabulary(),
-                "the draft model has another vocabulary than the target (" + std::to_string(target.vocabulary()) + ")");
+    explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
+        : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
+        tree_.check(target.vocabulary());
     }
 
     /// Generates, drawing from `source`. Caches are reset first; `on_tokens` may be empty.
@@ -65,13 +66,12 @@ public:
         {
             stopwatch const whole(m.seconds);
             target_.keep(0, {});
-            draft_.keep(0, {});
+            tree_.reset();
             if (!state.ended()) {
                 stopwatch const time(m.prompt_seconds);
                 auto const context = state.text().first(prompt.size() - 1);
                 catch_up(target_, context, positions_, {});
-                if (static_cast<std::int32_t>(prompt.size()) <= draft_.context_limit())
-                    catch_up(draft_, context, positions_, {});
+                tree_.read(context);
             }
             while (!state.ended()) step(state, options, source, m);
         }
@@ -97,9 +97,8 @@ private:
         std::int32_t const context = length - 1;
         // Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
         std::int32_t const depth =
-            std::max(0, std::min({shape_.max_depth(), state.left() - 1, target_.context_limit() - length,
-                                  draft_.context_limit() - length + 1}));
-        tree_.grow(g, draft_, state.text(), shape_, depth, options.draft_warp.value_or(options.warp), source, m);
+            std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
+        tree_.grow(g, state.text(), depth, options.draft_warp.value_or(options.warp), source, m);
 
         auto const vocabulary = static_cast<std::size_t>(target_.vocabulary());
         auto const nodes = static_cast<std::size_t>(tree_.size());
@@ -115,8 +114,8 @@ private:
         path_.resize(nodes);
         {
             stopwatch const time(m.verify_seconds);
-            logit_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()),
-                                      options.warp);
+            warped_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()),
+                                       options.warp, rows_, warped_);
             scratch_.resize(verify::scratch_bytes<Verifier>(tree_.size(), depth));
             v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
                                     span<std::byte>(scratch_));
@@ -124,8 +123,12 @@ private:
         m.accepted += v.accepted;
         for (std::int32_t d = 0; d <= v.accepted; ++d) {
             node_id const node = d == 0 ? 0 : path_[static_cast<std::size_t>(d - 1)];
-            if (tree_.tree().tree.children(node).count > 0) m.tried(static_cast<std::size_t>(d), d < v.accepted);
+            node_range const children = tree_.tree().tree.children(node);
+            if (children.count == 0) continue;
+            m.tried(static_cast<std::size_t>(d), d < v.accepted);
+            m.tried_ranks(children.count, d < v.accepted ? path_[static_cast<std::size_t>(d)] - children.first : -1);
         }
+        if (options.observer) observe(g, state, options, v);
         emitted_.clear();
         for (std::int32_t d = 0; d < v.accepted; ++d)
             emitted_.push_back(tree_.tokens()[static_cast<std::size_t>(path_[static_cast<std::size_t>(d)])]);
@@ -136,22 +139,33 @@ private:
         keep(context, count);
     }
 
+    void observe(host_group const& g, text_state const& state, generation_options const& options, verdict const& v) {
+        tree_view const tree = tree_.tree().tree;
+        warped_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp,
+                                   rows_, warped_);
+        std::vector<double> of_target;
+        std::vector<double> of_draft;
+        detail::node_probabilities(g, tree, p, of_target);
+        detail::node_probabilities(g, tree, tree_.rows(), of_draft);
+        options.observer({state.text(), tree,
+                          std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)), v.next,
+                          of_target, of_draft});
+    }
+
     /// Both caches keep the text up to its last token but one: the root and the accepted nodes that were emitted.
     void keep(std::int32_t context, std::int32_t emitted) {
         entries_.assign(1, 0);
         entries_.insert(entries_.end(), path_.begin(), path_.begin() + (emitted - 1));
         target_.keep(context, entries_);
-        if (tree_.expanded() == 0) return;  // the draft was not asked
-        while (!entries_.empty() && entries_.back() >= tree_.expanded()) entries_.pop_back();
-        draft_.keep(context, entries_);
+        tree_.keep(context, entries_);
     }
 
     Target& target_;
-    Draft& draft_;
-    topology shape_;
     [[no_unique_address]] Verifier verifier_;
-    draft_tree<logit, Sampler> tree_;
+    Drafter tree_;
     std::vector<logit> logits_;
+    std::vector<softmax_row<row_view<logit>>> rows_;
+    std::vector<char> warped_;
     std::vector<node_id> path_;
     std::vector<std::byte> scratch_;
     std::vector<std::int32_t> entries_;
@@ -159,12 +173,20 @@ private:
     std::vector<token_id> emitted_;
 };
 
-/// Deduces the types: `make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(target, draft,
-/// shape)`.
+/// The loop over trees of a fixed shape from one draft model; `shape` says how many children each node is to have (see
+/// `chain`, `branching`): `make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(target,
+/// draft, shape)`.
 template <sampler Sampler, class Verifier, language_model Target, language_model Draft>
-[[nodiscard]] speculative<Target, Draft, Sampler, Verifier> make_speculative(Target& target, Draft& draft,
-                                                                             topology shape) {
-    return {target, draft, std::move(shape)};
+[[nodiscard]] auto make_speculative(Target& target, Draft& draft, topology shape) {
+    return speculative<Target, shaped_drafter<Draft, Sampler>, Verifier>(
+        target, shaped_drafter<Draft, Sampler>(draft, std::move(shape)));
+}
+
+/// The loop over the trees of any drafter: `make_speculative<verify::naive<law::deterministic>>(target,
+/// lookup_drafter{})`.
+template <class Verifier, language_model Target, drafter Drafter>
+[[nodiscard]] auto make_speculative(Target& target, Drafter drafter, Verifier verifier = {}) {
+    return speculative<Target, Drafter, Verifier>(target, std::move(drafter), std::move(verifier));
 }
 
 }  // namespace multidraft

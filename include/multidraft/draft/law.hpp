@@ -50,6 +50,21 @@ struct independent {
     static constexpr std::string_view name = "independent";
 };
 
+/// The k-th token wins the race of a list S^(k) of exponential noise, argmin S_i^(k) / q_i, with noise that the
+/// verifier has as well: it belongs to a position in the text, a list and a token. Duplicates keep their places
+/// (Gumbel-max lists).
+struct shared_randomness {
+    static constexpr std::string_view name = "shared_randomness";
+};
+
+/// The children of the root are drawn from the target's own row, those of other nodes from the draft's by another law
+/// (Improving MCSD 3.1).
+template <class Below>
+struct target_initialised {
+    static constexpr std::string_view name = "target_initialised";
+    using below = Below;
+};
+
 /// The n - j most likely tokens of q with certainty, in order, then j independent draws from the rest, duplicates kept;
 /// j is a function of q and n alone, by the certainty rule with threshold theta (see `certainty`).
 ///

@@ -36,6 +36,22 @@ struct residual {
 template <class P, class Q, class Real>
 residual(P, Q, Real) -> residual<P, Q>;
 
+namespace detail {
+
+/// The mass of q outside the tokens drawn. The difference is exact enough until little is left; then the rest is
+/// summed.
+template <group G, distribution Q, class Real>
+[[nodiscard]] MULTIDRAFT_HD Real mass_left(G const& g, Q const& q, span<token_id const> drawn, Real difference) {
+    if (difference > Real(0.125)) return difference;
+    return g.sum(q.size(), [q, drawn](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        Real value = q(i);
+        for (token_id const x : drawn) value = x == i ? Real(0) : value;
+        return value;
+    });
+}
+
+}  // namespace detail
+
 /// Recursive rejection sampling (MCSD Alg. 1 and 2; RSD Alg. 1, Theorem 3.1; one draft model of SpecInfer's
 /// multi-round).
 ///
@@ -87,23 +103,9 @@ public:
             }
             if (last) return {none, source.pick(g, sums, n, r, {}, where(purpose::residual, 0))};
             if constexpr (std::is_same_v<Law, law::sequential>)
-                left = mass_left(g, q, candidates.first(k + 1), left - qx);
+                left = detail::mass_left(g, q, candidates.first(k + 1), left - qx);
         }
         return {none, emit(g, p, source, where)};
-    }
-
-private:
-    /// The mass of q outside the tokens drawn. The difference is exact enough until little is left; then the rest is
-    /// summed.
-    template <group G, distribution Q, class Real>
-    [[nodiscard]] MULTIDRAFT_HD static Real mass_left(G const& g, Q const& q, span<token_id const> drawn,
-                                                      Real difference) {
-        if (difference > Real(0.125)) return difference;
-        return g.sum(q.size(), [q, drawn](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            Real value = q(i);
-            for (token_id const x : drawn) value = x == i ? Real(0) : value;
-            return value;
-        });
     }
 };
 

@@ -1,0 +1,65 @@
+"""Conan 2 recipe: `conan create . --build=missing` from a checkout, with no remote; then require multidraft/0.1.0."""
+import re
+from pathlib import Path
+
+from conan import ConanFile
+from conan.tools.build import check_min_cppstd
+from conan.tools.cmake import CMake, CMakeToolchain, cmake_layout
+
+
+class Multidraft(ConanFile):
+    name = "multidraft"
+    license = "Apache-2.0"
+    description = "Header-only C++20 library for multi-candidate (tree) speculative decoding"
+    topics = ("speculative-decoding", "sampling", "llm", "header-only")
+    package_type = "header-library"
+    settings = "os", "arch", "compiler", "build_type"
+    # What a backend needs (a CUDA toolkit, Kokkos) is the system's. With an option on, packaging fails where that is not
+    # found. The package is the same either way: one package id for all.
+    options = {"cuda": [True, False], "kokkos": [True, False]}
+    default_options = {"cuda": False, "kokkos": False}
+    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*"
+    no_copy_source = True
+
+    def set_version(self):
+        header = Path(self.recipe_folder, "include/multidraft/version.hpp").read_text(encoding="utf-8")
+        self.version = ".".join(re.findall(r"MULTIDRAFT_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", header))
+
+    def export(self):
+        # set_version runs again from the cache's copy of the recipe.
+        target = Path(self.export_folder, "include/multidraft/version.hpp")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(Path(self.recipe_folder, "include/multidraft/version.hpp").read_text(encoding="utf-8"))
+
+    def layout(self):
+        cmake_layout(self)
+
+    def validate(self):
+        check_min_cppstd(self, 20)
+
+    def package_id(self):
+        self.info.clear()
+
+    def generate(self):
+        toolchain = CMakeToolchain(self)
+        for part in ("TESTS", "EXAMPLES", "BENCH"):
+            toolchain.cache_variables[f"MULTIDRAFT_BUILD_{part}"] = False
+        toolchain.cache_variables["MULTIDRAFT_CUDA"] = "ON" if self.options.cuda else "OFF"
+        toolchain.cache_variables["MULTIDRAFT_KOKKOS"] = "ON" if self.options.kokkos else "OFF"
+        toolchain.cache_variables["MULTIDRAFT_MPI"] = "OFF"
+        toolchain.generate()
+
+    def build(self):
+        cmake = CMake(self)
+        cmake.configure()
+
+    def package(self):
+        CMake(self).install()
+
+    def package_info(self):
+        # The library's own config file is used, so that find_package(multidraft COMPONENTS cuda) is as elsewhere.
+        self.cpp_info.set_property("cmake_find_mode", "none")
+        self.cpp_info.builddirs = ["share/cmake/multidraft"]
+        self.cpp_info.set_property("pkg_config_name", "multidraft")
+        self.cpp_info.bindirs = []
+        self.cpp_info.libdirs = []

@@ -1,0 +1,13 @@
+// The rates against the number of drafts, as a drawing in SVG.
+#pragma once
+
+#include <ostream>
+
+#include "acceptance/summary.hpp"
+
+namespace multidraft::examples {
+
+/// One colour a law: its bound dashed, its verifiers' means with their intervals in full lines.
+void write_plot(std::ostream& out, summary const& found);
+
+}  // namespace multidraft::examples

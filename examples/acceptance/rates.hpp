@@ -1,0 +1,59 @@
+// Every acceptance rate of one pair of rows: for each draft law its bound and what the verifiers reach.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "acceptance/row_pairs.hpp"
+#include "multidraft/analysis/ratio_rows.hpp"
+#include "multidraft/core/config.hpp"
+
+namespace multidraft::examples {
+
+/// A rate, and the standard error of its estimate where it is no exact number.
+struct rate {
+    double value = 0;
+    std::optional<double> standard_error = {};
+};
+
+/// How rates are estimated that are not computed exactly.
+struct estimation {
+    std::int64_t samples = 16384;
+    std::uint64_t seed = 1;
+};
+
+/// What is computed of a pair of rows.
+struct measure {
+    std::string_view law;
+    std::string_view verifier;  ///< empty for the law's bound, alpha*
+    rate (*compute)(row_pair const&, analysis::ratio_rows const&, index_t drafts, estimation const&) = nullptr;
+    index_t drafts_from = 1;  ///< the numbers of drafts for which there is such a thing
+    index_t drafts_to = std::numeric_limits<index_t>::max();
+
+    [[nodiscard]] bool is_bound() const { return verifier.empty(); }
+    [[nodiscard]] bool applies(index_t drafts) const { return drafts >= drafts_from && drafts <= drafts_to; }
+};
+
+/// All of them, laws together, each law's bound first.
+[[nodiscard]] std::vector<measure> const& measures();
+
+/// Recursive rejection of drafts without replacement: exact where V^(n-1) is up to a million, else by Monte Carlo with
+/// its standard error.
+[[nodiscard]] rate recursive_sequential(analysis::ratio_rows const& rows, index_t drafts, estimation const& how);
+
+/// The tokens of a `stratified` draft that are certain, by the default rule, and how many are drawn from the rest.
+struct selection {
+    std::vector<token_id> certain;
+    index_t draws = 1;
+};
+[[nodiscard]] selection stratified_selection(row_pair const& pair, analysis::ratio_rows const& rows, index_t drafts);
+
+/// Ranked verification of independent and of stratified drafts, in its exact form with every token apart: the mass that
+/// the marginal of the verifier's own candidate shares with p.
+[[nodiscard]] double ranked_iid(row_pair const& pair, index_t drafts);
+[[nodiscard]] double ranked_stratified(row_pair const& pair, analysis::ratio_rows const& rows, index_t drafts);
+
+}  // namespace multidraft::examples

@@ -1,0 +1,98 @@
+// A group of your own: the machine that walks rows. This one is the host group with a meter: it counts how many entries
+// each operation looks at, which shows what a verification costs.
+//
+// A group for real hardware is written the same way: the same dozen operations, the sums in the order that
+// core/group.hpp fixes, and every sampler and verifier of the library runs on it and takes the same decisions.
+#include <cstdio>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+
+namespace md = multidraft;
+
+class metered_group {
+public:
+    template <class Real>
+    using ledger_type = md::ledger<Real>;
+
+    explicit metered_group(long long& entries) : entries_(&entries) {}
+
+    template <class F>
+    auto sum(md::index_t n, F const& f) const {
+        return read(n), host_.sum(n, f);
+    }
+    template <class F>
+    auto largest(md::index_t n, F const& f) const {
+        return read(n), host_.largest(n, f);
+    }
+    template <class F>
+    md::index_t first_largest(md::index_t n, F const& f) const {
+        return read(n), host_.first_largest(n, f);
+    }
+    template <class F>
+    void top(md::index_t n, F const& f, md::span<md::token_id> out) const {
+        read(n);
+        host_.top(n, f, out);
+    }
+    template <class W>
+    auto weigh(md::index_t n, W const& w) const {
+        return read(n), host_.weigh(n, w);
+    }
+    template <class X, class Real>
+    auto softmax(md::index_t n, X const& x, Real scale) const {
+        return read(n), host_.softmax(n, x, scale);
+    }
+    // One chunk, however long the row.
+    template <class Sums, class W, class Real>
+    md::index_t search(Sums const& sums, md::index_t n, W const& w, Real t,
+                       md::span<md::token_id const> taken = {}) const {
+        return read(n < md::chunk_size ? n : md::chunk_size), host_.search(sums, n, w, t, taken);
+    }
+    template <class Sums, class W>
+    void reweigh(Sums& sums, md::index_t n, W const& w, md::span<md::token_id const> taken, md::index_t i) const {
+        read(n < md::chunk_size ? n : md::chunk_size);
+        host_.reweigh(sums, n, w, taken, i);
+    }
+    template <class Bin, class Mass>
+    void count(md::index_t n, Bin const& bin, Mass const& mass, md::span<std::uint64_t> bins) const {
+        read(n);
+        host_.count(n, bin, mass, bins);
+    }
+    bool leader() const { return true; }
+    void barrier() const {}
+
+private:
+    void read(md::index_t n) const { *entries_ += n; }
+
+    md::host_group host_;
+    long long* entries_;
+};
+static_assert(md::group<metered_group>);
+
+int main() {
+    md::index_t const vocabulary = 100'000;
+    // The target likes the first half of the vocabulary, the draft all of it.
+    std::vector<float> p(static_cast<std::size_t>(vocabulary), 0.0F);
+    for (std::size_t i = 0; i < p.size() / 2; ++i) p[i] = 2.0F / static_cast<float>(vocabulary);
+    std::vector<float> const q(p.size(), 1.0F / static_cast<float>(vocabulary));
+
+    for (md::token_id const candidate : {123, 77'000}) {
+        long long entries = 0;
+        metered_group const g(entries);
+        md::probabilities<float> const target(p.data(), vocabulary);
+        md::probabilities<float> const draft(q.data(), vocabulary);
+        md::addressed_source source{md::addressed_uniforms(1)};
+        md::token_id const candidates[] = {candidate};
+        auto const v =
+            md::verify::recursive_rejection<md::law::iid>{}.decide(g, target, draft, candidates, source, {0, 0});
+        std::printf("candidate %d: %s; entries of the row that the group looked at: %lld\n", candidate,
+                    v.child == 0 ? "accepted" : "rejected", entries);
+    }
+}
+
+// Output:
+// candidate 123: accepted; entries of the row that the group looked at: 0
+// candidate 77000: rejected; entries of the row that the group looked at: 104096

@@ -1,0 +1,103 @@
+// An engine on a device: its own pointers to logits, its stream, its memory, and one launch that it captures in a graph
+// together with its own kernels. Nothing here allocates or waits but the engine itself.
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/cuda/verify.cuh"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "toy_engine.hpp"
+
+namespace md = multidraft;
+
+static void check(cudaError_t error) {
+    if (error == cudaSuccess) return;
+    std::printf("%s\n", cudaGetErrorString(error));
+    std::exit(1);
+}
+
+// The engine's allocator.
+template <class T>
+static T* device_array(std::size_t size, T const* from = nullptr) {
+    void* memory = nullptr;
+    check(cudaMalloc(&memory, size * sizeof(T)));
+    if (from != nullptr) check(cudaMemcpy(memory, from, size * sizeof(T), cudaMemcpyHostToDevice));
+    return static_cast<T*>(memory);
+}
+
+int main() {
+    int devices = 0;
+    if (cudaGetDeviceCount(&devices) != cudaSuccess || devices == 0) {
+        std::printf("no device here; nothing was run\n");
+        return 0;
+    }
+
+    // One request: two candidates below the root, drawn on the host here (cuda/draft.cuh draws them on the device).
+    std::int64_t const offsets[] = {0, 3};
+    md::node_id const parents[] = {-1, 0, 0};
+    md::token_id tokens[] = {42, 0, 0};
+    std::uint64_t const seed = 2024;
+    std::int32_t const position = 1;
+    md::warp const warp{.temperature = 0.8F, .top_p = 0.95F};
+    std::vector<float> p(3 * toy::row_stride);
+    std::vector<float> q(3 * toy::row_stride);
+    md::host_group const g;
+    md::addressed_source source{md::addressed_uniforms(seed)};
+    for (int v = 0; v < 3; ++v) {
+        std::vector<std::int32_t> text{7, 42};
+        if (v > 0) text.push_back(tokens[v]);
+        toy::forward(toy::model::target, text, p.data() + v * toy::row_stride);
+        toy::forward(toy::model::draft, text, q.data() + v * toy::row_stride);
+        if (v > 0) continue;
+        auto row = md::warped(g, md::row_view<float>(q.data(), toy::vocabulary), warp);
+        md::draft::sequential{}(g, row.row, row.weights, source, {position, 0}, {tokens + 1, 2});
+    }
+
+    // What the engine has on the device. `out` is written by the launch.
+    using verifier = md::verify::recursive_rejection<md::law::sequential>;
+    md::cuda::tree_batch const trees{1, device_array(2, offsets), device_array(3, parents), device_array(3, tokens), 3};
+    md::cuda::request_batch const requests{device_array(1, &seed), nullptr, device_array(1, &position), nullptr, warp};
+    md::cuda::logits<float> const target{device_array(p.size(), p.data()), toy::row_stride};
+    md::cuda::logits<float> const draft{device_array(q.size(), q.data()), toy::row_stride};
+    std::size_t const size = md::cuda::verify_workspace_size<verifier>(1, 3, 1);
+    auto* const workspace = device_array<std::byte>(size);
+    auto* const accepted = device_array<std::int32_t>(1);
+    auto* const next = device_array<md::token_id>(1);
+    auto* const path = device_array<md::node_id>(1);
+    md::cuda::verdict_batch const out{path, 1, accepted, next};
+
+    cudaStream_t stream = nullptr;
+    check(cudaStreamCreate(&stream));
+    cudaGraph_t graph = nullptr;
+    check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+    check(md::cuda::verify(workspace, size, stream, verifier{}, trees, requests, target, draft, toy::vocabulary, out));
+    check(cudaStreamEndCapture(stream, &graph));
+    cudaGraphExec_t step = nullptr;
+    check(cudaGraphInstantiate(&step, graph, 0));
+    check(cudaGraphLaunch(step, stream));
+    check(cudaStreamSynchronize(stream));
+
+    std::int32_t device_accepted = 0;
+    md::token_id device_next = 0;
+    check(cudaMemcpy(&device_accepted, accepted, sizeof(device_accepted), cudaMemcpyDeviceToHost));
+    check(cudaMemcpy(&device_next, next, sizeof(device_next), cudaMemcpyDeviceToHost));
+
+    // The host takes the same decision, bit for bit.
+    md::node_id host_path[1];
+    auto const host = verifier{}(g, md::drafted<md::law::sequential>{{parents, tokens}},
+                                 md::logit_rows<float>({p.data(), 3, toy::vocabulary, toy::row_stride}, warp),
+                                 md::logit_rows<float>({q.data(), 3, toy::vocabulary, toy::row_stride}, warp), source,
+                                 position, host_path);
+    bool const same = host.accepted == device_accepted && host.next == device_next;
+    std::printf("accepted %d, next token %d; as on the host: %s\n", device_accepted, device_next, same ? "yes" : "no");
+    return same ? 0 : 1;
+}
+
+// Output with a device (without one: "no device here; nothing was run"):
+// accepted ..., next token ...; as on the host: yes

@@ -1,0 +1,55 @@
+// Methods that change the distribution of the text, each marked so.
+#include "generate/tree_methods.hpp"
+#include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
+#include "multidraft/decode/lossy/fallback.hpp"
+#include "multidraft/decode/lossy/joint_decoding.hpp"
+#include "multidraft/decode/lossy/target_start.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/verify/lossy/rollback.hpp"
+
+namespace multidraft::examples {
+
+void add_lossy_methods(std::vector<method>& all) {
+    all.push_back({"lossy/bild", "iid",
+                   "the draft alone until it is unsure; what the target finds too unlikely is rolled back (BiLD)",
+                   "chain:8", false, true,
+                   [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
+                      generation_options const& options, token_callback const& on_tokens) {
+                       using chains = shaped_drafter<transformer, draft::iid, lossy::fallback_rule>;
+                       using rollback = verify::lossy::rollback<law::iid>;
+                       return make_speculative<rollback>(
+                           target, chains(draft, shape, {}, lossy::fallback_rule(settings().fallback)),
+                           rollback(settings().rollback))(prompt, options, on_tokens);
+                   }});
+    all.push_back({"lossy/target_initialised", "iid",
+                   "the target's own tokens start the tree, the longest path wins (Improving MCSD 3.1)",
+                   multiplies_by_tiles() ? "fork:4x4" : "fork:2x2", false, false,
+                   [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
+                      generation_options const& options, token_callback const& on_tokens) {
+                       return lossy::target_start(target, draft, std::max(1, shape.child_count(0)),
+                                                  std::max(1, shape.max_depth()))(prompt, options, on_tokens);
+                   }});
+    all.push_back(
+        {"lossy/joint_likelihood", "deterministic",
+         "a likely chain of the draft, its longest prefix that the target finds as likely (MTAD Alg. 1)", "chain:4",
+         false, true,
+         [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
+            generation_options const& options, token_callback const& on_tokens) {
+             using verifier = verify::lossy::joint_likelihood<law::deterministic>;
+             return make_speculative<verifier>(
+                 target,
+                 lossy::beam_sampling_drafter<transformer>(draft, settings().beams, std::max(1, shape.max_depth())),
+                 verifier(settings().joint_threshold))(prompt, options, on_tokens);
+         }});
+    all.push_back({"lossy/joint_decoding", "none",
+                   "the likeliest of some sequences of the target, so many tokens at a time (MTAD 3.1); no draft",
+                   "chain:4", false, true,
+                   [](transformer& target, transformer&, topology const& shape, std::span<token_id const> prompt,
+                      generation_options const& options, token_callback const& on_tokens) {
+                       return lossy::joint_decoding(target, settings().beams, std::max(1, shape.max_depth()))(
+                           prompt, options, on_tokens);
+                   }});
+}
+
+}  // namespace multidraft::examples

@@ -1,0 +1,174 @@
+// Confidence intervals by the bootstrap: of a mean, of a ratio of sums, of any statistic of runs.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/error.hpp"
+#include "multidraft/random/philox.hpp"
+
+namespace multidraft::analysis {
+
+/// How the ends of the interval are read off the resampled statistics.
+enum class bootstrap_kind {
+    percentile,
+    bca,  ///< bias-corrected and accelerated (Efron 1987)
+};
+
+struct bootstrap_options {
+    std::int32_t rounds = 2000;
+    double confidence = 0.95;
+    std::uint64_t seed = 0;  ///< equal seeds give equal intervals
+    bootstrap_kind kind = bootstrap_kind::bca;
+};
+
+/// A statistic and the ends of its interval.
+struct estimate {
+    double value = 0;
+    double low = 0;  ///< with fewer than two samples both ends are the value: nothing is known of its spread
+    double high = 0;
+    std::size_t samples = 0;
+};
+
+namespace detail {
+
+/// Phi(x).
+[[nodiscard]] inline double normal_below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
+
+/// The x with Phi(x) = u, by bisection; u is kept off 0 and 1.
+[[nodiscard]] inline double normal_quantile(double u) {
+    double low = -9;
+    double high = 9;
+    for (int i = 0; i < 80; ++i) {
+        double const middle = 0.5 * (low + high);
+        (normal_below(middle) < u ? low : high) = middle;
+    }
+    return 0.5 * (low + high);
+}
+
+/// The u-quantile of sorted values, linear between neighbours.
+[[nodiscard]] inline double quantile(std::vector<double> const& sorted, double u) {
+    double const place = std::clamp(u, 0.0, 1.0) * static_cast<double>(sorted.size() - 1);
+    auto const below = static_cast<std::size_t>(place);
+    auto const above = std::min(below + 1, sorted.size() - 1);
+    return sorted[below] + (place - static_cast<double>(below)) * (sorted[above] - sorted[below]);
+}
+
+/// A number in [0, n) from a word; the bias of at most n / 2^32 is far below the bootstrap's own error.
+[[nodiscard]] inline std::size_t below(std::uint32_t word, std::size_t n) {
+    return static_cast<std::size_t>((static_cast<std::uint64_t>(word) * n) >> 32);
+}
+
+}  // namespace detail
+
+/// The interval of `statistic(indices)` over n samples that are independent of each other: prompts or runs, not the
+/// tokens of one text. `indices` are samples, drawn with replacement.
+///
+/// rounds + n calls of the statistic. Round r and place i read word i of the Philox stream (seed, r). Throws
+/// `invalid_input` for no samples, 2^32 or more, fewer than 2 rounds, a confidence outside (0, 1) and a statistic that
+/// is not finite.
+template <class Statistic>
+[[nodiscard]] estimate bootstrap(std::size_t n, Statistic statistic, bootstrap_options const& options = {}) {
+    if (n < 1 || n >= (std::size_t{1} << 32)) refuse("samples", n, "there are 1 to 2^32 - 1 samples");
+    if (options.rounds < 2) refuse("rounds", options.rounds, "a bootstrap has two rounds or more");
+    if (!(options.confidence > 0 && options.confidence < 1))
+        refuse("confidence", options.confidence, "a confidence lies in (0, 1)");
+    auto const of = [&](std::vector<std::size_t> const& indices) {
+        double const x = statistic(std::span<std::size_t const>(indices));
+        if (!std::isfinite(x)) refuse("statistic", x, "the statistic is finite for every resampling of the samples");
+        return x;
+    };
+    std::vector<std::size_t> indices(n);
+    std::iota(indices.begin(), indices.end(), std::size_t{0});
+    estimate result;
+    result.samples = n;
+    result.value = result.low = result.high = of(indices);
+    if (n < 2) return result;
+
+    philox_key const key{{static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)}};
+    std::vector<double> found(static_cast<std::size_t>(options.rounds));
+    for (std::size_t r = 0; r < found.size(); ++r) {
+        philox_block words{};
+        for (std::size_t i = 0; i < n; ++i) {
+            if (i % 4 == 0)
+                words = philox4x32({{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(r), 0, 0}}, key);
+            indices[i] = detail::below(words.word[i % 4], n);
+        }
+        found[r] = of(indices);
+    }
+    std::sort(found.begin(), found.end());
+    double const tail = 0.5 * (1 - options.confidence);
+    double from = tail;
+    double to = 1 - tail;
+    if (options.kind == bootstrap_kind::bca && found.front() < found.back()) {
+        auto const range = std::equal_range(found.begin(), found.end(), result.value);
+        double const less = static_cast<double>(range.first - found.begin());
+        double const equal = static_cast<double>(range.second - range.first);
+        double const z = detail::normal_quantile((less + 0.5 * equal) / static_cast<double>(found.size()));
+        // Acceleration, from the statistic without one sample each.
+        std::vector<double> without(n);
+        std::vector<std::size_t> others(n - 1);
+        for (std::size_t i = 0; i < n; ++i) {
+            for (std::size_t k = 0; k < n - 1; ++k) others[k] = k < i ? k : k + 1;
+            without[i] = of(others);
+        }
+        double const mean = std::accumulate(without.begin(), without.end(), 0.0) / static_cast<double>(n);
+        double squares = 0;
+        double cubes = 0;
+        for (double const x : without) {
+            squares += (mean - x) * (mean - x);
+            cubes += (mean - x) * (mean - x) * (mean - x);
+        }
+        double const acceleration = squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
+        auto const moved = [&](double u) {
+            double const x = z + detail::normal_quantile(u);
+            double const stretch = 1 - acceleration * x;
+            // Beyond its pole the correction has no meaning: that end is the farthest value found.
+            return stretch > 0 ? detail::normal_below(z + x / stretch) : (x > 0 ? 1.0 : 0.0);
+        };
+        from = moved(tail);
+        to = moved(1 - tail);
+    }
+    result.low = detail::quantile(found, from);
+    result.high = detail::quantile(found, to);
+    return result;
+}
+
+/// Of the mean of some values.
+[[nodiscard]] inline estimate bootstrap_mean(std::span<double const> values, bootstrap_options const& options = {}) {
+    return bootstrap(
+        values.size(),
+        [&](std::span<std::size_t const> indices) {
+            double sum = 0;
+            for (std::size_t const i : indices) sum += values[i];
+            return sum / static_cast<double>(indices.size());
+        },
+        options);
+}
+
+/// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens a second. 0 where the lower sum is 0.
+///
+/// Throws `invalid_input` for lists of different lengths too.
+[[nodiscard]] inline estimate bootstrap_ratio(std::span<double const> above, std::span<double const> below,
+                                              bootstrap_options const& options = {}) {
+    if (above.size() != below.size()) refuse("below.size", below.size(), "every sample has both numbers");
+    return bootstrap(
+        above.size(),
+        [&](std::span<std::size_t const> indices) {
+            double upper = 0;
+            double lower = 0;
+            for (std::size_t const i : indices) {
+                upper += above[i];
+                lower += below[i];
+            }
+            return lower > 0 ? upper / lower : 0.0;
+        },
+        options);
+}
+
+}  // namespace multidraft::analysis

@@ -1,0 +1,122 @@
+// Which tree is worth its time: the best configurations for measured acceptance rates and measured costs.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/analysis/optimal_tree.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::analysis {
+
+/// Seconds of a forward call by its number of rows: measured at some numbers, linear between them, along the last line
+/// beyond them.
+class call_cost {
+public:
+    /// `points` are (rows, seconds), rows increasing. Throws `invalid_input` for none, rows that do not increase or are
+    /// below 1, seconds that are negative or not finite.
+    explicit call_cost(std::vector<std::pair<std::int32_t, double>> points) : points_(std::move(points)) {
+        if (points_.empty()) refuse("points.size", 0, "a cost is measured for one number of rows or more");
+        for (std::size_t i = 0; i < points_.size(); ++i) {
+            auto const index = static_cast<std::int64_t>(i);
+            if (points_[i].first < 1 || (i > 0 && points_[i].first <= points_[i - 1].first))
+                refuse("points", index, points_[i].first, "numbers of rows are 1 or more, and increase");
+            if (!(points_[i].second >= 0) || !std::isfinite(points_[i].second))
+                refuse("points", index, points_[i].second, "seconds are finite and not negative");
+        }
+    }
+
+    [[nodiscard]] double operator()(std::int32_t rows) const {
+        if (rows <= points_.front().first || points_.size() == 1) return points_.front().second;
+        std::size_t above = 1;
+        while (above + 1 < points_.size() && points_[above].first < rows) ++above;
+        auto const& a = points_[above - 1];
+        auto const& b = points_[above];
+        double const t = static_cast<double>(rows - a.first) / static_cast<double>(b.first - a.first);
+        return std::max(0.0, a.second + t * (b.second - a.second));
+    }
+
+private:
+    std::vector<std::pair<std::int32_t, double>> points_;
+};
+
+/// What a step of the loop costs.
+struct step_costs {
+    call_cost target;
+    call_cost draft;
+    double rest = 0;           ///< seconds of a step beside the models' calls
+    double rest_per_node = 0;  ///< and of every drafted node
+
+    /// Seconds of one step with that tree: a target call for all nodes, a draft call a level that is expanded.
+    [[nodiscard]] double operator()(topology const& shape) const {
+        double seconds = target(shape.size()) + rest + rest_per_node * (shape.size() - 1);
+        for (std::int32_t d = 0; d < shape.max_depth(); ++d) seconds += draft(shape.level(d).count);
+        return seconds;
+    }
+};
+
+/// A tree with what it is worth.
+struct configuration {
+    topology shape;
+    double block_efficiency = 1;
+    double seconds = 0;  ///< a step
+
+    [[nodiscard]] double tokens_per_second() const { return seconds > 0 ? block_efficiency / seconds : 0; }
+};
+
+/// A tree's efficiency and time for given rates and costs.
+[[nodiscard]] inline configuration evaluate(topology shape, rank_rates const& rates, step_costs const& costs) {
+    double const accepted = expected_accepted(shape, rates);
+    double const seconds = costs(shape);
+    return {std::move(shape), 1 + accepted, seconds};
+}
+
+/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root (MCSD 4.4); the root alone where
+/// nothing is faster. All of them are tried whose depth and factors the rates reach. Throws as `optimal_tree`.
+[[nodiscard]] inline configuration best_k_configuration(rank_rates const& rates, std::int32_t nodes,
+                                                        step_costs const& costs) {
+    detail::check_rates(rates);
+    if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
+    configuration best = evaluate(topology(), rates, costs);
+    std::vector<std::int32_t> factors;
+    auto const deeper = [&](auto const& self, std::int64_t width, std::int64_t used) -> void {
+        std::size_t const level = factors.size();
+        if (level == rates.size()) return;
+        for (std::int32_t k = 1; k <= static_cast<std::int32_t>(rates[level].size()); ++k) {
+            if (used + width * k > nodes) break;
+            factors.push_back(k);
+            configuration candidate = evaluate(branching(factors), rates, costs);
+            if (candidate.tokens_per_second() > best.tokens_per_second()) best = std::move(candidate);
+            self(self, width * k, used + width * k);
+            factors.pop_back();
+        }
+    };
+    deeper(deeper, 1, 0);
+    return best;
+}
+
+/// The fastest of the optimal trees of every budget up to `nodes` and every depth the rates reach.
+///
+/// Among trees of one depth and number of nodes the costs differ little, so the one that accepts most is taken.
+[[nodiscard]] inline configuration best_tree(rank_rates const& rates, std::int32_t nodes, step_costs const& costs) {
+    detail::check_rates(rates);
+    configuration best = evaluate(topology(), rates, costs);
+    for (std::size_t depth = 1; depth <= rates.size(); ++depth) {
+        rank_rates const upper(rates.begin(), rates.begin() + static_cast<std::ptrdiff_t>(depth));
+        for (std::int32_t n = static_cast<std::int32_t>(depth); n <= nodes; ++n) {
+            configuration candidate = evaluate(optimal_tree(upper, n).shape, rates, costs);
+            if (candidate.tokens_per_second() > best.tokens_per_second()) best = std::move(candidate);
+        }
+    }
+    return best;
+}
+
+}  // namespace multidraft::analysis

@@ -1,0 +1,125 @@
+// The static tree that accepts most tokens for given acceptance rates by rank, by dynamic programming.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::analysis {
+
+/// By level (0: the children of the root) and rank: the probability that the child of that rank is the accepted one,
+/// given that its parent was reached. One level's rates sum to 1 at most.
+using rank_rates = std::vector<std::vector<double>>;
+
+/// A shape and what it is expected to accept.
+struct optimal_shape {
+    topology shape;
+    double accepted = 0;  ///< expected number of accepted nodes; block efficiency is one more
+};
+
+namespace detail {
+
+inline void check_rates(rank_rates const& rates) {
+    for (std::size_t level = 0; level < rates.size(); ++level) {
+        double sum = 0;
+        for (double const rate : rates[level]) {
+            if (!(rate >= 0 && rate <= 1))
+                refuse("rates", static_cast<std::int64_t>(level), rate, "an acceptance rate lies in [0, 1]");
+            sum += rate;
+        }
+        if (sum > 1 + 1e-9)
+            refuse("rates", static_cast<std::int64_t>(level), sum, "at most one child of a node is accepted");
+    }
+}
+
+}  // namespace detail
+
+/// The expected number of accepted nodes of a tree: the sum over nodes of the product of the rates on their path.
+/// Nodes deeper or of a higher rank than `rates` reaches count nothing. O(N).
+[[nodiscard]] inline double expected_accepted(topology const& shape, rank_rates const& rates) {
+    detail::check_rates(rates);
+    std::vector<double> reached(static_cast<std::size_t>(shape.size()), 0.0);
+    reached[0] = 1;
+    double sum = 0;
+    for (node_id v = 1; v < shape.size(); ++v) {
+        node_id const up = shape.parent(v);
+        auto const level = static_cast<std::size_t>(shape.depth(up));
+        auto const rank = static_cast<std::size_t>(v - shape.first_child(up));
+        if (level >= rates.size() || rank >= rates[level].size()) continue;
+        reached[static_cast<std::size_t>(v)] = reached[static_cast<std::size_t>(up)] * rates[level][rank];
+        sum += reached[static_cast<std::size_t>(v)];
+    }
+    return sum;
+}
+
+/// The tree of at most `nodes` nodes below the root that accepts most (Sequoia 3.1, with rates that may differ by
+/// level). Its depth is at most the number of levels of `rates`, its width at a node the number of ranks there.
+///
+/// A tree below a node of level l is the list of its children's trees; best[l][k][m] is what ranks k, k+1, .. accept
+/// with m nodes. O(levels ranks nodes^2). Among equally good trees it takes the one with fewer nodes. Throws
+/// `invalid_input` for rates outside [0, 1], levels whose rates sum to more than 1, nodes outside [0, 4096].
+[[nodiscard]] inline optimal_shape optimal_tree(rank_rates const& rates, std::int32_t nodes) {
+    detail::check_rates(rates);
+    if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
+    auto const budget = static_cast<std::size_t>(nodes);
+    std::size_t const levels = rates.size();
+    // best[l][k][m], and in taken[l][k][m] the nodes of the tree whose root is the child of rank k (0: no more).
+    std::vector<std::vector<std::vector<double>>> best(levels + 1);
+    std::vector<std::vector<std::vector<std::int32_t>>> taken(levels + 1);
+    best[levels].assign(1, std::vector<double>(budget + 1, 0.0));
+    taken[levels].assign(1, std::vector<std::int32_t>(budget + 1, 0));
+    for (std::size_t l = levels; l-- > 0;) {
+        std::size_t const ranks = rates[l].size();
+        best[l].assign(ranks + 1, std::vector<double>(budget + 1, 0.0));
+        taken[l].assign(ranks + 1, std::vector<std::int32_t>(budget + 1, 0));
+        for (std::size_t k = ranks; k-- > 0;)
+            for (std::size_t m = 1; m <= budget; ++m) {
+                // A node more is worth taking only for a gain.
+                best[l][k][m] = best[l][k][m - 1];
+                taken[l][k][m] = -1;  // as with m - 1
+                for (std::size_t j = 1; j <= m; ++j) {
+                    double const value = rates[l][k] * (1 + best[l + 1][0][j - 1]) + best[l][k + 1][m - j];
+                    if (value > best[l][k][m]) {
+                        best[l][k][m] = value;
+                        taken[l][k][m] = static_cast<std::int32_t>(j);
+                    }
+                }
+            }
+    }
+    // The choices, read off in level order.
+    struct task {
+        node_id node;
+        std::size_t level;
+        std::size_t nodes;
+    };
+    std::vector<task> tasks{{0, 0, budget}};
+    std::vector<node_id> parents{none};
+    for (std::size_t i = 0; i < tasks.size(); ++i) {
+        task const now = tasks[i];
+        std::size_t left = now.nodes;
+        for (std::size_t k = 0; now.level < levels && k < rates[now.level].size(); ++k) {
+            while (left > 0 && taken[now.level][k][left] < 0) --left;
+            if (left == 0) break;
+            auto const j = static_cast<std::size_t>(taken[now.level][k][left]);
+            tasks.push_back({static_cast<node_id>(parents.size()), now.level + 1, j - 1});
+            parents.push_back(now.node);
+            left -= j;
+        }
+    }
+    return {topology::from_parents(parents), best[0][0][budget]};
+}
+
+/// The same with one list of rates for all of `depth` levels.
+[[nodiscard]] inline optimal_shape optimal_tree(std::span<double const> rates, std::int32_t nodes, std::int32_t depth) {
+    if (depth < 0 || depth > 4096) refuse("depth", depth, "a tree is 0 to 4096 levels deep");
+    return optimal_tree(rank_rates(static_cast<std::size_t>(depth), std::vector<double>(rates.begin(), rates.end())),
+                        nodes);
+}
+
+}  // namespace multidraft::analysis

@@ -1,0 +1,173 @@
+// Trees of a batch from parents in any order, their offsets, and the best nodes of each: sorts and scans by CUB.
+#pragma once
+
+#include <cuda_runtime_api.h>
+#include <thrust/iterator/transform_iterator.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cub/device/device_merge_sort.cuh>
+#include <cub/device/device_scan.cuh>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/level_order.hpp"
+#include "multidraft/cuda/mask.cuh"
+
+namespace multidraft::cuda {
+
+namespace detail {
+
+struct set_first {
+    std::int64_t* offsets;
+    __device__ void operator()(std::int64_t) const { offsets[0] = 0; }
+};
+
+/// The running sums of sizes, in 64 bits.
+[[nodiscard]] inline cudaError_t scan_sizes(void* workspace, std::size_t& workspace_size, std::int32_t const* sizes,
+                                            std::int32_t requests, std::int64_t* sums, cudaStream_t stream) {
+    return cub::DeviceScan::InclusiveScan(workspace, workspace_size, thrust::make_transform_iterator(sizes, to_long{}),
+                                          sums, add_long{}, requests, stream);
+}
+
+/// Hands out parts of a workspace, each aligned to 256 bytes; of a null workspace it only counts.
+class parts_of {
+public:
+    explicit parts_of(void* workspace) noexcept : begin_(static_cast<std::byte*>(workspace)) {}
+
+    template <class T>
+    [[nodiscard]] T* take(std::int64_t count) noexcept {
+        return static_cast<T*>(take_bytes(static_cast<std::size_t>(count) * sizeof(T)));
+    }
+    [[nodiscard]] void* take_bytes(std::size_t bytes) noexcept {
+        void* const part = begin_ == nullptr ? nullptr : begin_ + used_;
+        used_ += (bytes + 255) / 256 * 256;
+        return part;
+    }
+    [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+private:
+    std::byte* begin_;
+    std::size_t used_ = 0;
+};
+
+/// Bytes that CUB's sort of so many nodes takes.
+template <class Less>
+[[nodiscard]] cudaError_t sort_bytes(std::int64_t nodes, std::size_t& bytes) {
+    bytes = 0;
+    return cub::DeviceMergeSort::SortKeys(nullptr, bytes, static_cast<std::int64_t*>(nullptr), nodes, Less{});
+}
+
+/// The parts of the workspace of `build_trees`, or with a null workspace their size.
+struct build_parts {
+    build_scratch scratch;
+    void* sort = nullptr;
+    std::size_t sort_size = 0;
+    std::size_t bytes = 0;
+
+    [[nodiscard]] static cudaError_t of(void* workspace, std::int64_t nodes, build_parts& result) {
+        if (cudaError_t const e = sort_bytes<before_in_level_order>(nodes, result.sort_size)) return e;
+        parts_of parts(workspace);
+        result.scratch.keys = parts.take<std::int64_t>(nodes);
+        result.scratch.request = parts.take<std::int32_t>(nodes);
+        result.scratch.depth = parts.take<std::int32_t>(nodes);
+        result.scratch.place = parts.take<node_id>(nodes);
+        result.sort = parts.take_bytes(result.sort_size);
+        result.bytes = parts.used();
+        return cudaSuccess;
+    }
+};
+
+struct best_parts {
+    std::int64_t* keys = nullptr;
+    std::int32_t* request = nullptr;
+    void* sort = nullptr;
+    std::size_t sort_size = 0;
+    std::size_t bytes = 0;
+
+    [[nodiscard]] static cudaError_t of(void* workspace, std::int64_t nodes, best_parts& result) {
+        if (cudaError_t const e = sort_bytes<before_by_score>(nodes, result.sort_size)) return e;
+        parts_of parts(workspace);
+        result.keys = parts.take<std::int64_t>(nodes);
+        result.request = parts.take<std::int32_t>(nodes);
+        result.sort = parts.take_bytes(result.sort_size);
+        result.bytes = parts.used();
+        return cudaSuccess;
+    }
+};
+
+}  // namespace detail
+
+/// Bytes of device memory that `build_trees` works in, for batches of `nodes` nodes; 0 when CUB does not find a device.
+[[nodiscard]] inline std::size_t build_workspace_size(std::int64_t nodes) {
+    detail::build_parts parts;
+    return detail::build_parts::of(nullptr, nodes, parts) == cudaSuccess ? parts.bytes : 0;
+}
+
+/// Brings trees whose nodes stand in any order into level order: what best-first growth or an engine's own list of
+/// edges leaves.
+///
+/// `trees`: `parents` are nodes of the input, -1 for the root, which may stand anywhere. The children of a node keep
+/// the order in which they came, so draws keep theirs. `out`: as many nodes; `out.order[k]` says which input node a
+/// request's node k was, for rows and caches that were laid out before. A request whose `faults` is not 0 is no tree.
+///
+/// One merge sort of all requests' nodes, O(N log N depth) comparisons. Workspace and outputs are device memory, the
+/// workspace aligned to 256 bytes; neither allocates nor synchronises; may be captured in a graph.
+[[nodiscard]] inline cudaError_t build_trees(void* workspace, std::size_t workspace_size, cudaStream_t stream,
+                                             tree_batch const& trees, std::int64_t nodes, built_trees const& out) {
+    detail::build_parts parts;
+    if (cudaError_t const e = detail::build_parts::of(workspace, nodes, parts)) return e;
+    if (workspace == nullptr || workspace_size < parts.bytes) return cudaErrorInvalidValue;
+    if (cudaError_t const e = detail::for_each(nodes, stream, detail::look_at_node{trees, parts.scratch})) return e;
+    if (cudaError_t const e =
+            cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.scratch.keys, nodes,
+                                           detail::before_in_level_order{trees, parts.scratch}, stream))
+        return e;
+    if (cudaError_t const e = detail::for_each(nodes, stream, detail::number_node{trees, parts.scratch})) return e;
+    if (cudaError_t const e = detail::for_each(nodes, stream, detail::write_node{trees, parts.scratch, out})) return e;
+    if (out.faults == nullptr) return cudaSuccess;
+    return detail::for_each(trees.requests, stream, detail::count_lost{trees, parts.scratch, out.faults});
+}
+
+/// Bytes of device memory that `write_offsets` works in; 0 when CUB does not find a device.
+[[nodiscard]] inline std::size_t offsets_workspace_size(std::int32_t requests) {
+    std::size_t bytes = 0;
+    return detail::scan_sizes(nullptr, bytes, nullptr, requests, nullptr, nullptr) == cudaSuccess ? bytes : 0;
+}
+
+/// The offsets of a ragged batch from the sizes of its trees: offsets[0] = 0, offsets[b + 1] = offsets[b] + sizes[b],
+/// in 64 bits. See `build_trees` for what holds of the launch.
+[[nodiscard]] inline cudaError_t write_offsets(void* workspace, std::size_t workspace_size, cudaStream_t stream,
+                                               std::int32_t const* sizes, std::int32_t requests,
+                                               std::int64_t* offsets) {
+    if (workspace == nullptr || requests < 0) return cudaErrorInvalidValue;
+    if (cudaError_t const e = detail::for_each(1, stream, detail::set_first{offsets})) return e;
+    if (requests == 0) return cudaSuccess;
+    return detail::scan_sizes(workspace, workspace_size, sizes, requests, offsets + 1, stream);
+}
+
+/// Bytes of device memory that `write_best` works in, for batches of `nodes` nodes; 0 when CUB does not find a device.
+[[nodiscard]] inline std::size_t best_workspace_size(std::int64_t nodes) {
+    detail::best_parts parts;
+    return detail::best_parts::of(nullptr, nodes, parts) == cudaSuccess ? parts.bytes : 0;
+}
+
+/// The `wanted` nodes of each request with the largest scores, best first, ties to the lower node, to `out[b * wanted]
+/// ..`; `none` where a request has fewer. One score a node of the batch: trees that are cut down to their most
+/// promising nodes. See `build_trees` for what holds of the launch.
+[[nodiscard]] inline cudaError_t write_best(void* workspace, std::size_t workspace_size, cudaStream_t stream,
+                                            tree_batch const& trees, std::int64_t nodes, float const* scores,
+                                            std::int32_t wanted, node_id* out) {
+    detail::best_parts parts;
+    if (cudaError_t const e = detail::best_parts::of(workspace, nodes, parts)) return e;
+    if (workspace == nullptr || workspace_size < parts.bytes || wanted < 1) return cudaErrorInvalidValue;
+    if (cudaError_t const e = detail::for_each(nodes, stream, detail::look_at_score{trees, parts.keys, parts.request}))
+        return e;
+    if (cudaError_t const e = cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.keys, nodes,
+                                                             detail::before_by_score{scores, parts.request}, stream))
+        return e;
+    return detail::for_each(std::int64_t{trees.requests} * wanted, stream,
+                            detail::write_best_node{trees, parts.keys, wanted, out});
+}
+
+}  // namespace multidraft::cuda

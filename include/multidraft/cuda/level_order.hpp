@@ -1,0 +1,182 @@
+// Bringing trees whose nodes stand in any order into level order: what one thread does, and the order nodes sort in.
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/mask_rows.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::cuda {
+
+/// Where the trees in level order go: as many nodes a request as came in, so `offsets` stay.
+struct built_trees {
+    node_id* parents = nullptr;
+    token_id* tokens = nullptr;
+    node_id* order = nullptr;        ///< which node of the input each one was; may be null
+    std::int32_t* depths = nullptr;  ///< levels below the root; may be null
+    std::int32_t* faults = nullptr;  ///< for each request: 0, or how many nodes hang on no root; may be null
+};
+
+namespace detail {
+
+/// What building keeps for each node of the batch: 20 bytes.
+struct build_scratch {
+    std::int64_t* keys = nullptr;     ///< nodes of the batch, sorted
+    std::int32_t* request = nullptr;  ///< of each node of the input
+    std::int32_t* depth = nullptr;    ///< of each node of the input; `lost` when it hangs on no root
+    node_id* place = nullptr;         ///< in the output, of each node of the input
+
+    static constexpr std::int32_t lost = max_nodes;
+
+    [[nodiscard]] MULTIDRAFT_HD bool is_lost(std::int64_t node) const noexcept { return depth[node] == lost; }
+};
+
+/// Finds the request and the depth of a node. A node is lost when its chain of parents leaves the tree or never ends,
+/// or ends in another root than the request's first.
+struct look_at_node {
+    tree_batch trees;
+    build_scratch scratch;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int32_t const b = request_of(trees, k);
+        std::int64_t const first = trees.offsets[b];
+        auto const size = static_cast<node_id>(trees.offsets[b + 1] - first);
+        auto node = static_cast<node_id>(k - first);
+        std::int32_t depth = 0;
+        while (depth < size) {
+            node_id const up = trees.parents[first + node];
+            if (up == none) break;
+            if (up < 0 || up >= size) {
+                depth = size;
+                break;
+            }
+            node = up;
+            ++depth;
+        }
+        if (depth < size)  // one root: the first of the input
+            for (node_id v = 0; v < node; ++v)
+                if (trees.parents[first + v] == none) depth = size;
+        scratch.keys[k] = k;
+        scratch.request[k] = b;
+        scratch.depth[k] = depth >= size ? build_scratch::lost : depth;
+    }
+};
+
+/// Level order, stable: by request, depth, the parents' own order, and the place in the input. O(depth).
+struct before_in_level_order {
+    tree_batch trees;
+    build_scratch scratch;
+
+    [[nodiscard]] MULTIDRAFT_HD bool operator()(std::int64_t a, std::int64_t b) const noexcept {
+        if (scratch.request[a] != scratch.request[b]) return scratch.request[a] < scratch.request[b];
+        if (scratch.depth[a] != scratch.depth[b]) return scratch.depth[a] < scratch.depth[b];
+        if (scratch.depth[a] == build_scratch::lost) return a < b;
+        std::int64_t const first = trees.offsets[scratch.request[a]];
+        while (a != b) {
+            node_id const above_a = trees.parents[a];
+            node_id const above_b = trees.parents[b];
+            if (above_a == above_b) return a < b;
+            a = first + above_a;
+            b = first + above_b;
+        }
+        return false;
+    }
+};
+
+/// Once sorted: tells each node of the input its place.
+struct number_node {
+    tree_batch trees;
+    build_scratch scratch;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int64_t const from = scratch.keys[k];
+        scratch.place[from] = static_cast<node_id>(k - trees.offsets[scratch.request[from]]);
+    }
+};
+
+/// Once numbered: writes a node. A lost one gets the parent `none`, as a second root, which `validate` names.
+struct write_node {
+    tree_batch trees;
+    build_scratch scratch;
+    built_trees out;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int64_t const from = scratch.keys[k];
+        std::int64_t const first = trees.offsets[scratch.request[from]];
+        node_id const parent = scratch.is_lost(from) ? none : trees.parents[from];
+        out.parents[k] = parent == none ? none : scratch.place[first + parent];
+        out.tokens[k] = trees.tokens[from];
+        if (out.order != nullptr) out.order[k] = static_cast<node_id>(from - first);
+        if (out.depths != nullptr) out.depths[k] = scratch.is_lost(from) ? none : scratch.depth[from];
+    }
+};
+
+/// Counts the lost nodes of a request.
+struct count_lost {
+    tree_batch trees;
+    build_scratch scratch;
+    std::int32_t* faults;
+
+    MULTIDRAFT_HD void operator()(std::int64_t b) const noexcept {
+        // Lost nodes sort last.
+        std::int64_t k = trees.offsets[b + 1];
+        while (k > trees.offsets[b] && scratch.is_lost(scratch.keys[k - 1])) --k;
+        faults[b] = static_cast<std::int32_t>(trees.offsets[b + 1] - k);
+    }
+};
+
+/// Sizes are added up in 64 bits.
+struct to_long {
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t operator()(std::int32_t x) const noexcept { return x; }
+};
+struct add_long {
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t operator()(std::int64_t a, std::int64_t b) const noexcept { return a + b; }
+};
+
+/// The order of scores within requests: larger ones first, ties to the lower node; NaN after all others.
+struct before_by_score {
+    float const* scores;
+    std::int32_t const* request;
+
+    [[nodiscard]] MULTIDRAFT_HD bool operator()(std::int64_t a, std::int64_t b) const noexcept {
+        if (request[a] != request[b]) return request[a] < request[b];
+        float const x = scores[a];
+        float const y = scores[b];
+        bool const a_is_number = x == x;
+        bool const b_is_number = y == y;
+        if (a_is_number != b_is_number) return a_is_number;
+        if (a_is_number && x != y) return x > y;
+        return a < b;
+    }
+};
+
+struct look_at_score {
+    tree_batch trees;
+    std::int64_t* keys;
+    std::int32_t* request;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        keys[k] = k;
+        request[k] = request_of(trees, k);
+    }
+};
+
+/// The k-th best of a request, or `none`.
+struct write_best_node {
+    tree_batch trees;
+    std::int64_t const* keys;
+    std::int32_t wanted;
+    node_id* out;
+
+    MULTIDRAFT_HD void operator()(std::int64_t i) const noexcept {
+        std::int64_t const b = i / wanted;
+        std::int64_t const at = trees.offsets[b] + i % wanted;
+        out[i] = at < trees.offsets[b + 1] ? static_cast<node_id>(keys[at] - trees.offsets[b]) : none;
+    }
+};
+
+}  // namespace detail
+
+}  // namespace multidraft::cuda

@@ -1,0 +1,46 @@
+// How the memory that a caller lends to a launch is divided: scratch of each request, and where blocks of a grid meet.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/cuda/grid_group.cuh"
+#include "multidraft/cuda/shape.hpp"
+
+namespace multidraft::cuda::detail {
+
+/// The group of the grid-wide form.
+using wide_group = grid_group<row_threads, short_split>;
+
+[[nodiscard]] constexpr std::size_t scratch_size(std::int32_t requests, std::size_t each) noexcept {
+    constexpr std::size_t line = grid_memory<wide_group::storage>::line;
+    return (static_cast<std::size_t>(requests) * each + line - 1) / line * line;
+}
+
+/// Bytes for `requests` requests of `each` bytes of scratch. Grid-wide launches have few requests, and a workspace for
+/// many must do for them too.
+[[nodiscard]] constexpr std::size_t workspace_size(std::int32_t requests, std::size_t each) noexcept {
+    return scratch_size(requests, each) +
+           grid_memory<wide_group::storage>::bytes(requests < max_grid_requests ? requests : max_grid_requests);
+}
+
+struct partition {
+    grid_memory<wide_group::storage> grid;
+    bool has_grid = false;
+};
+
+/// Divides a workspace: scratch first. False when there is too little even for the scratch.
+[[nodiscard]] inline bool divide(void* workspace, std::size_t size, std::int32_t requests, std::size_t each,
+                                 partition& result) noexcept {
+    std::size_t const scratch = scratch_size(requests, each);
+    if (each > 0 && (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % 16 != 0 || size < scratch))
+        return false;
+    if (workspace != nullptr && requests >= 1 && requests <= max_grid_requests &&
+        size >= workspace_size(requests, each) && reinterpret_cast<std::uintptr_t>(workspace) % 16 == 0) {
+        result.has_grid = true;
+        result.grid = grid_memory<wide_group::storage>::at(static_cast<std::byte*>(workspace) + scratch, requests);
+    }
+    return true;
+}
+
+}  // namespace multidraft::cuda::detail

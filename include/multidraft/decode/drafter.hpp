@@ -1,0 +1,58 @@
+// What the speculative loop asks of a drafter: grow the candidate tree of one step, from no, one or several models.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/distribution/warp.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// Grows the tree of one step. It owns the tree and says by which law the children of each node were drawn; its models
+/// are the caller's.
+///
+/// - `law`: of the children of one node; the verifier must be for the same.
+/// - `shape_looks_at_draws`: whether the number of children of a node depends on tokens that were drawn (before them).
+///   Such trees are lossless with verifiers that decide node by node; whether one that weighs whole trees is, has to be
+///   shown for it, so the loop does not take it.
+/// - `check(vocabulary)`: throws `invalid_input` when the drafter's models cannot draft for a target of that
+///   vocabulary.
+/// - `reset()`: forgets the text. `read(context)`: reads a prompt but for its last token; it may leave that to `grow`.
+/// - `depth_limit(length)`: the deepest tree it can grow below a text of so many tokens.
+/// - `grow(g, text, depth, warp, source, metrics)`: the tree below the last token of `text`, at most `depth` levels
+///   deep; 0 gives the root alone, without a call of a model. Counts its calls, nodes and seconds.
+/// - `tree()`, `tokens()`, `positions()`, `mask()`: of the nodes, the root first, in level order; valid until the next
+///   `grow`. `rows()`: what the verifier reads as the draft's rows, `verify::unread` where there are none.
+/// - `keep(context, nodes)`: of the models' caches, the entries up to `context` and those of `nodes` (the root and then
+///   a path below it) stay, as far as the models were asked for them.
+template <class D>
+concept drafter = requires {
+    typename D::law;
+    requires draft_law<typename D::law>;
+    { D::shape_looks_at_draws } -> std::convertible_to<bool>;
+}
+&&requires(D& d, D const& fixed, host_group const& g, std::span<token_id const> text, std::int32_t number,
+           warp const& w, addressed_source& source, metrics& m, std::span<node_id const> nodes) {
+    fixed.check(number);
+    d.reset();
+    d.read(text);
+    { fixed.depth_limit(number) } -> std::convertible_to<std::int32_t>;
+    d.grow(g, text, number, w, source, m);
+    { fixed.size() } -> std::convertible_to<node_id>;
+    { fixed.tree() } -> std::same_as<drafted<typename D::law>>;
+    { fixed.tokens() } -> std::convertible_to<std::span<token_id const>>;
+    { fixed.positions() } -> std::convertible_to<std::span<std::int32_t const>>;
+    { fixed.mask() } -> std::convertible_to<mask_view>;
+    fixed.rows();
+    d.keep(number, nodes);
+};
+
+}  // namespace multidraft

@@ -1,0 +1,196 @@
+// The drafter of several draft models: each child of a node is drawn by one of them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/candidate_tree.hpp"
+#include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/model_rows.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// Rows of several models: `rows(g, node, k)` is the distribution that the k-th child of a node was drawn from.
+template <class View>
+class rows_of_models {
+public:
+    using real = typename View::real;
+
+    /// `rows`: model after model, `nodes` rows of each.
+    rows_of_models(span<softmax_row<View> const> rows, index_t nodes, index_t vocabulary) noexcept
+        : rows_(rows), nodes_(nodes), size_(vocabulary) {}
+
+    [[nodiscard]] index_t rows() const noexcept { return nodes_; }
+    [[nodiscard]] index_t size() const noexcept { return size_; }
+    template <group G>
+    [[nodiscard]] softmax_row<View> operator()(G const&, node_id node, index_t child) const {
+        auto const models = static_cast<index_t>(rows_.size()) / nodes_;
+        return rows_[static_cast<std::size_t>((child % models) * nodes_ + node)];
+    }
+
+    /// The row of the first model, for verifiers that read none.
+    template <group G>
+    [[nodiscard]] softmax_row<View> operator()(G const& g, node_id node) const {
+        return (*this)(g, node, 0);
+    }
+
+private:
+    span<softmax_row<View> const> rows_;
+    index_t nodes_;
+    index_t size_;
+};
+
+/// Grows a fixed shape from several draft models: the k-th child of a node is drawn from model k, or k modulo their
+/// number (SpecInfer). Duplicates keep their places.
+///
+/// Law: `independent`; verify with `verify::multi_round`, which asks `rows()` for the row of each child, or with
+/// `verify::naive<law::independent>`. Every model reads every node that has children. Put the best model first: where
+/// a node has one child it is that model's.
+template <language_model Draft>
+class independent_drafter {
+public:
+    using law = multidraft::law::independent;
+    using logit = logit_of<Draft>;
+    using view = typename model_rows<Draft>::view;
+    static constexpr bool shape_looks_at_draws = false;
+
+    /// Throws `invalid_input` when there is no model.
+    independent_drafter(std::vector<Draft*> const& models, topology shape) : shape_(std::move(shape)) {
+        if (models.empty()) refuse("models.size", 0, "there is at least one draft model");
+        for (std::size_t k = 0; k < models.size(); ++k) {
+            if (models[k] == nullptr) refuse("models", static_cast<std::int64_t>(k), "null", "a model is there");
+            for (std::size_t j = 0; j < k; ++j)
+                if (models[j] == models[k])
+                    refuse("models", static_cast<std::int64_t>(k), "a model given before",
+                           "each model has a cache of its own");
+            models_.emplace_back(*models[k]);
+        }
+    }
+
+    void check(std::int32_t vocabulary) const {
+        for (auto const& model : models_) model.check(vocabulary);
+    }
+    void reset() {
+        for (auto& model : models_) model.reset();
+    }
+    void read(std::span<token_id const> context) {
+        for (auto& model : models_) model.read(context);
+    }
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        std::int32_t depth = shape_.max_depth();
+        for (auto const& model : models_) depth = std::min(depth, model.depth_limit(length));
+        return depth;
+    }
+
+    template <draw_source Source>
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
+              metrics& m) {
+        auto const position = static_cast<std::int32_t>(text.size()) - 1;
+        tree_.start(text.back(), position);
+        for (auto& model : models_) model.start(shape_.size());
+        shape_node_.assign(1, 0);
+        entry_.assign(1, none);
+        level_.assign(1, 0);
+        for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
+            read_level(g, text, w, m);
+            stopwatch const time(m.sample_seconds);
+            node_id const begin = tree_.size();
+            for (node_id const v : level_) draw_children(g, v, source, position);
+            level_.clear();
+            for (node_id v = begin; v < tree_.size(); ++v)
+                if (shape_.child_count(shape_node_[at(v)]) > 0) level_.push_back(v);
+        }
+        stopwatch const time(m.mask_seconds);
+        tree_.arrange();
+        rows_.clear();
+        for (auto const& model : models_)
+            for (node_id v = 0; v < size(); ++v) {
+                node_id const entry = entry_[at(tree_.added(v))];
+                rows_.push_back(entry == none ? softmax_row<view>() : model.distribution(entry));
+            }
+        m.drafted += size() - 1;
+    }
+
+    [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
+    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
+    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
+    [[nodiscard]] rows_of_models<view> rows() const noexcept { return {rows_, size(), models_.front().vocabulary()}; }
+
+    void keep(std::int32_t context, std::span<node_id const> nodes) {
+        kept_.clear();
+        for (node_id const v : nodes) {
+            node_id const entry = entry_[at(tree_.added(v))];
+            if (entry == none) break;
+            kept_.push_back(entry);
+        }
+        for (auto& model : models_) model.keep(context, kept_);
+    }
+
+private:
+    static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
+
+    /// Every model reads the nodes of the level that have children.
+    void read_level(host_group const& g, std::span<token_id const> text, warp const& w, metrics& m) {
+        if (level_.front() == 0) {
+            for (auto& model : models_) model.read_root(g, text, w, m);
+            entry_[0] = 0;
+            return;
+        }
+        batch_tokens_.clear();
+        batch_parents_.clear();
+        batch_positions_.clear();
+        for (node_id const v : level_) {
+            batch_tokens_.push_back(tree_.token(v));
+            batch_parents_.push_back(entry_[at(tree_.parent(v))]);
+            batch_positions_.push_back(tree_.position(v));
+        }
+        node_id entry = none;
+        for (auto& model : models_) entry = model.read_nodes(g, batch_tokens_, batch_parents_, batch_positions_, w, m);
+        for (node_id const v : level_) entry_[at(v)] = entry++;
+    }
+
+    template <draw_source Source>
+    void draw_children(host_group const& g, node_id v, Source& source, std::int32_t position) {
+        node_id const like = shape_node_[at(v)];
+        index_t const wanted = shape_.child_count(like);
+        for (index_t k = 0; k < wanted; ++k) {
+            auto& model = models_[static_cast<std::size_t>(k) % models_.size()];
+            auto const q = model.distribution(entry_[at(v)]);
+            token_id const x = source.pick(g, model.weights(entry_[at(v)]), q.size(), weight_of{q}, {},
+                                           place{position, v}(purpose::draft, k));
+            if (x == none) return;
+            tree_.add(v, x);
+            shape_node_.push_back(shape_.first_child(like) + k);
+            entry_.push_back(none);
+        }
+    }
+
+    topology shape_;
+    std::vector<model_rows<Draft>> models_;
+    candidate_tree tree_;
+    std::vector<node_id> shape_node_;  ///< the node of the shape that each node stands for
+    std::vector<node_id> entry_;       ///< of the models' caches; `none`: not read
+    std::vector<node_id> level_;
+    std::vector<softmax_row<view>> rows_;
+    std::vector<node_id> kept_;
+    std::vector<token_id> batch_tokens_;
+    std::vector<node_id> batch_parents_;
+    std::vector<std::int32_t> batch_positions_;
+};
+
+}  // namespace multidraft

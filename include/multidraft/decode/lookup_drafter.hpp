@@ -1,0 +1,162 @@
+// Drafting by looking back: continuations that the text itself has had, alone or beside a model's candidates.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/decode/candidate_tree.hpp"
+#include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/distribution/warp.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/lookup.hpp"
+#include "multidraft/verify/checks.hpp"
+
+namespace multidraft {
+
+/// How far and how wide to look back.
+struct lookup_options {
+    draft::ngram_lookup find;
+    std::int32_t paths = 4;   ///< different continuations at most, >= 1
+    std::int32_t length = 6;  ///< tokens of one, >= 1
+
+    void validate() const {
+        find.validate();
+        if (paths < 1) refuse("paths", paths, "a look-up gives one continuation or more");
+        if (length < 1) refuse("length", length, "a continuation has one token or more");
+    }
+};
+
+namespace detail {
+
+/// Adds the continuations of `text` to a tree, each as a path from the root; what is there already is shared. At most
+/// `depth` levels.
+inline void add_continuations(candidate_tree& tree, std::span<token_id const> text, lookup_options const& options,
+                              std::int32_t depth) {
+    std::int32_t const length = std::min(options.length, depth);
+    if (length < 1) return;
+    std::int32_t paths = 0;
+    options.find(text, [&](std::int32_t start) {
+        node_id node = 0;
+        bool added = false;
+        for (std::int32_t k = 0; k < length; ++k) {
+            token_id const token = draft::continuation_token(text, start, k);
+            node_id child = tree.child(node, token);
+            if (child == none) {
+                child = tree.add(node, token);
+                added = true;
+            }
+            node = child;
+        }
+        if (added) ++paths;
+        return paths < options.paths;
+    });
+}
+
+}  // namespace detail
+
+/// Drafts what followed the last tokens when they stood in the prompt or the output before. No model, no draws; a step
+/// without a match is one target call for one token. Verify it with `verify::naive<law::deterministic>`.
+class lookup_drafter {
+public:
+    using law = multidraft::law::deterministic;
+    static constexpr bool shape_looks_at_draws = false;
+
+    /// Throws `invalid_input` for options that make no sense.
+    explicit lookup_drafter(lookup_options options = {}) : options_(options) { options_.validate(); }
+
+    void check(std::int32_t) const noexcept {}
+    void reset() noexcept {}
+    void read(std::span<token_id const>) noexcept {}
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t) const noexcept { return options_.length; }
+
+    template <group G, draw_source Source>
+    void grow(G const&, std::span<token_id const> text, std::int32_t depth, warp const&, Source&, metrics& m) {
+        stopwatch const time(m.sample_seconds);
+        tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
+        detail::add_continuations(tree_, text, options_, depth);
+        tree_.arrange();
+        m.drafted += size() - 1;
+    }
+
+    [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
+    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
+    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
+    [[nodiscard]] verify::unread rows() const noexcept { return {}; }
+    void keep(std::int32_t, std::span<node_id const>) noexcept {}
+
+private:
+    lookup_options options_;
+    candidate_tree tree_;
+};
+
+/// The candidates of another drafter, and the continuations found by looking back as further branches.
+///
+/// Law: `deterministic`, in the sense that no verifier may divide by the law of the draws: a node's children are some
+/// that the other drafter made, by whatever law, and then some from the text. `verify::naive` asks for no more.
+template <drafter Drafter>
+class beside_lookup {
+public:
+    using law = multidraft::law::deterministic;
+    static constexpr bool shape_looks_at_draws = Drafter::shape_looks_at_draws;
+
+    explicit beside_lookup(Drafter other, lookup_options options = {}) : other_(std::move(other)), options_(options) {
+        options_.validate();
+    }
+
+    void check(std::int32_t vocabulary) const { other_.check(vocabulary); }
+    void reset() { other_.reset(); }
+    void read(std::span<token_id const> context) { other_.read(context); }
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return std::max(other_.depth_limit(length), options_.length);
+    }
+
+    template <group G, draw_source Source>
+    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
+              metrics& m) {
+        auto const length = static_cast<std::int32_t>(text.size());
+        other_.grow(g, text, std::max(0, std::min(depth, other_.depth_limit(length))), w, source, m);
+        stopwatch const time(m.mask_seconds);
+        tree_.start(text.back(), length - 1);
+        tree_view const others = other_.tree().tree;
+        for (node_id v = 1; v < others.size(); ++v)
+            tree_.add(others.parents[static_cast<std::size_t>(v)], others.tokens[static_cast<std::size_t>(v)]);
+        detail::add_continuations(tree_, text, options_, depth);
+        tree_.arrange();
+        m.drafted += size() - others.size();
+    }
+
+    [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
+    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
+    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
+    [[nodiscard]] verify::unread rows() const noexcept { return {}; }
+
+    void keep(std::int32_t context, std::span<node_id const> nodes) {
+        others_.clear();
+        for (node_id const v : nodes) {
+            node_id const before = tree_.added(v);
+            if (before >= other_.size()) break;
+            others_.push_back(before);
+        }
+        other_.keep(context, others_);
+    }
+
+private:
+    Drafter other_;
+    lookup_options options_;
+    candidate_tree tree_;
+    std::vector<node_id> others_;
+};
+
+}  // namespace multidraft

@@ -1,0 +1,44 @@
+// BiLD's fallback: the draft goes on alone while it is sure of itself. Lossy together with the rollback.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/decode/stop_rule.hpp"
+#include "multidraft/distribution/distribution.hpp"
+
+namespace multidraft::lossy {
+
+/// The fallback policy of BiLD (Kim et al. 2023): the target is called when the largest probability of the draft falls
+/// below a threshold. A stop rule for chains:
+///
+/// `make_speculative<verify::lossy::rollback<law::iid>>(target, shaped_drafter<Draft, draft::iid,
+/// lossy::fallback_rule>(draft, chain(10), {}, lossy::fallback_rule(0.6)), verify::lossy::rollback<law::iid>(3))`.
+///
+/// The rule itself is harmless, and lossless with a lossless verifier; it is the rollback that costs.
+class fallback_rule {
+public:
+    static constexpr bool reads_hidden_state = false;
+
+    fallback_rule() = default;
+    /// Throws `invalid_input` for a threshold outside [0, 1].
+    explicit fallback_rule(double threshold) : threshold_(threshold) {
+        if (!(threshold >= 0 && threshold <= 1)) refuse("threshold", threshold, "a probability lies in [0, 1]");
+    }
+
+    template <group G, distribution Q>
+    [[nodiscard]] double operator()(G const& g, Q const& q, std::span<float const>) const {
+        return static_cast<double>(q(g.first_largest(q.size(), weight_of{q})));
+    }
+    [[nodiscard]] double threshold() const noexcept { return threshold_; }
+
+private:
+    double threshold_ = 0.6;
+};
+
+static_assert(stop_rule<fallback_rule>);
+
+}  // namespace multidraft::lossy

@@ -1,0 +1,258 @@
+// The target-initialised tree: several tokens of the target start it and the longest path wins. Lossy.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/arranged_drafter.hpp"
+#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/text_state.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+
+namespace multidraft::lossy {
+
+/// Chains of the draft below tokens that are given.
+template <language_model Draft>
+class chains_below : public arranged_drafter<Draft, law::iid> {
+public:
+    explicit chains_below(Draft& draft) : arranged_drafter<Draft, law::iid>(draft) {}
+
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return this->model_.depth_limit(length);
+    }
+
+    /// The tokens `starts` below the last token of the text, each followed by draws of the draft, `depth` levels in
+    /// all, depth >= 1.
+    template <draw_source Source>
+    void grow(host_group const& g, std::span<token_id const> text, std::span<token_id const> starts, std::int32_t depth,
+              warp const& w, Source& source, metrics& m) {
+        this->start(text, static_cast<node_id>(starts.size()) * depth + 1);
+        auto const position = static_cast<std::int32_t>(text.size()) - 1;
+        level_.clear();
+        for (token_id const x : starts) level_.push_back(this->add(0, x));
+        if (depth > 1) this->expand_root(g, text, w, m);
+        for (std::int32_t d = 1; d < depth && !level_.empty(); ++d) {
+            this->expand(g, level_, w, m);
+            stopwatch const time(m.sample_seconds);
+            next_.clear();
+            for (node_id const v : level_) {
+                token_id x = none;
+                index_t const drawn = draft::iid{}(g, this->distribution(v), this->weights(v), source,
+                                                   place{position, v}, span<token_id>(&x, 1));
+                if (drawn == 1) next_.push_back(this->add(v, x));
+            }
+            level_.swap(next_);
+        }
+        this->finish(m);
+    }
+
+private:
+    std::vector<node_id> level_, next_;
+};
+
+/// Multi-candidate decoding whose tree is started by the target (Improving MCSD 3.1): `width` different tokens are
+/// drawn from the target's last distribution, each starts a chain of the draft, and the path of which most is accepted
+/// wins.
+///
+/// Not lossless: which of several tokens of the target is emitted depends on how well the draft went on from them, so
+/// likely continuations of the draft win too often. At temperature 0 the tokens are the target's `width` likeliest, and
+/// text comes out that greedy decoding would not give. With width 1 it is exact. Its block efficiency is not comparable
+/// with that of lossless methods.
+template <language_model Target, language_model Draft>
+class target_start {
+public:
+    static constexpr bool lossless = false;
+
+    /// `depth` levels, the first the target's. Throws `invalid_input` for numbers below 1.
+    target_start(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
+        : target_(target), tree_(draft), width_(width), depth_(depth) {
+        if (width < 1 || width > 1 << 12) refuse("width", width, "1 to 2^12 tokens start a tree");
+        if (depth < 1 || depth > 1 << 12) refuse("depth", depth, "a tree has 1 to 2^12 levels");
+        tree_.check(target.vocabulary());
+    }
+
+    /// Generates, drawing from `source`. Caches are reset first; `on_tokens` may be empty.
+    template <draw_source Source>
+    generation operator()(std::span<token_id const> prompt, generation_options const& options, Source& source,
+                          token_callback const& on_tokens = {}) {
+        validate(options, prompt, target_.vocabulary(), target_.context_limit());
+        generation result;
+        metrics& m = result.metrics;
+        text_state state(prompt, options, on_tokens, target_.context_limit());
+        {
+            stopwatch const whole(m.seconds);
+            target_.keep(0, {});
+            tree_.reset();
+            if (!state.ended()) {
+                stopwatch const time(m.prompt_seconds);
+                logits_.resize(static_cast<std::size_t>(target_.vocabulary()));
+                catch_up(target_, state.text(), positions_, std::span<logit>(logits_));
+                tree_.read(state.text().first(prompt.size() - 1));
+                set_next(options.warp, row_view<logit>(logits_.data(), target_.vocabulary()));
+            }
+            while (!state.ended()) step(state, options, source, m);
+        }
+        result.tokens = state.emitted();
+        result.why = state.why();
+        return result;
+    }
+
+    /// Generates with the draws of `options.seed` and `options.request`.
+    generation operator()(std::span<token_id const> prompt, generation_options const& options,
+                          token_callback const& on_tokens = {}) {
+        addressed_source source{addressed_uniforms(options.seed, options.request)};
+        return (*this)(prompt, options, source, on_tokens);
+    }
+
+private:
+    using logit = logit_of<Target>;
+    using real = real_of<logit>;
+    using row = softmax_row<row_view<logit>>;
+
+    static std::size_t at(std::int32_t i) noexcept { return static_cast<std::size_t>(i); }
+
+    /// The distribution of the next token: a row of the target. Its `width` likeliest tokens at temperature 0.
+    void set_next(warp const& w, row_view<logit> view) {
+        if (w.greedy()) {
+            likeliest_.assign(at(std::min(width_, target_.vocabulary())), none);
+            g_.top(view.size(), view, span<token_id>(likeliest_));
+            auto const possible = [&](token_id x) { return view(x) > -std::numeric_limits<real>::infinity(); };
+            while (likeliest_.size() > 1 && !possible(likeliest_.back())) likeliest_.pop_back();
+            return;
+        }
+        auto const p = warped(g_, view, w, "target logits").row;
+        next_.resize(at(p.size()));
+        for (index_t i = 0; i < p.size(); ++i) next_[at(i)] = p(i);
+    }
+
+    /// The same after a rejection: what is left of p. False when nothing is.
+    bool set_residual(row const& p, row const& q) {
+        verify::residual<row, row> const left{p, q, real(1)};
+        auto const total = g_.sum(p.size(), left);
+        if (!(total > 0)) return false;
+        next_.resize(at(p.size()));
+        for (index_t i = 0; i < p.size(); ++i) next_[at(i)] = left(i) / total;
+        return true;
+    }
+
+    template <draw_source Source>
+    void step(text_state& state, generation_options const& options, Source& source, metrics& m) {
+        std::int32_t const length = state.length();
+        std::int32_t const root = length - 1;
+        if (length >= target_.context_limit()) {  // one more token fits, and nothing below it
+            draw_starts(options.warp, 1, source, root);
+            m.tokens += state.emit(starts_);
+            return;
+        }
+        std::int32_t const depth =
+            std::max(1, std::min({depth_, state.left(), target_.context_limit() - length, tree_.depth_limit(length)}));
+        draw_starts(options.warp, width_, source, root);
+        tree_.grow(g_, state.text(), starts_, depth, options.draft_warp.value_or(options.warp), source, m);
+        auto const nodes = at(tree_.size() - 1);
+        auto const vocabulary = at(target_.vocabulary());
+        logits_.resize(std::max(logits_.size(), nodes * vocabulary));
+        {
+            // The root was scored by the step before: the batch is what is below it.
+            stopwatch const time(m.target_seconds);
+            target_.forward(
+                token_batch{tree_.tokens().subspan(1), tree_.positions().subspan(1), root, tree_.mask().from_row(1)},
+                std::span<logit>(logits_.data(), nodes * vocabulary));
+            ++m.target_calls;
+        }
+        stopwatch const time(m.verify_seconds);
+        // Rows are read from `logits_`; the row of node v is v - 1.
+        best_.clear();
+        bool best_refused = false;
+        tree_view const tree = tree_.tree().tree;
+        auto const starts = tree.children(0);
+        auto const draft_rows = tree_.rows();
+        for (node_id start = starts.first; start < starts.end(); ++start) {
+            path_.assign(1, start);
+            bool refused = false;
+            for (;;) {
+                node_id const v = path_.back();
+                auto const child = tree.children(v);
+                if (child.count == 0) break;
+                token_id const x = tree.tokens[at(child.first)];
+                row const p = warped(g_, target_row(v), options.warp, "target logits").row;
+                bool const accepted = source.coin(place{root, v}(purpose::acceptance, 0), p(x), draft_rows(g_, v)(x));
+                if (!accepted) {
+                    refused = true;
+                    break;
+                }
+                path_.push_back(child.first);
+            }
+            if (path_.size() > best_.size()) {
+                best_ = path_;
+                best_refused = refused;
+            }
+        }
+        node_id const last = best_.back();
+        row const p = warped(g_, target_row(last), options.warp, "target logits").row;
+        if (options.warp.greedy() || !best_refused || !set_residual(p, draft_rows(g_, last)))
+            set_next(options.warp, target_row(last));
+        m.accepted += static_cast<std::int64_t>(best_.size()) - 1;
+        for (std::size_t d = 0; d < best_.size(); ++d)
+            if (tree.children(best_[d]).count > 0) m.tried(d, d + 1 < best_.size());
+        emitted_.clear();
+        for (node_id const v : best_) emitted_.push_back(tree.tokens[at(v)]);
+        std::int32_t const count = state.emit(emitted_);
+        m.tokens += count;
+        kept_.assign(1, 0);
+        kept_.insert(kept_.end(), best_.begin(), best_.begin() + count);
+        target_.keep(root, kept_);
+        tree_.keep(root, kept_);
+    }
+
+    template <draw_source Source>
+    void draw_starts(warp const& w, std::int32_t count, Source& source, std::int32_t root) {
+        if (w.greedy()) {
+            starts_.assign(likeliest_.begin(),
+                           likeliest_.begin() + std::min<std::ptrdiff_t>(count, std::ssize(likeliest_)));
+            return;
+        }
+        starts_.assign(at(count), none);
+        probabilities<real> const p(next_.data(), static_cast<index_t>(next_.size()));
+        auto sums = g_.weigh(p.size(), weight_of{p});
+        index_t const drawn = draft::sequential{}(g_, p, sums, source, place{root, 0}, span<token_id>(starts_));
+        starts_.resize(at(drawn));
+    }
+
+    [[nodiscard]] row_view<logit> target_row(node_id v) const {
+        auto const vocabulary = target_.vocabulary();
+        return {logits_.data() + static_cast<std::ptrdiff_t>(at(v - 1) * at(vocabulary)), vocabulary};
+    }
+
+    host_group g_;
+    Target& target_;
+    chains_below<Draft> tree_;
+    std::int32_t width_;
+    std::int32_t depth_;
+    std::vector<real> next_;           ///< of the next token, where it is drawn
+    std::vector<token_id> likeliest_;  ///< and where it is not: at temperature 0
+    std::vector<token_id> starts_;
+    std::vector<logit> logits_;
+    std::vector<node_id> path_, best_, kept_;
+    std::vector<token_id> emitted_;
+    std::vector<std::int32_t> positions_;
+};
+
+}  // namespace multidraft::lossy

@@ -1,0 +1,148 @@
+// One draft model over a tree whose nodes it reads in an order of its own: cache entries, masks and warped rows.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/tree/mask.hpp"
+
+namespace multidraft {
+
+/// The cache of a draft model below the last token of the text: entry 0 is the root, the others are nodes in the order
+/// in which they were read. For drafters that read some nodes of a tree only; `draft_tree` reads all, level by level.
+///
+/// Memory is kept from one step to the next; a row stays where it is until the next `start`.
+template <language_model Model>
+class model_rows {
+public:
+    using logit = logit_of<Model>;
+    using view = row_view<logit>;
+    using row = softmax_row<view>;
+    using sums = ledger_of<host_group, typename view::real>;
+
+    explicit model_rows(Model& model) : model_(&model) {}
+
+    [[nodiscard]] Model& model() const noexcept { return *model_; }
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
+
+    /// Throws unless the model has the target's vocabulary.
+    void check(std::int32_t target_vocabulary) const {
+        if (model_->vocabulary() != target_vocabulary)
+            refuse(
+                "draft.vocabulary", model_->vocabulary(),
+                "the draft model has another vocabulary than the target (" + std::to_string(target_vocabulary) + ")");
+    }
+
+    void reset() { model_->keep(0, {}); }
+
+    /// Reads a prompt if the model has the positions for it.
+    void read(std::span<token_id const> context) {
+        if (static_cast<std::int32_t>(context.size()) < model_->context_limit())
+            catch_up(*model_, context, positions_, {});
+    }
+
+    /// How deep a tree the model can be asked about: its last level needs no position.
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return model_->context_limit() - length + 1;
+    }
+
+    /// Forgets the entries of the last step. `capacity`: how many there may be, a hint.
+    void start(node_id capacity) {
+        rows_.clear();
+        sums_.clear();
+        calls_ = 0;
+        mask_.reset(capacity);
+    }
+
+    /// Reads what is missing of the text; entry 0 is its last token.
+    void read_root(host_group const& g, std::span<token_id const> text, warp const& w, metrics& m) {
+        position_ = static_cast<std::int32_t>(text.size()) - 1;
+        node_id const root = none;
+        mask_.append(span<node_id const>(&root, 1));
+        std::span<logit> const logits = block(1);
+        {
+            stopwatch const time(m.draft_seconds);
+            catch_up(*model_, text, positions_, logits);
+            ++m.draft_calls;
+        }
+        take(g, logits, w, m);
+    }
+
+    /// Reads nodes below entries that were read before: their tokens, the entries of their parents and their positions.
+    /// Returns the entry of the first; the others follow.
+    node_id read_nodes(host_group const& g, std::span<token_id const> tokens, std::span<node_id const> parent_entries,
+                       std::span<std::int32_t const> positions, warp const& w, metrics& m) {
+        node_id const first = entries();
+        {
+            stopwatch const time(m.mask_seconds);
+            mask_.append(parent_entries);
+        }
+        std::span<logit> const logits = block(tokens.size());
+        {
+            stopwatch const time(m.draft_seconds);
+            model_->forward(token_batch{tokens, positions, position_, mask_.view().from_row(first)}, logits);
+            ++m.draft_calls;
+        }
+        take(g, logits, w, m);
+        return first;
+    }
+
+    /// Entries below the text, the root's included.
+    [[nodiscard]] node_id entries() const noexcept { return static_cast<node_id>(rows_.size()); }
+    [[nodiscard]] row const& distribution(node_id entry) const noexcept { return rows_[at(entry)]; }
+    /// The sums of the entry's weights, from which samplers draw; they may change them.
+    [[nodiscard]] sums& weights(node_id entry) noexcept { return sums_[at(entry)]; }
+
+    /// Keeps the text up to `context` and these entries, which increase strictly.
+    void keep(std::int32_t context, std::span<node_id const> entries_to_keep) {
+        if (entries() == 0) return;  // the model was not asked
+        model_->keep(context, entries_to_keep);
+    }
+
+private:
+    static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
+
+    /// Room for the logits of one call, at a place of its own, so that earlier rows stay where they are.
+    std::span<logit> block(std::size_t rows) {
+        if (blocks_.size() == calls_) blocks_.emplace_back();
+        std::vector<logit>& room = blocks_[calls_++];
+        std::size_t const wanted = rows * static_cast<std::size_t>(vocabulary());
+        if (room.size() < wanted) room.resize(wanted);
+        return {room.data(), wanted};
+    }
+
+    void take(host_group const& g, std::span<logit const> logits, warp const& w, metrics& m) {
+        stopwatch const time(m.sample_seconds);
+        auto const v = static_cast<std::size_t>(vocabulary());
+        for (std::size_t i = 0; i < logits.size() / v; ++i) {
+            auto q =
+                warped(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), vocabulary()), w, "draft logits");
+            rows_.push_back(q.row);
+            sums_.push_back(q.weights);
+        }
+    }
+
+    Model* model_;
+    std::int32_t position_ = 0;  ///< of the root
+    std::size_t calls_ = 0;
+    std::vector<std::vector<logit>> blocks_;  ///< one a call
+    std::vector<row> rows_;                   ///< one an entry
+    std::vector<sums> sums_;
+    std::vector<std::int32_t> positions_;
+    ancestor_mask mask_;  ///< over entries
+};
+
+}  // namespace multidraft

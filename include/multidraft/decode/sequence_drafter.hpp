@@ -1,0 +1,97 @@
+// The drafter of K independent sequences of L tokens, sharing their nodes while they agree.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/arranged_drafter.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sequences.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft {
+
+/// K sequences of L tokens, drawn independently from one draft model (SpecTr), as a tree of law `iid`.
+///
+/// Sequences that agree share a node, which has one child for each of them; equal children keep their places, for the
+/// law needs their number, and the sequences go on below the first of them (`draft::share_nodes`). So a node below
+/// which m sequences go on has m candidates, where a fork has one. The shape looks at the draws; a verifier that may
+/// accept a later one of equal children is wrapped in `verify::merged`.
+template <language_model Draft>
+class sequence_drafter : public arranged_drafter<Draft, law::iid> {
+    using base = arranged_drafter<Draft, law::iid>;
+
+public:
+    static constexpr bool shape_looks_at_draws = true;
+
+    /// Throws `invalid_input` for numbers that make no tree.
+    sequence_drafter(Draft& draft, std::int32_t sequences, std::int32_t length)
+        : base(draft), sequences_(sequences), length_(length) {
+        if (sequences < 1) refuse("sequences", sequences, "there is at least one sequence");
+        if (length < 0) refuse("length", length, "a sequence has a length");
+        if (static_cast<std::int64_t>(sequences) * length > max_tree_nodes)
+            refuse("sequences", sequences, "the tree would have more than 2^20 nodes");
+    }
+
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return std::min(length_, this->model_.depth_limit(length));
+    }
+
+    template <draw_source Source>
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
+              metrics& m) {
+        this->start(text, sequences_ * depth + 1);
+        level_.assign(1, 0);
+        here_.assign(1, sequences_);
+        auto const position = static_cast<std::int32_t>(text.size()) - 1;
+        for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
+            if (d == 0)
+                this->expand_root(g, text, w, m);
+            else
+                this->expand(g, level_, w, m);
+            stopwatch const time(m.sample_seconds);
+            next_level_.clear();
+            next_here_.clear();
+            for (std::size_t i = 0; i < level_.size(); ++i) {
+                node_id const v = level_[i];
+                drawn_.resize(static_cast<std::size_t>(here_[i]));
+                index_t const count = draft::iid{}(g, this->distribution(v), this->weights(v), source,
+                                                   place{position, v}, span<token_id>(drawn_));
+                drawn_.resize(static_cast<std::size_t>(count));
+                heirs_.resize(drawn_.size());
+                draft::share_nodes(drawn_, heirs_);
+                for (std::size_t k = 0; k < drawn_.size(); ++k) {
+                    node_id const child = this->add(v, drawn_[k]);
+                    if (heirs_[k] == 0) continue;
+                    next_level_.push_back(child);
+                    next_here_.push_back(heirs_[k]);
+                }
+            }
+            level_.swap(next_level_);
+            here_.swap(next_here_);
+        }
+        this->finish(m);
+    }
+
+private:
+    static constexpr std::int64_t max_tree_nodes = 1 << 20;
+
+    std::int32_t sequences_;
+    std::int32_t length_;
+    std::vector<node_id> level_, next_level_;
+    std::vector<index_t> here_, next_here_;  ///< sequences at each node of the level
+    std::vector<token_id> drawn_;
+    std::vector<index_t> heirs_;
+};
+
+}  // namespace multidraft

@@ -1,0 +1,78 @@
+// The drafter of a fixed shape: one draft model, one sampler, so many children for each node.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/draft_tree.hpp"
+#include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// Draws the children of each node of `shape` with `Sampler` from one draft model (`draft_tree`); with a `StopRule`, as
+/// many levels of it as the rule lets grow.
+template <language_model Draft, sampler Sampler, class StopRule = never_stop>
+class shaped_drafter {
+public:
+    using law = typename Sampler::law;
+    using logit = logit_of<Draft>;
+    static constexpr bool shape_looks_at_draws = !std::is_same_v<StopRule, never_stop>;
+
+    shaped_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
+        : draft_(&draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
+
+    void check(std::int32_t vocabulary) const {
+        if (vocabulary != draft_->vocabulary())
+            refuse("draft.vocabulary", draft_->vocabulary(),
+                   "the draft model has another vocabulary than the target (" + std::to_string(vocabulary) + ")");
+    }
+
+    void reset() { draft_->keep(0, {}); }
+    void read(std::span<token_id const> context) {
+        if (static_cast<std::int32_t>(context.size()) < draft_->context_limit())
+            catch_up(*draft_, context, positions_, {});
+    }
+
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return std::min(shape_.max_depth(), draft_->context_limit() - length + 1);
+    }
+
+    template <group G, draw_source Source>
+    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
+              metrics& m) {
+        tree_.grow(g, *draft_, text, shape_, depth, w, source, m);
+    }
+
+    [[nodiscard]] node_id size() const noexcept { return tree_.size(); }
+    [[nodiscard]] drafted<law> tree() const noexcept { return tree_.tree(); }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
+    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
+    [[nodiscard]] auto rows() const noexcept { return tree_.rows(); }
+
+    void keep(std::int32_t context, std::span<node_id const> nodes) {
+        if (tree_.expanded() == 0) return;  // the model was not asked
+        while (!nodes.empty() && nodes.back() >= tree_.expanded()) nodes = nodes.first(nodes.size() - 1);
+        draft_->keep(context, nodes);
+    }
+
+private:
+    Draft* draft_;
+    topology shape_;
+    draft_tree<logit, Sampler, StopRule> tree_;
+    std::vector<std::int32_t> positions_;
+};
+
+}  // namespace multidraft

@@ -1,0 +1,46 @@
+// What an observer of the speculative loop sees of a step: the tree, the accepted path, p and q at each node.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft {
+
+/// One step after its verification, before its tokens are emitted. Everything it views is valid during the call only.
+struct step_view {
+    std::span<token_id const> text;  ///< before the step; its last token is the root
+    tree_view tree;                  ///< parents and tokens of all nodes, the root first
+    std::span<node_id const> path;   ///< accepted nodes, the root left out, down to the last
+    token_id next = none;            ///< what is emitted after them
+    /// By node: the probability of its token below its parent, by the target (p) and by the draft (q), both warped; 1
+    /// at the root. `q` is empty where the drafter has no rows, such as a look-up.
+    std::span<double const> p;
+    std::span<double const> q;
+};
+
+/// Called once a step (see `generation_options::observer`); it may not change what the loop works on.
+using step_observer = std::function<void(step_view const&)>;
+
+namespace detail {
+
+/// The probability of every node's token in the row of its parent; nothing where `rows` cannot be asked so.
+template <class Rows>
+void node_probabilities(host_group const& g, tree_view tree, Rows const& rows, std::vector<double>& into) {
+    into.clear();
+    if constexpr (requires { static_cast<double>(rows(g, node_id{0})(token_id{0})); }) {
+        into.push_back(1.0);
+        auto const nodes = static_cast<std::size_t>(tree.size());
+        for (std::size_t v = 1; v < nodes; ++v)
+            into.push_back(static_cast<double>(rows(g, tree.parents[v])(tree.tokens[v])));
+    }
+}
+
+}  // namespace detail
+
+}  // namespace multidraft

@@ -1,0 +1,50 @@
+// When to stop growing a tree before its full depth: the policy, and what it may look at.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <span>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+
+namespace multidraft {
+
+/// A model that shows its hidden states: `hidden_size()` numbers a token, and `hidden_states()`, those of the tokens
+/// whose logits the last `forward` wrote, row after row (what the head multiplies, after the last norm).
+template <class M>
+concept reveals_hidden_state = language_model<M> && requires(M const& model) {
+    { model.hidden_size() } -> std::convertible_to<std::int32_t>;
+    { model.hidden_states() } -> std::convertible_to<std::span<float const>>;
+};
+
+/// Decides before the children of a level are drawn whether they are worth it (Improving MCSD 3.3).
+///
+/// `rule(g, q, hidden)` gives the chance, as the rule sees it, that a token drawn next at a node is accepted; q is the
+/// draft's row there and `hidden` its hidden state, empty unless `reads_hidden_state`. The tree ends when the chance at
+/// every node that would have children lies below `threshold()`. The rule sees what was drawn above the level, never
+/// the draws that it decides about: so the tree stays lossless with verifiers that decide node by node.
+template <class R>
+concept stop_rule = requires(R const& rule, host_group const& g, probabilities<float> const& q,
+                             std::span<float const> hidden) {
+    { R::reads_hidden_state } -> std::convertible_to<bool>;
+    { rule(g, q, hidden) } -> std::convertible_to<double>;
+    { rule.threshold() } -> std::convertible_to<double>;
+};
+
+/// Every tree grows to its full depth.
+struct never_stop {
+    static constexpr bool reads_hidden_state = false;
+    template <class G, class Q>
+    [[nodiscard]] double operator()(G const&, Q const&, std::span<float const>) const noexcept {
+        return 1;
+    }
+    [[nodiscard]] static constexpr double threshold() noexcept { return 0; }
+};
+
+static_assert(stop_rule<never_stop>);
+
+}  // namespace multidraft

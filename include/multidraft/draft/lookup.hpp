@@ -1,0 +1,63 @@
+// N-gram look-up: where the text so far has gone on from the tokens that it now ends in.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+
+namespace multidraft::draft {
+
+/// Candidates without a draft model: what followed the last n tokens when they stood in the text before (prompt
+/// look-up).
+///
+/// Law: `deterministic`. Longer matches come first, of equal ones the latest.
+struct ngram_lookup {
+    using law = multidraft::law::deterministic;
+
+    std::int32_t longest = 4;   ///< tokens of the longest match looked for
+    std::int32_t shortest = 1;  ///< and of the shortest that counts, at least 1
+
+    /// Throws `invalid_input` for lengths that are none.
+    void validate() const {
+        if (shortest < 1) refuse("shortest", shortest, "a match has one token or more");
+        if (longest < shortest) refuse("longest", longest, "the longest match is no shorter than the shortest");
+    }
+
+    /// Calls `found(start)` for every place in `text` where a match ends, best first, until it returns false:
+    /// `text[start ..]` is how the text went on there, 0 < start < text.size(). O(text (longest - shortest + 1)).
+    template <class Found>
+    void operator()(span<token_id const> text, Found&& found) const {
+        auto const size = static_cast<std::int32_t>(text.size());
+        for (std::int32_t n = std::min(longest, size - 1); n >= shortest; --n) {
+            for (std::int32_t start = size - 1; start >= n; --start) {
+                if (!ends_alike(text, start, n)) continue;
+                // Matched in more tokens: then it has been told already.
+                if (n < longest && start > n && ends_alike(text, start, n + 1)) continue;
+                if (!found(start)) return;
+            }
+        }
+    }
+
+private:
+    /// Whether the n tokens before `start` are the last n of the text.
+    static bool ends_alike(span<token_id const> text, std::int32_t start, std::int32_t n) {
+        auto const size = static_cast<std::int32_t>(text.size());
+        for (std::int32_t k = 1; k <= n; ++k)
+            if (text[static_cast<std::size_t>(start - k)] != text[static_cast<std::size_t>(size - k)]) return false;
+        return true;
+    }
+};
+
+/// Token `k` of a continuation that begins at `start`. Past the end of the text it reads on in what it has copied
+/// itself, so that a repetition goes on repeating.
+[[nodiscard]] inline token_id continuation_token(span<token_id const> text, std::int32_t start, std::int32_t k) {
+    auto const period = static_cast<std::int32_t>(text.size()) - start;
+    return text[static_cast<std::size_t>(start + k % period)];
+}
+
+}  // namespace multidraft::draft

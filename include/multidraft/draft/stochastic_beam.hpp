@@ -1,0 +1,109 @@
+// Stochastic beam search: whole sequences drawn without replacement, one level at a time.
+#pragma once
+
+#include <cmath>
+#include <cstddef>
+#include <limits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::draft {
+
+/// A sequence on the beam: a node, the logarithm of its probability under the draft, and its perturbed score.
+struct beam {
+    node_id node = 0;
+    double log_probability = 0;  ///< of the tokens from the root to the node
+    double score = 0;            ///< the perturbed log-probability, a Gumbel variate: larger is earlier
+};
+
+/// A token that a sequence of the beam goes on with: the beam of the next level.
+struct beam_step {
+    index_t from = 0;  ///< which sequence of the beam
+    token_id token = none;
+    double log_probability = 0;
+    double score = 0;
+};
+
+/// log(e^a + e^b), for any a and b below plus infinity.
+[[nodiscard]] inline double log_add(double a, double b) noexcept {
+    double const larger = a < b ? b : a;
+    double const smaller = a < b ? a : b;
+    return smaller == -std::numeric_limits<double>::infinity() ? larger
+                                                               : larger + std::log1p(std::exp(smaller - larger));
+}
+
+/// One level of stochastic beam search (Kool et al. 2019; RSD 3.2, Algorithms 8 and 9): the `out.size()` sequences of
+/// the next level, best score first, drawn without replacement from all continuations of the beam.
+///
+/// A sequence's score G is Gumbel with its log-probability as location, and its children's scores are those of all
+/// continuations given that the largest is G. Papers compute them for every token, as Gumbels truncated at G. Here they
+/// come in decreasing order, a token at a time, as arrivals of a race: with t = e^-G, the first child arrives at the
+/// time t of its parent, and the next one e / (P left) later, e exponential, P the parent's probability, `left` the
+/// mass of q outside the children so far; which token arrives is drawn from q without them, independently of when. It
+/// is the same law, costs draws for the children that are kept and no pass over the vocabulary, and is stable: times
+/// are kept as logarithms and only ever added.
+///
+/// Law: the kept children of one parent, in this order, are `sequential`, and how many are kept depends on times and on
+/// tokens that came before, never on the token not kept: recursive rejection stays lossless (RSD 3.2).
+///
+/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the ledger of its weights, which is changed.
+/// - `place_of(i)`: where its draws are addressed (purposes `draft` and `gumbel`).
+/// - `next`: scratch, one number a sequence. `taken`: scratch, `out.size()` tokens a sequence. `counts`: one number a
+///   sequence, receives how many children were kept.
+///
+/// Returns how many sequences there are: fewer than asked for when the support of all rows is exhausted. O(W (W + two
+/// chunks of a row)).
+template <group G, class Row, class Sums, class PlaceOf, draw_source Source>
+index_t stochastic_beam_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
+                              PlaceOf const& place_of, Source& source, span<double> next, span<token_id> taken,
+                              span<index_t> counts, span<beam_step> out) {
+    constexpr double never = std::numeric_limits<double>::infinity();
+    std::size_t const width = out.size();
+    for (std::size_t i = 0; i < beams.size(); ++i) {
+        next[i] = -beams[i].score;  // log of the time at which the next child arrives
+        counts[i] = 0;
+    }
+    for (std::size_t k = 0; k < width; ++k) {
+        std::size_t first = 0;
+        for (std::size_t i = 1; i < beams.size(); ++i)
+            if (next[i] < next[first]) first = i;
+        if (beams.empty() || !(next[first] < never)) return static_cast<index_t>(k);
+        auto const i = static_cast<index_t>(first);
+        auto const q = row(i);
+        weight_of const w{q};
+        auto& ledger = sums(i);
+        place const where = place_of(i);
+        span<token_id> const mine = taken.subspan(first * width, width);
+        auto const drawn = static_cast<std::size_t>(counts[first]);
+        token_id const x = source.pick(g, ledger, q.size(), w, span<token_id const>(mine.first(drawn)),
+                                       where(purpose::draft, static_cast<index_t>(drawn)));
+        if (x == none) {
+            next[first] = never;
+            --k;
+            continue;
+        }
+        out[k] = {i, x, beams[first].log_probability + std::log(static_cast<double>(q(x))), -next[first]};
+        mine[drawn] = x;
+        ++counts[first];
+        if (k + 1 == width) break;
+        double const all = static_cast<double>(q.weight(x)) / static_cast<double>(q(x));
+        g.reweigh(ledger, q.size(), w, span<token_id const>(mine.first(drawn + 1)), x);
+        double const left = static_cast<double>(ledger.total) / all;
+        if (!(left > 0)) {
+            next[first] = never;
+            continue;
+        }
+        double const u = source.template uniform<double>(where(purpose::gumbel, static_cast<index_t>(drawn)));
+        double const wait = std::log(-std::log1p(-u)) - beams[first].log_probability - std::log(left);
+        next[first] = log_add(next[first], wait);
+    }
+    return static_cast<index_t>(width);
+}
+
+}  // namespace multidraft::draft

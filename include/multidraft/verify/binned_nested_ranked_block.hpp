@@ -1,0 +1,271 @@
+// Nested ranked block verification from histograms: a subtree that turned out well is picked more often.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/nested_positions.hpp"
+#include "multidraft/verify/rank_table.hpp"
+#include "multidraft/verify/ranked_pick.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// What nested ranked block verification owes to the positions: the right rules, for tests to break.
+struct nested_rules {
+    /// The second draw of a token has a subtree, and so a position, of its own.
+    static constexpr bool all_draws_have_subtrees = true;
+    /// A candidate's tilt counts that positions beyond the kept part are picked less often.
+    static constexpr bool damps = true;
+    /// A certain token's position is what it was picked by, and tilts its subtree.
+    static constexpr bool tilts_certain = true;
+};
+
+/// Nested ranked block verification (ours; the best we know), binned: `binned_ranked_block` where the rank of a draw in
+/// its token's set is not a fresh uniform but says how well the token's own subtree turned out, while the law of each
+/// level stays exact.
+///
+/// Every node has a position in [0, 1], uniform before anything is known: a leaf draws it; an inner node's is 1 - (1 -
+/// r)^j, r the best rank among its j draws. Given that a node was picked its position has a known law (`nested_node`),
+/// and the node's sets are made for the best of j ranks under that law (`nested_curve`). Two draws of one token have a
+/// subtree and a position each. Sets from the root down, positions from the leaves up, the picked path from the root
+/// down, then block verification of the path.
+///
+/// Lossless for `law::iid` and `law::stratified`, exactly. Two counts over p and q for every node with children (four in
+/// double), a sum where there are certain tokens, and the passes of `stop_of_block`. For groups of all kinds; the exact
+/// form by sorting is `nested_ranked_block`.
+template <draft_law Law, class Rules = nested_rules>
+class binned_nested_ranked_block {
+    static_assert(ranked_law<Law>::value,
+                  "multidraft: verify::binned_nested_ranked_block is for trees drawn independently, law::iid and "
+                  "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
+
+public:
+    using law = Law;
+    static constexpr bool lossless = true;
+
+    /// The sets of one node; for each node its position, its tilt and the numbers of its law; a step a level.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+        auto const levels = static_cast<std::size_t>(depth) + 1;
+        return detail::whole_16(sizeof(rank_table)) +
+               static_cast<std::size_t>(nodes) *
+                   (detail::whole_16(sizeof(nested_node)) + detail::whole_16(sizeof(pick_numbers<double>))) +
+               levels * sizeof(detail::picked_step<double>) + 16;
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one. The rows of all nodes with children are read.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        static_assert(std::is_same_v<Drawn, Law>,
+                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
+                      "the verifier, such as verify::binned_nested_ranked_block<law::stratified>");
+        using p_row = std::decay_t<decltype(target(g, 0))>;
+        using q_row = std::decay_t<decltype(draft(g, 0))>;
+        using real = probability_of<p_row>;
+        tree_view const tree = drafts.tree;
+        node_id const size = tree.size();
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            detail::check_tree(tree, target, draft, path);
+            if (scratch.size() < scratch_bytes(size, tree.depth(size - 1)))
+                refuse("scratch.size", scratch.size(), "nested ranked block verification keeps a law for each node");
+        }
+#endif
+        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
+        std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));
+        auto* const nodes = reinterpret_cast<nested_node*>(next_byte);
+        next_byte += detail::whole_16(static_cast<std::size_t>(size) * sizeof(nested_node));
+        auto* const numbers = reinterpret_cast<pick_numbers<real>*>(next_byte);
+        next_byte += static_cast<std::size_t>(size) * detail::whole_16(sizeof(pick_numbers<double>));
+        auto* const steps = reinterpret_cast<detail::picked_step<real>*>(next_byte);
+
+        // Sets, from the root down: a node's curve asks for the sets above it.
+        if (g.leader()) {
+            nodes[0] = nested_node{};
+            nodes[0].kind = nested_node::tilt::identity;
+        }
+        std::int32_t deepest = 0;
+        for (node_id v = 0; v < size; ++v) {
+            auto const range = detail::drawn_children<G>(tree, v);
+            if (range.count == 0) continue;
+            auto const children = detail::tokens_of(tree, range);
+            ranked_rows<p_row, q_row> rows(target(g, v), draft(g, v), children,
+                                           ranked_law<Law>::certain(draft(g, v), children));
+            if (g.leader()) {
+                nodes[v].draws = rows.draws();
+                nodes[v].certain = rows.certain;
+            }
+            g.barrier();
+            nested_curve const curve{nodes, tree.parents, v};
+            if (!detail::make_pick(g, rows, curve, table, numbers[v])) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, v);
+#endif
+                return {};
+            }
+            deepest = tree.depth(v) + 1;
+            bool const nests = deepest < nested_curve::most_levels;
+            place const where{position, v};
+            for (index_t k = 0; k < range.count; ++k) {
+                nested_node& child = nodes[range.first + k];
+                if (k < rows.certain)
+                    judge_certain(g, rows, numbers[v], k, nests, child);
+                else
+                    place_draw(g, rows, numbers[v], table, curve, k, source, where, nests, child);
+            }
+            g.barrier();
+        }
+
+        // Positions, from the leaves up.
+        if (g.leader()) {
+            for (node_id v = size - 1; v > 0; --v) {
+                auto const range = detail::drawn_children<G>(tree, v);
+                double rank = 0;
+                if (range.count > 0 && tree.depth(v) < nested_curve::most_levels) {
+                    static_cast<void>(best_draw(nodes, range, nodes[v].certain, rank));
+                    nodes[v].position = best_of{nodes[v].draws}(rank);
+                } else {
+                    nodes[v].position = source.template uniform<double>(place{position, v}(purpose::rank, 0));
+                }
+            }
+            steps[0] = {0, 1, numbers};
+        }
+        g.barrier();
+
+        // The picked path.
+        real w = 1;
+        node_id node = 0;
+        std::int32_t level = 0;
+        while (w > 0) {
+            auto const range = detail::drawn_children<G>(tree, node);
+            if (range.count == 0) break;
+            double rank = 0;
+            node_id next = best_draw(nodes, range, nodes[node].certain, rank);
+            if (!keeps(nested_curve{nodes, tree.parents, node}, nodes[next])) {
+                for (index_t k = 0; k < nodes[node].certain; ++k) {
+                    nested_node const& certain = nodes[range.first + k];
+                    if (!(certain.position <= certain.limit)) continue;
+                    next = range.first + k;
+                    break;
+                }
+            }
+            if constexpr (!Rules::all_draws_have_subtrees)
+                for (node_id v = next; --v >= range.first + nodes[node].certain;)
+                    if (tree.tokens[static_cast<std::size_t>(v)] == tree.tokens[static_cast<std::size_t>(next)]) next = v;
+            auto const p = target(g, node);
+            token_id const x = tree.tokens[static_cast<std::size_t>(next)];
+            auto const m = numbers[node].law(p, draft(g, node), detail::tokens_of(tree, range));
+            w = next_weight(w, static_cast<real>(p(x)), m(x));
+            ++level;
+            if (g.leader()) {
+                steps[level - 1].numbers = numbers + node;
+                steps[level] = {next, w, numbers};
+            }
+            node = next;
+        }
+        g.barrier();
+        return detail::finish_picked(g, tree, target, draft, steps, level, source, position, path);
+    }
+
+private:
+    /// The limit of the k-th certain child: it is picked, once the candidate and the certain ones before it are refused,
+    /// when its position is at most this.
+    template <group G, class Rows, class Real>
+    MULTIDRAFT_HD static void judge_certain(G const& g, Rows const& rows, pick_numbers<Real> const& numbers, index_t k,
+                                            bool nests, nested_node& child) {
+        double limit = -1;  // never
+        double const all = rows.certain_mass;
+        if (numbers.passed > 0 && all > 0) {
+            double before = 0;
+            for (index_t i = 0; i < k; ++i)
+                before += product(static_cast<double>(rows.where.p(rows.token(i))) / all,
+                                  static_cast<double>(numbers.passed));
+            double const share = product(static_cast<double>(rows.where.p(rows.token(k))) / all,
+                                         static_cast<double>(numbers.passed));
+            double const left = 1 - before;
+            if (share > 0) limit = share < left ? share / left : 1.0;
+        }
+        if (!g.leader()) return;
+        child.kind = limit > 0 && nests && Rules::tilts_certain ? nested_node::tilt::certain : nested_node::tilt::identity;
+        child.limit = limit;
+    }
+
+    /// The rank set of the k-th child, a draw, and its tilt.
+    template <group G, class Rows, class Real, class Curve, draw_source Source>
+    MULTIDRAFT_HD static void place_draw(G const& g, Rows const& rows, pick_numbers<Real> const& numbers,
+                                         rank_table const& table, Curve const& curve, index_t k, Source& source,
+                                         place where, bool nests, nested_node& child) {
+        token_id const x = rows.token(k);
+        index_t const knot = rows.knot_of(k, source, where);
+        std::int32_t first = table.first[knot];
+        std::int32_t count = table.count[knot];
+        if (count > nested_node::most_pieces) {
+            first = piece_of(table, knot, k, source, where);
+            count = 1;
+        }
+        Real const m = rows.law(numbers.density)(x);
+        Real const p = rows.where.p(x);
+        if (!g.leader()) return;
+        child.limit = p < m ? static_cast<double>(p) / static_cast<double>(m) : 1.0;
+        child.stays = Rules::damps ? 1 - static_cast<double>(numbers.passed) : 1.0;
+        child.length = 0;
+        child.mass = 0;
+        child.count = count;
+        for (std::int32_t i = 0; i < count; ++i) {
+            rank_piece const piece = table.pieces[first + i];
+            child.pieces[i] = piece;
+            child.below[i] = curve(piece.begin);
+            child.before[i] = child.mass;
+            child.length += piece.end - piece.begin;
+            child.mass += curve(piece.end) - child.below[i];
+        }
+        if (count == 0) {  // by rounding: behind all others
+            child.count = 1;
+            child.pieces[0] = {1, 1};
+            child.below[0] = 1;
+            child.before[0] = 0;
+        }
+        bool const picked = child.mass > 1e-300 && fused(1 - child.limit, child.stays, child.limit) > 0;
+        child.kind = picked && nests ? nested_node::tilt::candidate : nested_node::tilt::identity;
+    }
+
+    /// The draw with the smallest rank.
+    [[nodiscard]] MULTIDRAFT_HD static node_id best_draw(nested_node const* nodes, node_range children, index_t certain,
+                                                         double& rank) {
+        node_id best = none;
+        for (node_id v = children.first + certain; v < children.end(); ++v) {
+            std::int32_t piece = 0;
+            double const here = nodes[v].rank(nodes[v].position, piece);
+            if (best != none && !(here < rank)) continue;
+            rank = here;
+            best = v;
+        }
+        return best;
+    }
+
+    /// Whether the candidate is kept: by its position, without a coin.
+    [[nodiscard]] MULTIDRAFT_HD static bool keeps(nested_curve const& curve, nested_node const& candidate) {
+        if (!(candidate.limit < 1)) return true;
+        if (!(candidate.mass > 1e-300)) return false;
+        std::int32_t piece = 0;
+        double const rank = candidate.rank(candidate.position, piece);
+        return candidate.part_before(piece, curve(rank)) <= candidate.limit;
+    }
+};
+
+}  // namespace multidraft::verify

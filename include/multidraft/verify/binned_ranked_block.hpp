@@ -1,0 +1,121 @@
+// Ranked block verification from histograms: at every node the one child that ranked verification offers, then the path
+// as a block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/rank_table.hpp"
+#include "multidraft/verify/ranked_pick.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// Ranked block verification (ours), binned: from the root down, the one child that ranked verification offers, a
+/// certain token being picked first where the candidate is refused (`picked_law`); then the picked path, whose
+/// conditionals are known exactly, is verified as a block (`stop_of_block`).
+///
+/// Lossless for `law::iid` and `law::stratified`, exactly. Two counts over p and q a level for rows of floats (four for
+/// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
+/// read. `draft(g, node)` and `target(g, node)` are asked for a row more than once, so rows whose normalisers cost a
+/// pass are better prepared. For groups of all kinds; the exact form by sorting is `ranked_block`.
+template <draft_law Law>
+class binned_ranked_block {
+    static_assert(
+        ranked_law<Law>::value,
+        "multidraft: verify::binned_ranked_block is for trees drawn independently, law::iid and law::stratified; for "
+        "law::sequential use verify::traversal; verify::naive<Law> fits every law");
+
+public:
+    using law = Law;
+    static constexpr bool lossless = true;
+
+    /// The sets of one node, and a step a level with the numbers of its law.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
+        auto const levels = static_cast<std::size_t>(depth) + 1;
+        return detail::whole_16(sizeof(rank_table)) +
+               levels * (detail::whole_16(sizeof(pick_numbers<double>)) + sizeof(detail::picked_step<double>));
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        static_assert(std::is_same_v<Drawn, Law>,
+                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
+                      "the verifier, such as verify::binned_ranked_block<law::stratified>");
+        using p_row = std::decay_t<decltype(target(g, 0))>;
+        using q_row = std::decay_t<decltype(draft(g, 0))>;
+        using real = probability_of<p_row>;
+        tree_view const tree = drafts.tree;
+        std::int32_t const depth = tree.depth(tree.size() - 1);
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            detail::check_tree(tree, target, draft, path);
+            if (scratch.size() < scratch_bytes(tree.size(), depth))
+                refuse("scratch.size", scratch.size(), "ranked block verification keeps a law for each level");
+        }
+#endif
+        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
+        auto* const numbers =
+            reinterpret_cast<pick_numbers<real>*>(scratch.data() + detail::whole_16(sizeof(rank_table)));
+        auto* const steps = reinterpret_cast<detail::picked_step<real>*>(numbers + depth + 1);
+        real w = 1;
+        node_id node = 0;
+        std::int32_t level = 0;
+        if (g.leader()) steps[0] = {0, 1, numbers};
+        while (w > 0) {
+            auto const range = detail::drawn_children<G>(tree, node);
+            if (range.count == 0) break;
+            place const where{position, node};
+            auto const children = detail::tokens_of(tree, range);
+            auto const p = target(g, node);
+            auto const q = draft(g, node);
+            ranked_rows<p_row, q_row> rows(p, q, children, ranked_law<Law>::certain(q, children));
+            if (!detail::make_pick(g, rows, best_of{rows.draws()}, table, numbers[level])) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, node);
+#endif
+                return {};
+            }
+            index_t next = best_ranked(table, rows, source, where);
+            auto const candidate = rows.law(numbers[level].density);
+            token_id const x = rows.token(next);
+            if (rows.certain > 0 && !source.coin(where(purpose::path, 0), p(x), candidate(x)) &&
+                source.coin(where(purpose::path, 1), numbers[level].passed, real(1))) {
+                // In proportion to the target's mass; the last with mass is what is left.
+                auto left = static_cast<real>(rows.certain_mass);
+                for (index_t k = 0; k < rows.certain; ++k) {
+                    real const here = p(rows.token(k));
+                    if (!(here > 0)) continue;
+                    next = k;
+                    if (source.coin(where(purpose::path, 2 + k), here, left)) break;
+                    left -= here;
+                }
+            }
+            token_id const picked = rows.token(next);
+            w = next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
+            node = range.first + next;
+            ++level;
+            if (g.leader()) steps[level] = {node, w, numbers + level};
+        }
+        g.barrier();
+        return detail::finish_picked(g, tree, target, draft, steps, level, source, position, path);
+    }
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,150 @@
+// Block verification: the tokens of one drafted path are accepted together, not one after another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+namespace detail {
+
+/// A law whose single child was drawn from q itself.
+template <class Law>
+inline constexpr bool draws_one_from_q =
+    std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential> || std::is_same_v<Law, law::top_then_one> ||
+    std::is_same_v<Law, law::conditional_poisson>;
+template <int Theta>
+inline constexpr bool draws_one_from_q<law::stratified_by<Theta>> = true;
+
+/// A chain as `stop_of_block` reads it: level l is node l.
+template <class Target, class Draft, class Real>
+struct chain_path {
+    tree_view tree;
+    Target const& target_rows;
+    Draft const& draft_rows;
+    Real const* weights;
+    std::int32_t levels;
+
+    [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return levels; }
+    [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return level; }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
+        return tree.tokens[static_cast<std::size_t>(level)];
+    }
+    [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return weights[level]; }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto target(G const& g, std::int32_t level) const {
+        return target_rows(g, level);
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
+        return draft_rows(g, level);
+    }
+};
+
+}  // namespace detail
+
+/// Block verification of one drafted path (Sun et al. 2024): the longest prefix that the target owes is accepted.
+///
+/// Weights w_0 = 1, w_i = min(1, w_{i-1} p(x_i) / q(x_i)); then, from the last level up, the path stops at level i with
+/// the probability h_i of `stop_of_block`. Lossless. It accepts at least as many tokens as `speculative_sampling` on
+/// average, on every pair of models, and no verifier of one path accepts more.
+///
+/// For chains: a node with more than one child is an `invalid_input` on the host ("no token" on a device); for trees
+/// there is `traversal`. With one child a node the laws that draw it from q are one: `law::iid`, `law::sequential`,
+/// `law::stratified`, `law::top_then_one`, `law::conditional_poisson`.
+///
+/// Cost: the two probabilities of each drafted token on the way down, no further than a weight of 0; on the way up one
+/// pass over p and q a level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows whose
+/// normalisers cost a pass are better prepared.
+template <draft_law Law>
+class block {
+    static_assert(detail::draws_one_from_q<Law>,
+                  "multidraft: verify::block divides by the law of the draw and is lossless for a token drawn from q "
+                  "(law::iid, law::sequential, law::stratified and others with one child); for other laws, "
+                  "law::deterministic among them, use verify::naive");
+
+public:
+    using law = Law;
+    static constexpr bool lossless = true;
+
+    /// One weight a level.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
+        return (static_cast<std::size_t>(depth) + 1) * sizeof(double);
+    }
+
+    /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        static_assert(std::is_same_v<Drawn, Law>,
+                      "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
+                      "verifier, such as verify::block<law::sequential>; verify::naive<Law> fits every law");
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            detail::check_tree(tree, target, draft, path);
+            if (scratch.size() < scratch_bytes(tree.size(), tree.size() - 1))
+                refuse("scratch.size", scratch.size(), "block verification keeps a weight for each level");
+        }
+#endif
+        for (node_id v = 1; v < tree.size(); ++v) {
+            node_id const parent = tree.parents[static_cast<std::size_t>(v)];
+            if (parent == v - 1) continue;
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("children", parent, tree.children(parent).count,
+                       "block verification takes one child a node; for trees use verify::traversal");
+#endif
+            return {};
+        }
+        auto* const weights = reinterpret_cast<real*>(scratch.data());
+        if (g.leader()) weights[0] = 1;
+        std::int32_t levels = 0;
+        real w = 1;
+        while (levels + 1 < tree.size() && w > 0) {
+            auto const next = static_cast<std::size_t>(levels) + 1;
+            token_id const x = tree.tokens[next];
+            if constexpr (!may_throw<G>)
+                if (x == none) break;  // room for a child that could not be drawn
+            real const qx = draft(g, levels)(x);
+            if (!(qx > 0)) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, levels);
+#endif
+                return {};
+            }
+            w = next_weight(w, target(g, levels)(x), qx);
+            ++levels;
+            if (g.leader()) weights[levels] = w;
+        }
+        g.barrier();
+        detail::chain_path<Target, Draft, real> const chain{tree, target, draft, weights, levels};
+        verdict const result = stop_of_block(g, chain, source, position);
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            if (result.next == none) detail::refuse_block(g, chain);
+        }
+#endif
+        if (g.leader())
+            for (std::int32_t k = 0; k < result.accepted; ++k) path[static_cast<std::size_t>(k)] = k + 1;
+        return result;
+    }
+};
+
+}  // namespace multidraft::verify

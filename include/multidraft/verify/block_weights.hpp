@@ -1,0 +1,123 @@
+// Block verification of one path: its weights on the way down, where it stops on the way up.
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// The weight of a path with one more token: min(1, w p(x) / m(x)); w = 1 at the root.
+///
+/// p and m are the probabilities of the token under the target and under the law that it was picked by. It is what the
+/// target still owes to the path, as a part of the probability that the path is picked. NaN stays NaN.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real next_weight(Real w, Real p, Real m) {
+    Real const owed = product(w, p);
+    if (!(owed >= m)) return owed / m;
+    return owed > 0 ? Real(1) : owed;
+}
+
+/// (w p - m)+ as a function of the token: what is emitted when a path of weight w stops at a node, unnormalised.
+template <distribution P, distribution M>
+struct block_residual {
+    using real = probability_of<P>;
+    P p;
+    M m;
+    real w;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        real const left = fused(w, p(i), -static_cast<real>(m(i)));
+        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+    }
+};
+template <class P, class M, class Real>
+block_residual(P, M, Real) -> block_residual<P, M>;
+
+/// A path as `stop_of_block` reads it. Level 0 is the root; levels run to `length()`.
+///
+/// - `node(l)`: the node at a level.
+/// - `token(l)`: its token, for l >= 1.
+/// - `weight(l)`: its weight by `next_weight`; 1 for l = 0.
+/// - `target(g, l)`: the target's row after it.
+/// - `conditional(g, l)`: the exact law m of token(l + 1) given the levels above, l < `length()`, as a distribution.
+template <class Path, class G>
+concept block_path = requires(Path const& path, G const& g, std::int32_t level) {
+    { path.length() } -> std::convertible_to<std::int32_t>;
+    { path.node(level) } -> std::convertible_to<node_id>;
+    { path.token(level) } -> std::convertible_to<token_id>;
+    { path.weight(level) } -> std::floating_point;
+    { path.target(g, level) } -> distribution;
+    { path.conditional(g, level) } -> distribution;
+};
+
+/// Where a path stops, and the token after it: block verification (Sun et al., "Block verification accelerates
+/// speculative decoding", 2024).
+///
+/// Level i, from the last one g up, is where the path stops with probability h_i: h_g = w_g, h_i = S_i / (S_i + 1 -
+/// w_i) with S_i = sum (w_i p - m)+ over the next token, h_0 = 1. Then the next token is drawn from p (at g) or
+/// Norm[(w_i p - m)+].
+///
+/// Lossless whenever m is the exact law of the path. One coin and one pass over p and m a level that is given up, one
+/// pass for the level where it stops; levels above are not read. A path may be cut where its weight is 0: nothing below
+/// can be accepted. The answer's token is `none` when a row holds NaN or no mass.
+template <group G, block_path<G> Path, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD verdict stop_of_block(G const& g, Path const& path, Source& source, std::int32_t position) {
+    using real = std::decay_t<decltype(path.weight(0))>;
+    std::int32_t level = path.length();
+    if (path.weight(level) != path.weight(level)) return {};  // NaN in a row above
+    {
+        place const where{position, path.node(level)};
+        if (level == 0 || source.coin(where(purpose::acceptance, 0), path.weight(level), real(1)))
+            return {level, emit(g, path.target(g, level), source, where)};
+    }
+    for (;;) {
+        --level;
+        place const where{position, path.node(level)};
+        real const w = path.weight(level);
+        auto const p = path.target(g, level);
+        block_residual const r{p, path.conditional(g, level), w};
+        auto const sums = g.weigh(p.size(), r);
+        real const mass = sums.total;
+        if (mass != mass) return {};
+        // Without mass the coin shows no, also where h is 0/0 (p equal to m up to rounding): the level above decides.
+        if (level > 0 && !source.coin(where(purpose::acceptance, 0), mass, mass + (1 - w))) continue;
+        if (mass > 0) return {level, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0))};
+        token_id const drafted[] = {path.token(level + 1)};
+        return {level, emit_undrafted(g, p, span<token_id const>(drafted, 1), source, where)};
+    }
+}
+
+#if !MULTIDRAFT_ON_DEVICE
+namespace detail {
+
+/// Says why a path gave no token: the first row on it that holds no distribution.
+template <group G, block_path<G> Path>
+[[noreturn]] void refuse_block(G const& g, Path const& path) {
+    for (std::int32_t level = 0; level <= path.length(); ++level) {
+        auto const p = path.target(g, level);
+        if (!(g.sum(p.size(), p) > 0))
+            refuse("target", path.node(level), "no token", "the row of this node holds no distribution (NaN, no mass)");
+        if (level == path.length()) break;
+        auto const m = path.conditional(g, level);
+        if (!(g.sum(p.size(), m) > 0))
+            refuse("draft", path.node(level), "no token", "the row of this node holds no distribution (NaN, no mass)");
+    }
+    refuse("target", path.node(0), "no token", "the rows of this path hold no distributions");
+}
+
+}  // namespace detail
+#endif
+
+}  // namespace multidraft::verify

@@ -1,0 +1,107 @@
+// MTAD's acceptance by joint likelihood: the longest prefix that the target finds likely enough as a whole. Lossy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify::lossy {
+
+/// Accepts the longest prefix x_1 .. x_j of a drafted path with min(1, p(x_1 .. x_j) / q(x_1 .. x_j)) > tau, then emits
+/// a token from p (MTAD 3.2, Alg. 1, with line 11 storing the position i and eta = 0 where no prefix passes).
+///
+/// Not lossless: nothing is random in what is accepted, and a prefix passes when the target likes it almost as well as
+/// the draft does, so texts lean towards what the draft finds likely; MTAD bounds the perplexity (its Theorem 3.5), not
+/// the law. A later token may make up for an earlier one that was too unlikely. With tau = 1 nothing is accepted and
+/// each token is drawn from p: that alone is lossless.
+///
+/// For chains, of any law (MTAD drafts by beam sampling): a node with more than one child is an `invalid_input` on the
+/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) a level, no further than
+/// the first token to which p gives no mass; one pass for the emitted token.
+template <draft_law Law>
+class joint_likelihood {
+public:
+    using law = Law;
+    static constexpr bool lossless = false;
+
+    joint_likelihood() = default;
+    /// `tau` in [0, 1]. Throws `invalid_input` on the host for any other.
+    MULTIDRAFT_HD explicit joint_likelihood(float tau) : tau_(tau) {
+#if !MULTIDRAFT_ON_DEVICE
+        if (!(tau >= 0 && tau <= 1)) refuse("tau", tau, "the threshold of a joint likelihood is in [0, 1]");
+#endif
+    }
+
+    /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path) const {
+        static_assert(std::is_same_v<Drawn, Law>,
+                      "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
+                      "verifier, such as verify::lossy::joint_likelihood<law::deterministic>");
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) verify::detail::check_tree(tree, target, draft, path);
+#endif
+        for (node_id v = 1; v < tree.size(); ++v) {
+            node_id const parent = tree.parents[static_cast<std::size_t>(v)];
+            if (parent == v - 1) continue;
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("children", parent, tree.children(parent).count,
+                       "the joint likelihood is that of one path: one child a node");
+#endif
+            return {};
+        }
+        auto const least = logarithm(static_cast<real>(tau_));  // minus infinity for 0
+        std::int32_t accepted = 0;
+        real ratio = 0;  // log p - log q of the prefix
+        for (node_id v = 0; v + 1 < tree.size(); ++v) {
+            token_id const x = tree.tokens[static_cast<std::size_t>(v) + 1];
+            if constexpr (!may_throw<G>)
+                if (x == none) break;  // room for a child that could not be drawn
+            real const qx = draft(g, v)(x);
+            if (!(qx > 0)) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, v);
+#endif
+                return {};
+            }
+            real const px = target(g, v)(x);
+            if (!(px > 0)) break;  // no longer prefix has mass either
+            ratio += logarithm(px) - logarithm(qx);
+            // min(1, e^ratio) > tau: never for tau = 1, whatever the ratio.
+            if (ratio > least && tau_ < 1) accepted = v + 1;
+        }
+        verdict const result{accepted, emit(g, target(g, accepted), source, place{position, accepted})};
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            if (result.next == none) verify::detail::refuse_node(g, tree, target, draft, accepted);
+        }
+#endif
+        if (result.next == none) return {};
+        if (g.leader())
+            for (std::int32_t k = 0; k < accepted; ++k) path[static_cast<std::size_t>(k)] = k + 1;
+        return result;
+    }
+
+private:
+    float tau_ = 0.1F;
+};
+
+}  // namespace multidraft::verify::lossy

@@ -1,0 +1,54 @@
+// BiLD's rollback: keep drafted tokens that the target does not find too unlikely. Lossy.
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify::lossy {
+
+/// Accepts the first candidate x with -log p(x) <= threshold, else emits a token from p (the rollback policy of BiLD,
+/// Kim et al. 2023; with it goes `lossy::fallback_rule`).
+///
+/// Not lossless: a token that the draft prefers and the target finds merely possible is kept, so the text leans towards
+/// the draft. At temperature 0 it is the greedy text, since every other token has p = 0. A threshold of 0 keeps only
+/// tokens of probability 1; a larger one keeps more. Fits every law, for it never asks how a token was drawn. O(1) a
+/// candidate, one pass where none is kept.
+template <draft_law Law>
+class rollback : public node_by_node<rollback<Law>, Law> {
+public:
+    static constexpr bool lossless = false;
+
+    rollback() = default;
+    /// `threshold` in nats. Throws `invalid_input` on the host for one below 0 or NaN.
+    explicit rollback(float threshold) : threshold_(threshold) {
+        if (!(threshold >= 0)) refuse("threshold", threshold, "a rollback threshold is not negative");
+    }
+
+    template <group G, distribution P, class Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,
+                                                    span<token_id const> candidates, Source& source,
+                                                    place where) const {
+        using real = probability_of<P>;
+        for (std::size_t k = 0; k < candidates.size(); ++k) {
+            token_id const x = candidates[k];
+            real const px = p(x);
+            if (px > 0 && -logarithm(px) <= static_cast<real>(threshold_)) return {static_cast<index_t>(k), x};
+        }
+        return {none, emit(g, p, source, where)};
+    }
+
+private:
+    float threshold_ = 3.0F;
+};
+
+}  // namespace multidraft::verify::lossy

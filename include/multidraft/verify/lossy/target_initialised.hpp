@@ -1,0 +1,117 @@
+// The target-initialised tree: all tokens that start it are the target's own, and the longest accepted path wins.
+// Lossy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify::lossy {
+
+/// The children of the root were drawn from the target itself; below each of them `Verifier` decides node by node, and
+/// the longest of the paths is kept, the first one of equal length (Improving MCSD 3.1).
+///
+/// Not lossless, though each path by itself is: keeping the longest prefers first tokens that are easy to continue. At
+/// temperature 0 with starts that are the target's n best it emits tokens that greedy decoding would not. Its accepted
+/// lengths count the start, a token that any method would have drawn from the target, and are not comparable with
+/// those of lossless methods.
+///
+/// Where every start is refused - there is none - a token is emitted from the target. Cost: that of `Verifier` along
+/// one path for each start.
+template <class Verifier>
+class target_initialised {
+public:
+    using law = multidraft::law::target_initialised<typename Verifier::law>;
+    static constexpr bool lossless = false;
+
+    target_initialised() = default;
+    MULTIDRAFT_HD explicit target_initialised(Verifier verifier) : verifier_(verifier) {}
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
+    /// is not read.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path) const {
+        static_assert(std::is_same_v<Drawn, law>,
+                      "multidraft: this verifier is for trees that start with tokens of the target: name "
+                      "law::target_initialised<Law> as the law of the tree");
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) verify::detail::check_tree(tree, target, draft, path);
+#endif
+        auto const starts = tree.children(0);
+        verdict best{0, none};
+        node_id end = 0;
+        for (node_id start = starts.first; start < starts.end(); ++start) {
+            if (tree.tokens[static_cast<std::size_t>(start)] == none) break;
+            node_id node = start;
+            std::int32_t accepted = 1;
+            token_id token = none;
+            for (;;) {
+                auto const here = decide(g, tree, target, draft, source, place{position, node});
+                if (here.token == none) {
+#if !MULTIDRAFT_ON_DEVICE
+                    if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, node);
+#endif
+                    return {};
+                }
+                token = here.token;
+                if (here.child == none) break;
+                node = tree.children(node).first + here.child;
+                ++accepted;
+            }
+            if (accepted > best.accepted) {
+                best = {accepted, token};
+                end = node;
+            }
+        }
+        if (best.accepted == 0) {
+            best.next = emit(g, target(g, 0), source, place{position, 0});
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>) {
+                if (best.next == none) verify::detail::refuse_node(g, tree, target, unread{}, 0);
+            }
+#endif
+        }
+        if (g.leader()) {
+            for (std::int32_t k = best.accepted; k-- > 0;) {
+                path[static_cast<std::size_t>(k)] = end;
+                end = tree.parents[static_cast<std::size_t>(end)];
+            }
+        }
+        return best;
+    }
+
+private:
+    template <group G, class Target, class Draft, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, tree_view tree, Target const& target,
+                                                    Draft const& draft, Source& source, place where) const {
+        auto children = tree.children(where.node);
+        if constexpr (!may_throw<G>)
+            while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+                --children.count;
+        if (children.count == 0) return {none, emit(g, target(g, where.node), source, where)};
+        span<token_id const> const candidates =
+            tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+        if constexpr (std::is_same_v<Draft, unread>)
+            return verifier_.decide(g, target(g, where.node), draft, candidates, source, where);
+        else
+            return verifier_.decide(g, target(g, where.node), draft(g, where.node), candidates, source, where);
+    }
+
+    [[no_unique_address]] Verifier verifier_;
+};
+
+}  // namespace multidraft::verify::lossy

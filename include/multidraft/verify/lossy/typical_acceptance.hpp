@@ -1,0 +1,127 @@
+// Typical acceptance: candidates that the target finds typical enough, without a draw. Lossy.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify::lossy {
+
+/// Typical acceptance (Medusa): a candidate x passes when p(x) > min(eps, delta exp(-H(p))), H the entropy of p; the
+/// longest path of passing candidates is accepted (the first in level order among equals), then a token from p is
+/// emitted.
+///
+/// Not lossless: what passes is always accepted, however seldom the target would say it, so texts lean towards the
+/// draft's candidates; how far is measured in tests/proof/typical_acceptance_test.cpp. At temperature 0 it is greedy
+/// decoding. For trees of any law; the draft's rows are not read (`unread`). Cost: one pass for each passing node that
+/// has children.
+template <draft_law Law>
+class typical_acceptance {
+public:
+    using law = Law;
+    static constexpr bool lossless = false;
+
+    typical_acceptance() = default;
+    /// `eps` in (0, 1], `delta` in (0, 1]; Medusa takes 0.09 and 0.3. Throws `invalid_input` on the host for any other.
+    MULTIDRAFT_HD typical_acceptance(float eps, float delta) : eps_(eps), delta_(delta) {
+#if !MULTIDRAFT_ON_DEVICE
+        if (!(eps > 0 && eps <= 1)) refuse("eps", eps, "the threshold of typical acceptance is in (0, 1]");
+        if (!(delta > 0 && delta <= 1)) refuse("delta", delta, "the factor of typical acceptance is in (0, 1]");
+#endif
+    }
+
+    /// A flag a node.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t /*depth*/) {
+        return static_cast<std::size_t>(nodes);
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        static_assert(std::is_same_v<Drawn, Law>,
+                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
+                      "the verifier, such as verify::lossy::typical_acceptance<law::deterministic>");
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            verify::detail::check_tree(tree, target, draft, path);
+            if (scratch.size() < scratch_bytes(tree.size(), 0))
+                refuse("scratch.size", scratch.size(), "typical acceptance keeps a flag for each node");
+        }
+#endif
+        auto* const passes = scratch.data();
+        if (g.leader()) passes[0] = std::byte{1};
+        g.barrier();
+        node_id deepest = 0;
+        std::int32_t depth = 0;
+        for (node_id v = 0; v < tree.size(); ++v) {
+            auto const children = tree.children(v);
+            if (children.empty()) continue;
+            bool const here = passes[v] == std::byte{1};
+            auto const p = target(g, v);
+            auto const threshold = here ? threshold_of(g, p) : decltype(threshold_of(g, p))(0);
+            for (node_id c = children.first; c < children.end(); ++c) {
+                token_id const x = tree.tokens[static_cast<std::size_t>(c)];
+                bool const ok = here && x >= 0 && p(x) > threshold;
+                if (g.leader()) passes[c] = ok ? std::byte{1} : std::byte{0};
+                if (!ok) continue;
+                std::int32_t const levels = tree.depth(c);
+                if (levels > depth) {
+                    depth = levels;
+                    deepest = c;
+                }
+            }
+            g.barrier();
+        }
+        verdict result;
+        result.next = emit(g, target(g, deepest), source, place{position, deepest});
+        if (result.next == none) {
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, deepest);
+#endif
+            return {};
+        }
+        result.accepted = depth;
+        if (g.leader())
+            for (node_id v = deepest; depth > 0; v = tree.parents[static_cast<std::size_t>(v)])
+                path[static_cast<std::size_t>(--depth)] = v;
+        return result;
+    }
+
+private:
+    /// min(eps, delta exp(-H(p))).
+    template <group G, distribution P>
+    [[nodiscard]] MULTIDRAFT_HD auto threshold_of(G const& g, P const& p) const {
+        using real = probability_of<P>;
+        real const minus_entropy = g.sum(p.size(), [p](index_t i) {
+            real const x = p(i);
+            return x > 0 ? product(x, logarithm(x)) : real(0);
+        });
+        real const typical = product(static_cast<real>(delta_), exponential(minus_entropy));
+        real const least = static_cast<real>(eps_);
+        return typical < least ? typical : least;
+    }
+
+    float eps_ = 0.09F;
+    float delta_ = 0.3F;
+};
+
+}  // namespace multidraft::verify::lossy

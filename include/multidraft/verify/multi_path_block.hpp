@@ -1,0 +1,389 @@
+// Greedy multi-path block verification: of K independent paths the best one is kept, and verified as a block.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/select.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// Which paths may have been drawn, given the kept path so far: the law of the best of K independent paths.
+///
+/// At every level the tokens are in classes, from the worst to the best. Of the paths that agree with the kept one so
+/// far (the survivors) those with a token of the best class are looked at, and the first of them decides the token; the
+/// survivors are then the paths with that token. `first[k]` is the probability that path k is the first survivor, and
+/// `survive` that a later path, of which we know only that it was not better, survives. Both are plain scalars: no
+/// powers are subtracted.
+///
+/// For a class that q gives the mass `same`, above tokens of the mass `worse`, the kept path goes on with a token x of
+/// it with probability q(x) F. With one token a class F is [(A+y+z)^K - (A+y)^K] / ([(A+Q)^K - A^K] q(x)), the law of
+/// the lexicographically largest path (Q: mass of the prefix, A: mass ranked below it, y = Q worse, z = Q q(x)).
+struct first_survivor {
+    double const* first;
+    std::int32_t paths;
+    double survive;
+
+    /// F. O(K).
+    [[nodiscard]] MULTIDRAFT_HD double factor(double worse, double same) const {
+        double result = 0;
+        walk(worse, same, [&](std::int32_t, double begins, double known) { result = fused(result, known, begins); });
+        return result;
+    }
+
+    /// The same after a token of mass `mass` of that class: writes K numbers to `next`, which is not `first`; returns
+    /// the new `survive`. O(K).
+    MULTIDRAFT_HD double after(double worse, double same, double mass, double* next) const {
+        double sum = 0;
+        walk(worse, same, [&](std::int32_t k, double begins, double known) {
+            for (std::int32_t j = 0; j < k; ++j) next[j] *= known;
+            next[k] = begins;
+            sum = fused(sum, known, begins);
+        });
+        for (std::int32_t k = 0; k < paths; ++k) next[k] /= sum;
+        return product(survive, mass) / fused(survive, worse + same, 1 - survive);
+    }
+
+private:
+    /// Calls `visit(k, begins, known)` for every path: `begins` is the weight of its being the first to go on with a
+    /// given token of the class, those before it worse; `known` what a path after it weighs.
+    template <class Visit>
+    MULTIDRAFT_HD void walk(double worse, double same, Visit const& visit) const {
+        double const known = fused(survive, worse + same, 1 - survive);
+        double const below = fused(survive, worse, 1 - survive);
+        double earlier = 0;  // a path before this one was the first survivor, and all of them turned out worse
+        for (std::int32_t k = 0; k < paths; ++k) {
+            visit(k, fused(product(survive, worse), earlier, first[k]), known);
+            earlier = fused(earlier, below, first[k]);
+        }
+    }
+};
+
+namespace detail {
+
+/// The classes of `multi_path_block`: p/q in steps of a 32nd of an octave, from 2^-8 to 2^8.
+inline constexpr index_t ratio_classes = 512;
+
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE index_t ratio_class(Real p, Real q) {
+    constexpr std::int32_t lowest = 0x3b800000;  // 2^-8
+    auto const ratio = static_cast<float>(p / q);
+    std::int32_t const bits = __builtin_bit_cast(std::int32_t, ratio);
+    std::int32_t const above = bits < lowest ? 0 : bits - lowest;
+    std::int32_t const step = above >> 18;
+    return step < ratio_classes ? step : ratio_classes - 1;
+}
+
+/// q(x) F(class of x), the law of the next token of the kept path.
+template <distribution P, distribution Q>
+struct kept_row {
+    using real = probability_of<P>;
+    P p;
+    Q q;
+    double const* factors;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return p.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        real const mass = q(i);
+        return product(mass, static_cast<real>(factors[ratio_class(p(i), mass)]));
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+};
+
+/// K paths of equal length in level order: node 1 + (l - 1) K + k is path k's at level l. Keeps, for each level, the
+/// weight, the column of the first survivor and the law of who that is.
+template <class Target, class Draft, class Real>
+class kept_path {
+public:
+    MULTIDRAFT_HD kept_path(tree_view tree, Target const& target, Draft const& draft, std::int32_t paths,
+                            double* memory)
+        : tree_(tree),
+          target_(target),
+          draft_(draft),
+          factors_(memory),
+          levels_(memory + ratio_classes),
+          paths_(paths) {}
+
+    /// Doubles of memory for a tree of so many nodes and levels.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t memory(node_id nodes, std::int32_t depth) {
+        // (depth + 1) (paths + 3) with depth * paths = nodes - 1, without assuming it.
+        return static_cast<std::size_t>(ratio_classes) + 2 * static_cast<std::size_t>(nodes) +
+               3 * static_cast<std::size_t>(depth) + 3;
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return length_; }
+    [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return node_of(level, column(level)); }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
+        return tree_.tokens[static_cast<std::size_t>(node(level))];
+    }
+    [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return static_cast<Real>(*at(level)); }
+    [[nodiscard]] MULTIDRAFT_HD std::int32_t column(std::int32_t level) const {
+        return static_cast<std::int32_t>(at(level)[1]);
+    }
+    [[nodiscard]] MULTIDRAFT_HD node_id node_of(std::int32_t level, std::int32_t column) const {
+        return level == 0 ? 0 : 1 + (level - 1) * paths_ + column;
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto target(G const& g, std::int32_t level) const {
+        return target_(g, node(level));
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
+        auto const p = target_(g, node(level));
+        auto const q = draft_(g, node(level));
+        weigh_classes(g, p, q, level);
+        return kept_row<decltype(p), decltype(q)>{p, q, factors_};
+    }
+
+    /// The first survivor at the root, of weight 1.
+    template <group G>
+    MULTIDRAFT_HD void start(G const& g) {
+        if (g.leader()) {
+            double* const root = at(0);
+            root[0] = 1;
+            root[1] = 0;
+            root[2] = 1;
+            for (std::int32_t k = 0; k < paths_; ++k) root[3 + k] = k == 0 ? 1 : 0;
+        }
+        g.barrier();
+    }
+
+    /// What a level down came to.
+    enum class went : std::uint8_t { down, nowhere, wrong };
+
+    /// One level down: chooses the token, writes the next level. `wrong` for a token that the draft gives no mass;
+    /// `nowhere` where a child could not be drawn.
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD went descend(G const& g) {
+        std::int32_t const level = length_;
+        auto const p = target_(g, node(level));
+        auto const q = draft_(g, node(level));
+        std::int32_t best = none;
+        index_t best_class = none;
+        for (std::int32_t k = column(level); k < paths_; ++k) {
+            if (!survives(k, level)) continue;
+            token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, k))];
+            if (x == none) return went::nowhere;
+            if (!(q(x) > 0)) return went::wrong;
+            index_t const c = ratio_class(p(x), q(x));
+            if (c > best_class) {
+                best = k;
+                best_class = c;
+            }
+        }
+        token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, best))];
+        // Of this level only one class is asked for: sums, without the table of all.
+        auto const mass_where = [&](auto const& wanted) {
+            using real = probability_of<decltype(q)>;
+            return static_cast<double>(g.sum(q.size(), [p, q, wanted](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                real const mass = q(i);
+                return wanted(ratio_class(p(i), static_cast<Real>(mass))) ? mass : real(0);
+            }));
+        };
+        double const worse = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c < best_class; });
+        double const same = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c == best_class; });
+        double const better = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c > best_class; });
+        double const all = worse + same + better;
+        if (g.leader()) {
+            double const* const here = at(level);
+            double* const next = at(level + 1);
+            auto const who = survivors(level);
+            double const m = product(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
+            next[0] = static_cast<double>(
+                next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
+            next[1] = best;
+            next[2] = who.after(worse / all, same / all, static_cast<double>(q(x)) / all, next + 3);
+        }
+        g.barrier();
+        ++length_;
+        return went::down;
+    }
+
+private:
+    [[nodiscard]] MULTIDRAFT_HD double* at(std::int32_t level) const {
+        return levels_ + static_cast<std::ptrdiff_t>(level) * (paths_ + 3);
+    }
+    [[nodiscard]] MULTIDRAFT_HD first_survivor survivors(std::int32_t level) const {
+        return {at(level) + 3, paths_, at(level)[2]};
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool survives(std::int32_t k, std::int32_t level) const {
+        for (std::int32_t l = 1; l <= level; ++l)
+            if (tree_.tokens[static_cast<std::size_t>(node_of(l, k))] !=
+                tree_.tokens[static_cast<std::size_t>(node_of(l, column(level)))])
+                return false;
+        return true;
+    }
+
+    /// The factors of all classes at a level.
+    ///
+    /// Two passes over p and q: masses are counted in integers, in units of 2^-30 and what is left in units of 2^-60,
+    /// so that no order of summation is in them.
+    template <group G, distribution P, distribution Q>
+    MULTIDRAFT_HD void weigh_classes(G const& g, P const& p, Q const& q, std::int32_t level) const {
+        using real = probability_of<Q>;
+        constexpr auto unit = static_cast<real>(0x1p30);
+        auto counters = multidraft::detail::selection_counters<ratio_classes>(g);
+        auto const class_of = [p, q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            return ratio_class(p(i), static_cast<probability_of<P>>(q(i)));
+        };
+        auto const high = [q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            real const mass = q(i);
+            return static_cast<std::int32_t>((mass > 0 ? mass : real(0)) * unit);
+        };
+        auto const low = [q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            real const mass = q(i);
+            real const units = (mass > 0 ? mass : real(0)) * unit;
+            return static_cast<std::int32_t>((units - static_cast<real>(static_cast<std::int32_t>(units))) * unit);
+        };
+        auto const bins = span<std::uint64_t>(counters.data(), static_cast<std::size_t>(ratio_classes));
+        g.count(q.size(), class_of, high, bins);
+        g.barrier();  // every lane is done with the factors of another level
+        if (g.leader())
+            for (index_t c = 0; c < ratio_classes; ++c)
+                factors_[c] = static_cast<double>(bins[static_cast<std::size_t>(c)]) * 0x1p-30;
+        g.barrier();
+        g.count(q.size(), class_of, low, bins);
+        if (g.leader()) {
+            double all = 0;
+            for (index_t c = 0; c < ratio_classes; ++c) {
+                factors_[c] = fused(static_cast<double>(bins[static_cast<std::size_t>(c)]), 0x1p-60, factors_[c]);
+                all += factors_[c];
+            }
+            auto const who = survivors(level);
+            double below = 0;
+            for (index_t c = 0; c < ratio_classes; ++c) {
+                double const mass = factors_[c];
+                factors_[c] = mass > 0 ? who.factor(below / all, mass / all) / all : 0.0;
+                below += mass;
+            }
+        }
+        g.barrier();
+    }
+
+    tree_view tree_;
+    Target const& target_;
+    Draft const& draft_;
+    double* factors_;
+    double* levels_;
+    std::int32_t paths_;
+    std::int32_t length_ = 0;
+};
+
+}  // namespace detail
+
+/// Greedy multi-path block verification: K independent paths from the root, of which one is kept and verified as a
+/// block with its own law.
+///
+/// Kept is the lexicographically largest path, tokens being ordered by p/q. Ratios that agree to a 32nd of an octave
+/// are one class, and the first drawn of a class goes before the others: any order that is a function of p and q gives
+/// an exact law, and with classes the law of the kept path is a table (`first_survivor`), made by one histogram: no
+/// sort, no row of its own. Duplicates count: paths that agree so far compete for the next token.
+///
+/// Lossless for `law::iid`. The tree is a fork: K children of the root, one child of every other node, all paths of one
+/// length (shape K x 1 x 1 ..); any other is an `invalid_input` on the host ("no token" on a device). For trees that
+/// branch below the root there is `traversal`.
+///
+/// Cost: three sums over p and q a level on the way down; two counting passes and a third pass a level that is given
+/// up. Rows whose normalisers cost a pass are better prepared.
+class multi_path_block {
+public:
+    using law = multidraft::law::iid;
+    static constexpr bool lossless = true;
+
+    /// A table of the classes, and for each level a few numbers a path.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+        return detail::kept_path<int, int, double>::memory(nodes, depth) * sizeof(double);
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        static_assert(std::is_same_v<Drawn, law>,
+                      "multidraft: verify::multi_path_block is for independent paths, law::iid; for other laws use "
+                      "verify::traversal or verify::naive");
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
+        using kept = detail::kept_path<Target, Draft, real>;
+        tree_view const tree = drafts.tree;
+        std::int32_t const paths = tree.children(0).count;
+        std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            detail::check_tree(tree, target, draft, path);
+            if (scratch.size() < scratch_bytes(tree.size(), depth))
+                refuse("scratch.size", scratch.size(), "multi-path verification keeps some numbers for each node");
+        }
+#endif
+        if (!is_fork(tree, paths)) {
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("parents", tree.size() - 1, tree.parents[static_cast<std::size_t>(tree.size() - 1)],
+                       "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
+                       "other trees use verify::traversal");
+#endif
+            return {};
+        }
+        kept best(tree, target, draft, paths, reinterpret_cast<double*>(scratch.data()));
+        best.start(g);
+        while (best.length() < depth && best.weight(best.length()) > 0) {
+            auto const went = best.descend(g);
+            if (went == kept::went::nowhere) break;
+            if (went == kept::went::wrong) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>) refuse_tokens(g, tree, target, draft);
+#endif
+                return {};
+            }
+        }
+        verdict const result = stop_of_block(g, best, source, position);
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            if (result.next == none) detail::refuse_block(g, best);
+        }
+#endif
+        if (g.leader())
+            for (std::int32_t l = 1; l <= result.accepted; ++l)
+                path[static_cast<std::size_t>(l - 1)] = best.node_of(l, best.column(result.accepted));
+        return result;
+    }
+
+private:
+    [[nodiscard]] MULTIDRAFT_HD static bool is_fork(tree_view tree, std::int32_t paths) {
+        if (paths > 0 && (tree.size() - 1) % paths != 0) return false;
+        for (node_id v = 1; v < tree.size(); ++v)
+            if (tree.parents[static_cast<std::size_t>(v)] != (v <= paths ? 0 : v - paths)) return false;
+        return true;
+    }
+
+#if !MULTIDRAFT_ON_DEVICE
+    /// Says which token the draft cannot have drawn, or that a row holds no distribution.
+    template <group G, class Target, class Draft>
+    [[noreturn]] static void refuse_tokens(G const& g, tree_view tree, Target const& target, Draft const& draft) {
+        for (node_id v = 0; v < tree.size(); ++v) {
+            auto const children = tree.children(v);
+            for (node_id child = children.first; child < children.end(); ++child)
+                if (!(draft(g, v)(tree.tokens[static_cast<std::size_t>(child)]) > 0))
+                    detail::refuse_node(g, tree, target, draft, v);
+        }
+        refuse("draft", "no token", "the rows hold no distribution");
+    }
+#endif
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,133 @@
+// Multi-round verification: candidates of several draft models, one after another.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+namespace detail {
+
+/// The rows that the children of one node were drawn from: `of(k)` is that of child k.
+template <class Draft, class G>
+struct rows_of_children {
+    Draft const& draft;
+    G const& g;
+    node_id node;
+
+    [[nodiscard]] MULTIDRAFT_HD auto of(index_t k) const { return draft(g, node, k); }
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of(0)(x); }
+};
+
+/// Rows of several models as a walk asks for them.
+template <class Draft>
+struct rows_by_child {
+    Draft const& draft;
+
+    [[nodiscard]] MULTIDRAFT_HD auto size() const { return draft.size(); }
+    [[nodiscard]] MULTIDRAFT_HD auto rows() const { return draft.rows(); }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD rows_of_children<Draft, G> operator()(G const& g, node_id node) const {
+        return {draft, g, node};
+    }
+};
+
+/// ((p - z_1 q_1)+ - z_2 q_2)+ ..: what is left of the target after some refusals, unnormalised.
+template <distribution P, class Rows>
+struct multi_round_residual {
+    using real = probability_of<P>;
+    P p;
+    Rows rows;
+    real const* scale;
+    index_t refused;
+
+    [[nodiscard]] MULTIDRAFT_HD real operator()(index_t i) const {
+        real left = p(i);
+        for (index_t k = 0; k < refused; ++k) {
+            left = fused(-scale[k], static_cast<real>(rows.of(k)(i)), left);
+            left = left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+        }
+        return left;
+    }
+};
+
+}  // namespace detail
+
+/// Multi-round speculative sampling over several draft models (SpecInfer, Algorithm 2): recursive rejection with q_k,
+/// the distribution that candidate k was drawn from, each its own: accept x_k with min(1, r_k(x_k) / q_k(x_k)), else
+/// r_{k+1} = Norm[(r_k - q_k)+]; in the end emit from what is left.
+///
+/// Lossless for `law::independent`. `draft(g, node, k)` is the row of child k of a node (`rows_of_models` of
+/// `independent_drafter`); with one model it decides as `recursive_rejection<law::iid>`. Cost: a pass over p and the
+/// rows of the refused candidates a rejection: what is left of p is no function of one row, so it is computed anew. Up
+/// to 64 children a node; more are an `invalid_input` on the host, "no token" elsewhere.
+template <draft_law Law>
+class multi_round : public node_by_node<multi_round<Law>, Law> {
+    static_assert(
+        std::is_same_v<Law, law::independent>,
+        "multidraft: verify::multi_round is for candidates of several draft models, law::independent; for one "
+        "model use verify::recursive_rejection");
+    using base = node_by_node<multi_round<Law>, Law>;
+
+public:
+    static constexpr bool lossless = true;
+    static constexpr std::size_t most_children = 64;
+
+    /// Verifies one tree; see `node_by_node::operator()`, and `draft(g, node, k)` above.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path) const {
+        return base::operator()(g, tree, target, detail::rows_by_child<Draft>{draft}, source, position, path);
+    }
+
+    template <group G, distribution P, class Rows, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Rows const& rows,
+                                                    span<token_id const> candidates, Source& source,
+                                                    place where) const {
+        using real = probability_of<P>;
+        if (candidates.size() > most_children) {
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("children", where.node, candidates.size(), "multi-round verification takes up to 64 candidates");
+#endif
+            return {};
+        }
+        real scale[most_children];
+        real mass = 1;
+        for (std::size_t k = 0; k < candidates.size(); ++k) {
+            token_id const x = candidates[k];
+            auto const refused = static_cast<index_t>(k);
+            real const qx = rows.of(refused)(x);
+            if (!(qx > 0)) return {};
+            detail::multi_round_residual<P, Rows> const before{p, rows, scale, refused};
+            if (source.coin(where(purpose::acceptance, refused), before(x), product(mass, qx))) return {refused, x};
+            scale[k] = mass;
+            detail::multi_round_residual<P, Rows> const left{p, rows, scale, refused + 1};
+            auto const sums = g.weigh(p.size(), left);
+            mass = sums.total;
+            if (!(mass > 0)) {
+                if (mass != mass) return {};
+                return {none, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
+            }
+            if (k + 1 == candidates.size())
+                return {none, source.pick(g, sums, p.size(), left, {}, where(purpose::residual, 0))};
+        }
+        return {none, emit(g, p, source, where)};
+    }
+};
+
+}  // namespace multidraft::verify

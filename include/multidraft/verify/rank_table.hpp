@@ -1,0 +1,303 @@
+// The ranks of the tokens of one node and the exact law of the candidate that they choose, from a histogram.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/certainty.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/rank_curtain.hpp"
+#include "multidraft/verify/rank_histogram.hpp"
+
+namespace multidraft::verify {
+
+/// The certainty rule of a law whose children are certain tokens and independent draws from the others.
+template <class Law>
+struct ranked_law : std::false_type {};
+template <>
+struct ranked_law<law::iid> : std::true_type {
+    template <distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD static index_t certain(Q const&, span<token_id const>) {
+        return 0;
+    }
+};
+template <int Theta>
+struct ranked_law<law::stratified_by<Theta>> : std::true_type {
+    template <distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD static index_t certain(Q const& q, span<token_id const> children) {
+        return certain_children(q, children, static_cast<index_t>(children.size()), Theta / 1000.0);
+    }
+};
+
+/// Which tokens are certain: the most likely ones, so those with more weight than the last of them, and those with as
+/// much and no higher number. A loop over the list would keep row loops from being vectorised.
+template <class Real>
+struct certain_cut {
+    Real weight = std::numeric_limits<Real>::infinity();
+    index_t last = none;
+
+    template <distribution Q>
+    MULTIDRAFT_HD certain_cut(Q const& q, span<token_id const> certain) {
+        if (certain.empty()) return;
+        last = certain[certain.size() - 1];
+        weight = static_cast<Real>(q.weight(last));
+    }
+
+    template <distribution Q>
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool holds(Q const& q, index_t i) const {
+        auto const here = static_cast<Real>(q.weight(i));
+        return detail::is_below(weight, here) | (!detail::is_below(here, weight) & (i <= last));
+    }
+};
+
+/// m~, the law of the candidate: q outside the certain tokens, times a function of p/q that is linear between knots. A
+/// distribution, unnormalised by rounding only.
+template <distribution P, distribution Q>
+struct candidate_law {
+    using real = probability_of<P>;
+    ratio_of<P, Q> where;
+    certain_cut<real> certain;
+    real const* density;  ///< m~ / (q / left) at the knots, and one more
+    real inverse;         ///< 1 / the mass of q outside the certain tokens
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return where.q.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        auto const at = where(i);
+        real const low = density[at.knot];
+        real const rise = density[at.knot + 1] - low;
+        real const qi = product(static_cast<real>(where.q(i)), inverse);
+        return detail::choose(certain.holds(where.q, i), real(0),
+                              product(qi, fused(static_cast<real>(at.share), rise, low)));
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+};
+
+/// The sets of ranks at the knots of one node: plain memory, a lane's own or shared by all.
+///
+/// A drawn token goes to the knot below its ratio or to the one above, by a coin; its rank is uniform on the knot's set.
+/// The sets divide [0, 1] with the knots' masses of q as lengths, so the ranks of the draws are independent and uniform,
+/// and the draw with the smallest one, the candidate, has the law `candidate_law`: exactly, whatever the sets are. They
+/// are made so that the candidate is accepted as often as can be (`build`).
+struct rank_table {
+    static constexpr index_t knots = ratio_knots::count;
+
+    double length[knots];    ///< the mass of q at a knot, over all
+    double density[knots];   ///< the mass of G on the knot's set, over its length
+    std::int32_t first[knots];
+    std::int32_t count[knots];
+    rank_piece pieces[3 * knots + 3];
+    rank_piece gaps[knots + 1];
+
+    /// Makes the sets for a curve G, concave from 0 to 1. `length` is there, of sum 1; `certain` is the target's mass on
+    /// the certain tokens.
+    ///
+    /// The wanted law of the candidate is the one that is accepted most (ranked verification): H, the set of low p/q
+    /// that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)), gets all of Q(H), as max(p, c q); the rest gets
+    /// min(p, c' q). Then the sets are the left-curtain coupling of q and G by falling m/q. O(knots) evaluations of G,
+    /// about ten a knot.
+    template <class Curve>
+    MULTIDRAFT_HD void build(Curve const& curve, double certain) {
+        // H = the knots below `border`.
+        double p_inside = certain;
+        double p_low = 0;
+        double q_inside = 0;
+        double least = 0;
+        double covered = 0;
+        index_t border = 0;
+        index_t highest = 0;
+        for (index_t b = 0; b < knots; ++b)
+            if (length[b] > 0) highest = b;
+        for (index_t b = 0; b <= highest; ++b) {
+            if (!(length[b] > 0)) continue;
+            q_inside += length[b];
+            p_inside = fused(ratio_knots::ratio(b), length[b], p_inside);
+            double const inside = b == highest || q_inside >= 1 ? 1.0 : 1 - curve(1 - q_inside);
+            if (p_inside - inside < least) {
+                least = p_inside - inside;
+                border = b + 1;
+                covered = inside;
+                p_low = p_inside - certain;
+            }
+        }
+        bool const everything = border == 0 && certain > 0;  // all can be accepted
+        if (everything) {
+            border = highest + 1;
+            covered = 1;
+            p_low = p_inside - certain;
+        }
+        // On H: max(p, c q), from the lowest knot up.
+        double floor = 0;
+        index_t lifted = 0;  // knots below it share the floor
+        if (p_low < covered) {
+            double above = p_low;
+            double mass = 0;
+            for (index_t b = 0; b < border; ++b) {
+                if (!(length[b] > 0)) continue;
+                if (mass > 0 && floor <= ratio_knots::ratio(b)) break;
+                above = fused(-ratio_knots::ratio(b), length[b], above);
+                mass += length[b];
+                floor = (covered - (above > 0 ? above : 0.0)) / mass;
+                lifted = b + 1;
+            }
+        }
+        // Above it: min(p, c q), from the highest knot down; the last knot stands for all larger ratios too.
+        double cap = 0;
+        index_t capped = highest + 1;  // knots from it on share the cap
+        {
+            double below = 0;
+            for (index_t b = border; b <= highest; ++b) below = fused(ratio_knots::ratio(b), length[b], below);
+            double mass = 0;
+            for (index_t b = highest; b >= border; --b) {
+                if (!(length[b] > 0)) continue;
+                if (mass > 0 && cap >= ratio_knots::ratio(b)) break;
+                below = fused(-ratio_knots::ratio(b), length[b], below);
+                mass += length[b];
+                cap = (1 - covered - (below > 0 ? below : 0.0)) / mass;
+                cap = cap > 0 ? cap : 0.0;
+                capped = b;
+            }
+        }
+        rank_curtain<Curve> curtain(curve, pieces, gaps);
+        for (index_t b = 0; b < knots; ++b) {
+            density[b] = 0;
+            count[b] = 0;
+            first[b] = 0;
+        }
+        take(curtain, capped, highest + 1, cap);
+        for (index_t b = capped - 1; b >= lifted; --b)
+            if (length[b] > 0) take(curtain, b, b + 1, ratio_knots::ratio(b));
+        take(curtain, 0, lifted, floor);
+    }
+
+private:
+    /// Gives the knots from `begin` to `end` one set, of `ratio` times their length in mass of G.
+    template <class Curve>
+    MULTIDRAFT_HD void take(rank_curtain<Curve>& curtain, index_t begin, index_t end, double ratio) {
+        double mass = 0;
+        for (index_t b = begin; b < end; ++b) mass += length[b];
+        if (!(mass > 0)) return;
+        std::int32_t const from = curtain.pieces();
+        double const got = curtain.take(mass, product(ratio, mass)) / mass;
+        for (index_t b = begin; b < end; ++b) {
+            density[b] = got;
+            first[b] = from;
+            count[b] = curtain.pieces() - from;
+        }
+    }
+};
+
+/// Addresses of the draws at one node that choose ranks: child k has those from `rank_index(k)` to `rank_index(k + 1)`,
+/// and index 0 is the node's own position.
+[[nodiscard]] MULTIDRAFT_HD constexpr index_t rank_index(index_t child) noexcept { return 1 + child * 1024; }
+static_assert(3 * rank_table::knots + 3 < 1000);
+
+/// One node: where its tokens lie, how many children are certain, and what the law of the candidate needs.
+template <distribution P, distribution Q>
+struct ranked_rows {
+    using real = probability_of<P>;
+    ratio_of<P, Q> where;
+    span<token_id const> children;
+    index_t certain = 0;
+    double certain_mass = 0;  ///< of the target
+    double mass = 0;          ///< of q outside the certain tokens; 0 when the rows hold no distribution
+
+    MULTIDRAFT_HD ranked_rows(P const& p, Q const& q, span<token_id const> tokens, index_t certain_count)
+        : where{p, q, real(1)}, children(tokens), certain(certain_count) {
+        real taken = 0;
+        for (token_id const x : certain_tokens()) {
+            taken += static_cast<real>(q(x));
+            certain_mass += static_cast<double>(p(x));
+        }
+        real const left = 1 - taken;
+        where.left = left > real(1e-30) ? left : real(1e-30);
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD span<token_id const> certain_tokens() const {
+        return children.first(static_cast<std::size_t>(certain));
+    }
+    [[nodiscard]] MULTIDRAFT_HD index_t draws() const { return static_cast<index_t>(children.size()) - certain; }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(index_t child) const {
+        return children[static_cast<std::size_t>(child)];
+    }
+
+    /// The histogram and the sets for the curve, and the densities as the rows' numbers: `density` has one entry more
+    /// than there are knots. False when q has no mass outside the certain tokens.
+    template <bool Shared, group G, class Curve>
+    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table, real* density) {
+        mass = rank_histogram<Shared>(g, where, certain_tokens(), table.length);
+        if (!(mass > 0)) return false;
+        if (!Shared || g.leader()) {
+            for (index_t b = 0; b < rank_table::knots; ++b) table.length[b] = table.length[b] / mass;
+            table.build(curve, certain_mass);
+            for (index_t b = 0; b < rank_table::knots; ++b) density[b] = static_cast<real>(table.density[b]);
+            density[rank_table::knots] = density[rank_table::knots - 1];
+        }
+        if constexpr (Shared) g.barrier();
+        return true;
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> law(real const* density) const {
+        return {where, {where.q, certain_tokens()}, density, static_cast<real>(1 / mass)};
+    }
+
+    /// The knot that a drawn child belongs to: one coin.
+    template <draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD index_t knot_of(index_t child, Source& source, place at) const {
+        auto const found = where(token(child));
+        return found.share > 0 && source.coin(at(purpose::rank, rank_index(child)), found.share, 1.0F) ? found.knot + 1
+                                                                                                       : found.knot;
+    }
+};
+
+/// The piece of a knot's set that a fresh rank lies in: each with its part of the length. `none` for a knot without
+/// mass, which no draw belongs to but for rounding.
+template <draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD std::int32_t piece_of(rank_table const& table, index_t knot, index_t child, Source& source,
+                                                  place at) {
+    std::int32_t const first = table.first[knot];
+    std::int32_t const count = table.count[knot];
+    if (count == 0) return none;
+    double left = 0;
+    for (std::int32_t k = 0; k < count; ++k) left += table.pieces[first + k].end - table.pieces[first + k].begin;
+    for (std::int32_t k = 0; k + 1 < count; ++k) {
+        double const here = table.pieces[first + k].end - table.pieces[first + k].begin;
+        if (source.coin(at(purpose::rank, rank_index(child) + 1 + k), here, left)) return first + k;
+        left -= here;
+    }
+    return first + count - 1;
+}
+
+/// The draw with the smallest rank, without drawing the ranks: pieces of different sets do not overlap, and two ranks in
+/// one piece are as likely one way as the other. Coins only, so that the choice can be proved branch by branch.
+template <distribution P, distribution Q, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD index_t best_ranked(rank_table const& table, ranked_rows<P, Q> const& rows, Source& source,
+                                                place at) {
+    auto const n = static_cast<index_t>(rows.children.size());
+    index_t best = rows.certain;
+    double least = 2;
+    double equal = 0;
+    for (index_t k = rows.certain; k < n; ++k) {
+        std::int32_t const piece = piece_of(table, rows.knot_of(k, source, at), k, source, at);
+        double const begin = piece == none ? 1.5 : table.pieces[piece].begin;
+        if (begin < least) {
+            least = begin;
+            best = k;
+            equal = 1;
+        } else if (begin == least) {
+            equal += 1;
+            if (source.coin(at(purpose::rank, rank_index(k) + 1000), 1.0, equal)) best = k;
+        }
+    }
+    return best;
+}
+
+}  // namespace multidraft::verify

@@ -1,0 +1,114 @@
+// Verification by shared randomness: the target races against the noise that the draft raced against.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/race_noise.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// The target's token at a position is argmin_i min_k S_i^(k) / p_i over the lists k of `draft::shared_randomness`
+/// (Daliri et al. 2024 for one list; Rowan et al. 2025 for several). A child with that token is accepted; else the
+/// token is emitted.
+///
+/// Lossless: the smallest of K independent exponentials is one, so the winner has the law p, whatever was drafted. No
+/// residual, no draft rows, no coins. The price is acceptance: with one list sum_i 1 / sum_j max(q_j/q_i, p_j/p_i),
+/// less than sum min(p, q).
+///
+/// `lists` says how many lists race. With a number at least as large as the number of children of any node, the text
+/// is a function of the seed and the target alone: neither the draft model nor the tree can change a token of it
+/// (drafter invariance). With 0, the default, a node's own children are counted (one list at a leaf): nodes with few
+/// children accept more, and a text depends on how many children a tree has where, hence on where steps end.
+///
+/// Cost: one pass over p with one random block a token for every four lists, a level. It takes an `addressed_source`.
+class shared_randomness {
+public:
+    using law = multidraft::law::shared_randomness;
+    static constexpr bool lossless = true;
+
+    shared_randomness() = default;
+    /// Throws `invalid_input` on the host for a negative number of lists.
+    MULTIDRAFT_HD explicit shared_randomness(std::int32_t lists) : lists_(lists) {
+#if !MULTIDRAFT_ON_DEVICE
+        if (lists < 0) refuse("lists", lists, "the number of lists is not negative; 0: as many as a node has children");
+#endif
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. Draft rows are never read:
+    /// pass `unread{}`.
+    template <group G, draft_law Drawn, class Target, class Draft>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     addressed_source const& source, std::int32_t position, span<node_id> path) const {
+        static_assert(std::is_same_v<Drawn, law>,
+                      "multidraft: verify::shared_randomness accepts what was drawn from the same noise, by "
+                      "draft::shared_randomness; for other laws use verify::recursive_rejection or verify::naive");
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) detail::check_tree(tree, target, draft, path);
+#endif
+        verdict result;
+        node_id node = 0;
+        for (;;) {
+            auto const children = tree.children(node);
+            std::int32_t const own = children.count > 0 ? children.count : 1;
+            token_id const x = winner(g, target(g, node), race_noise{source.uniforms(), position + result.accepted},
+                                      lists_ > 0 ? lists_ : own);
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>) {
+                if (x == none) detail::refuse_node(g, tree, target, unread{}, node);
+            }
+#endif
+            node_id next = none;
+            for (node_id child = children.end(); child-- > children.first;)
+                if (tree.tokens[static_cast<std::size_t>(child)] == x) next = child;
+            if (next == none || x == none) {
+                result.next = x;
+                break;
+            }
+            node = next;
+            ++result.accepted;
+        }
+        if (result.next == none) return {};
+        if (g.leader()) {
+            for (std::int32_t k = result.accepted; k-- > 0;) {
+                path[static_cast<std::size_t>(k)] = node;
+                node = tree.parents[static_cast<std::size_t>(node)];
+            }
+        }
+        return result;
+    }
+
+    /// The target's token: argmin over i of the smallest noise of the lists over p_i; `none` for a row without mass.
+    template <group G, distribution P>
+    [[nodiscard]] MULTIDRAFT_HD static token_id winner(G const& g, P const& p, race_noise noise, std::int32_t lists) {
+        using real = probability_of<P>;
+        if (!(g.sum(p.size(), [p](index_t i) MULTIDRAFT_INLINE_LAMBDA { return p.weight(i); }) > 0)) return none;
+        index_t x = none;
+        if (lists <= 4)
+            x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                return p.weight(i) / static_cast<real>(noise.smallest_of_four(lists, i));
+            });
+        else
+            x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                return p.weight(i) / static_cast<real>(noise.smallest(lists, i));
+            });
+        return x != none && p(x) > 0 ? x : none;
+    }
+
+private:
+    std::int32_t lists_ = 0;
+};
+
+}  // namespace multidraft::verify

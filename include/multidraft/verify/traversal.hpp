@@ -1,0 +1,216 @@
+// Traversal verification: a tree is decided from its leaves up, path by path, with the weights of block verification.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// Traversal verification of a tree (Weng et al., "Traversal verification for speculative tree decoding", 2025).
+///
+/// Depth first, in the order drawn. A node has a weight w: 1 at the root, min(1, w_P r(x) / d(x)) for a child x of P. A
+/// leaf is accepted with probability w. When the subtree of x was refused, its parent's target and weight become
+///
+///     R = (w_P r - d)+,  S = sum R,  r <- R / S,  w_P <- S / (S + 1 - w_P),
+///
+/// for `law::sequential` x is taken out of d and d is renormalised; the weights below the remaining children follow.
+/// Without a child left P is decided as a leaf with its w_P; the token after an accepted node comes from its r, which
+/// is p for a node whose children were not tried. The root is accepted always.
+///
+/// Nothing of the residual is stored: r = (p - c q)+ / z with two scalars, c <- c + z / (w s), z <- sum (p - c q)+,
+/// S = w z_new / z_old, where s is the mass that q has left. A child with w = 1 is never refused; one that was has
+/// w_P r(x) < d(x), so its residual is 0 from then on without looking at it.
+///
+/// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child a node it is
+/// `block`, with one level `recursive_rejection`. (Dividing S by the mass that q has left is biased.)
+///
+/// Cost: one pass over p and q a refused child, O(1) an accepted one; a subtree of weight 0 is not read. It keeps five
+/// numbers a level. `target(g, node)` is asked for an inner node's row again after each inner child that was refused,
+/// so rows whose normalisers cost a pass are better prepared.
+template <draft_law Law>
+class traversal {
+    static_assert(std::is_same_v<Law, multidraft::law::iid> || std::is_same_v<Law, multidraft::law::sequential>,
+                  "multidraft: verify::traversal divides by the law of the draws and is lossless for law::iid and "
+                  "law::sequential only; for other laws, law::deterministic among them, use verify::naive");
+
+    /// What is left of a node's target, and which child is tried.
+    template <class Real>
+    struct frame {
+        Real c = 0;  // r = (p - c q)+ / z
+        Real z = 1;
+        Real left = 1;  // of q's mass, for the child about to be tried
+        Real w = 1;
+        node_id node = 0;
+        index_t child = 0;
+    };
+
+public:
+    using law = Law;
+    static constexpr bool lossless = true;
+
+    /// One frame a level.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
+        return static_cast<std::size_t>(depth < 1 ? 1 : depth) * sizeof(frame<double>);
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one.
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        static_assert(std::is_same_v<Drawn, Law>,
+                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
+                      "the verifier, such as verify::traversal<law::sequential>; verify::naive<Law> fits every law");
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            detail::check_tree(tree, target, draft, path);
+            if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
+                refuse("scratch.size", scratch.size(), "traversal keeps a frame for each level");
+        }
+#endif
+        auto* const stack = reinterpret_cast<frame<real>*>(scratch.data());
+        frame<real> here;
+        std::int32_t level = 0;
+        bool refused = false;  // whether the subtree of the child `here.child` has just been
+        for (;;) {
+            auto const next = decide(g, tree, target, draft, source, position, here, refused);
+            if (next.what == outcome::down) {
+                g.barrier();  // every lane has read what lies in this place
+                if (g.leader()) stack[level] = here;
+                ++level;
+                here = frame<real>{0, 1, 1, next.weight, next.node, 0};
+                refused = false;
+            } else if (next.what == outcome::refused && level > 0) {
+                --level;
+                g.barrier();
+                here = stack[level];
+                refused = true;
+            } else {
+                return answer(g, tree, target, draft, next.node, next.token, path);
+            }
+        }
+    }
+
+private:
+    enum class outcome : std::uint8_t { down, refused, stopped };
+
+    /// What comes next: down to a child with children and its weight; up, the node's subtree being refused; or the end,
+    /// at an accepted node with the token after it (`none`: the node's rows hold no distribution).
+    template <class Real>
+    struct step {
+        outcome what;
+        node_id node;
+        token_id token = none;
+        Real weight = 0;
+    };
+
+    /// The children of a node. A launch takes trees with room for children that could not be drawn, the last ones.
+    template <class G>
+    [[nodiscard]] MULTIDRAFT_HD static node_range children_of(tree_view tree, node_id node) {
+        auto children = tree.children(node);
+        if constexpr (!may_throw<G>)
+            while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+                --children.count;
+        return children;
+    }
+
+    /// Tries the children of a node that are left, the first of them being refused already if `refused`.
+    template <group G, class Target, class Draft, draw_source Source, class Real>
+    [[nodiscard]] MULTIDRAFT_HD static step<Real> decide(G const& g, tree_view tree, Target const& target,
+                                                         Draft const& draft, Source& source, std::int32_t position,
+                                                         frame<Real>& at, bool refused) {
+        place const where{position, at.node};
+        auto const p = target(g, at.node);
+        auto const children = children_of<G>(tree, at.node);
+        if (children.count == 0) return {outcome::stopped, at.node, emit(g, p, source, where)};  // the root alone
+        auto const q = draft(g, at.node);
+        span<token_id const> const candidates =
+            tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+        for (;; ++at.child) {
+            auto const k = static_cast<std::size_t>(at.child);
+            Real const qx = q(candidates[k]);
+            if (!refused) {
+                if (!(qx > 0)) return {outcome::stopped, at.node};
+                node_id const child = children.first + at.child;
+                Real const rest = fused(-at.c, qx, p(candidates[k]));
+                Real const owed = product(at.w, rest < 0 ? Real(0) : rest);
+                Real const w = next_weight(at.left, owed, product(at.z, qx));
+                if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
+                if (w > 0) {
+                    if (!children_of<G>(tree, child).empty()) return {outcome::down, child, none, w};
+                    if (source.coin(place{position, child}(purpose::acceptance, 0), w, Real(1)))
+                        return {outcome::stopped, child, emit(g, target(g, child), source, place{position, child})};
+                }
+            }
+            refused = false;
+            Real const c = at.c + at.z / product(at.w, at.left);
+            at.c = c < Real(most) ? c : Real(most);
+            residual const r{p, q, at.c};
+            auto const sums = g.weigh(p.size(), r);
+            Real const z = sums.total;
+            if (z != z) return {outcome::stopped, at.node};
+            if (!(z > 0)) {
+                if (at.w < 1) return {outcome::refused, at.node};
+                // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
+                return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
+            }
+            Real const mass = product(at.w, z) / at.z;
+            at.z = z;
+            at.w = mass / (mass + (1 - at.w));
+            if (!(at.w > 0)) return {outcome::refused, at.node};
+            if (at.child + 1 == children.count) {
+                if (at.node != 0 && !source.coin(where(purpose::acceptance, 0), at.w, Real(1)))
+                    return {outcome::refused, at.node};
+                return {outcome::stopped, at.node, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0))};
+            }
+            if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
+                at.left = detail::mass_left(g, q, candidates.first(k + 1), at.left - qx);
+        }
+    }
+
+    /// Writes the accepted path, from its end, and says what stopped there.
+    template <group G, class Target, class Draft>
+    [[nodiscard]] MULTIDRAFT_HD static verdict answer(G const& g, tree_view tree, [[maybe_unused]] Target const& target,
+                                                      [[maybe_unused]] Draft const& draft, node_id node, token_id token,
+                                                      span<node_id> path) {
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            if (token == none) detail::refuse_node(g, tree, target, draft, node);
+        }
+#endif
+        if (token == none) return {};
+        verdict const result{tree.depth(node), token};
+        if (g.leader()) {
+            for (std::int32_t k = result.accepted; k-- > 0;) {
+                path[static_cast<std::size_t>(k)] = node;
+                node = tree.parents[static_cast<std::size_t>(node)];
+            }
+        }
+        return result;
+    }
+
+    /// Where c stays finite, so that c q is 0 and no NaN for tokens that the draft gives no mass.
+    static constexpr float most = 1e37F;
+};
+
+}  // namespace multidraft::verify

@@ -1,0 +1,22 @@
+// Bug: the weights of block verification are products of p/q that are not cut at 1.
+#pragma once
+
+#include "bugs/block_paths.hpp"
+
+namespace multidraft::bugs {
+
+/// A token that the target likes better than the draft pays for one that it does not like.
+struct block_weights_not_capped {
+    using law = multidraft::law::iid;
+
+    template <class G, class Target, class Draft, class Source>
+    verdict operator()(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft, Source& source,
+                       std::int32_t position, span<node_id> path) const {
+        written_block<G, Target, Draft> const b(g, drafts.tree, target, draft, false);
+        std::int32_t level = b.length();
+        while (level > 0 && !source.coin(place{position, level}(purpose::acceptance, 0), b.chance(level), 1.0)) --level;
+        return b.stop(level, source, position, path);
+    }
+};
+
+}  // namespace multidraft::bugs

@@ -1,0 +1,36 @@
+// Bug: the target races against the lists of the children that look best to it, not against all of them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/random/race_noise.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+
+namespace multidraft::bugs {
+
+/// Uses only the lists whose drafted token is more likely than not to be the target's: which noise is looked at
+/// depends on the noise.
+struct race_of_fewer_lists {
+    using law = multidraft::law::shared_randomness;
+
+    template <class G, class Target, class Draft>
+    verdict operator()(G const& g, drafted<law> const& drafts, Target const& target, Draft const&,
+                       addressed_source const& source, std::int32_t position, span<node_id>) const {
+        auto const p = target(g, 0);
+        race_noise const noise{source.uniforms(), position};
+        auto const children = drafts.tree.children(0);
+        index_t const x = g.first_largest(p.size(), [&](index_t i) {
+            double best = 0;
+            for (node_id v = children.first; v < children.end(); ++v) {
+                if (v > children.first && drafts.tree.tokens[static_cast<std::size_t>(v)] != i) continue;
+                double const key = p(i) / static_cast<double>(noise(v - children.first, i));
+                best = key > best ? key : best;
+            }
+            return best;
+        });
+        return {0, x};
+    }
+};
+
+}  // namespace multidraft::bugs

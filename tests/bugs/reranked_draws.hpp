@@ -1,0 +1,51 @@
+// Bug: a dynamic tree of drawn tokens that is re-ranked as one of deterministic tokens is.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multidraft/decode/arranged_drafter.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::bugs {
+
+/// Draws two children of the root without replacement and keeps the likelier one: EAGLE-2's re-ranking, which is right
+/// for deterministic candidates. A drawn token whose place in the tree depends on itself is not drawn from q.
+template <language_model Draft>
+class reranked_draws : public arranged_drafter<Draft, law::sequential> {
+public:
+    static constexpr bool shape_looks_at_draws = true;
+
+    explicit reranked_draws(Draft& draft) : arranged_drafter<Draft, law::sequential>(draft) {}
+
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return std::min(1, this->model_.depth_limit(length));
+    }
+
+    template <draw_source Source>
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
+              metrics& m) {
+        this->start(text, 3);
+        std::vector<char> kept{1};
+        if (depth > 0) {
+            this->expand_root(g, text, w, m);
+            std::vector<token_id> drawn(2);
+            auto const position = static_cast<std::int32_t>(text.size()) - 1;
+            index_t const count = draft::sequential{}(g, this->distribution(0), this->weights(0), source,
+                                                      place{position, 0}, span<token_id>(drawn));
+            for (index_t k = 0; k < count; ++k) this->add(0, drawn[static_cast<std::size_t>(k)]);
+            auto const q = this->distribution(0);
+            bool const second = count == 2 && q(drawn[1]) > q(drawn[0]);
+            kept.resize(static_cast<std::size_t>(count) + 1, 0);
+            if (count > 0) kept[second ? 2 : 1] = 1;
+        }
+        this->finish(m, kept);
+    }
+};
+
+}  // namespace multidraft::bugs

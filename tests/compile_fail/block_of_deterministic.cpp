@@ -1,0 +1,4 @@
+// expect: verify::block divides by the law of the draw.*use verify::naive
+#include "multidraft/verify/block.hpp"
+
+multidraft::verify::block<multidraft::law::deterministic> verifier;

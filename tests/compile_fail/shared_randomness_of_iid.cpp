@@ -1,0 +1,12 @@
+// expect: verify::shared_randomness accepts what was drawn from the same noise
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+
+using namespace multidraft;
+
+verdict verify_it(tree_view tree, probability_rows<float> const& target, addressed_source const& source,
+                  span<node_id> path) {
+    return verify::shared_randomness{}(host_group{}, drafted<law::iid>{tree}, target, verify::unread{}, source, 0,
+                                       path);
+}

@@ -1,0 +1,32 @@
+// Draws the tokens of a tree from q, verifies them against p and returns the number of accepted ones and the next
+// token.
+#include "verify.hpp"
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/tree/compaction.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/version.hpp"
+
+int verify(std::vector<std::int32_t> const& parents, std::vector<std::int32_t>& tokens, float const* p, float const* q,
+           int vocabulary, std::uint64_t seed) {
+    using namespace multidraft;
+    host_group const g;
+    addressed_source source{addressed_uniforms(seed)};
+    auto const nodes = static_cast<index_t>(parents.size());
+    tree_view const tree{parents, tokens};
+    for (node_id v = 0; v < nodes; ++v) {
+        auto const children = tree.children(v);
+        auto row = warped(g, row_view<float>(q + v * vocabulary, vocabulary), {});
+        draft::sequential{}(g, row.row, row.weights, source, {0, v},
+                            {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
+    }
+    ancestor_mask const mask(parents);
+    std::vector<node_id> path(parents.size());
+    auto const result = verify::recursive_rejection<law::sequential>{}(
+        g, drafted<law::sequential>{tree}, logit_rows<float>({p, nodes, vocabulary}, {}),
+        logit_rows<float>({q, nodes, vocabulary}, {}), source, 0, path);
+    return mask.size() == nodes ? 1000 * result.accepted + result.next : -1;
+}

@@ -1,0 +1,90 @@
+// The operations of warp, block, cluster and grid on a device, bit for bit against the host group; exp and log.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/group_parity.cuh"
+#include "cuda/on_device.cuh"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/cuda/block_group.cuh"
+#include "multidraft/cuda/cluster_group.cuh"
+#include "multidraft/cuda/grid_group.cuh"
+#include "multidraft/cuda/warp_group.cuh"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+using multidraft::testing::cuda_device;
+using multidraft::testing::expect_parity;
+using multidraft::testing::on_device;
+using multidraft::testing::operations;
+
+TEST_F(cuda_device, operations_of_a_warp_have_the_bits_of_the_host_group) {
+    for (index_t const n : {1, 33, 4097})
+        expect_parity<operations, mc::warp_group<>, multidraft::half, contiguous>(n, 1);
+}
+
+TEST_F(cuda_device, operations_of_a_block_have_the_bits_of_the_host_group) {
+    for (index_t const n : {1, 2, 31, 255, 256, 257, 4095, 4096, 4097, 32000, 50257, 128256, 151936, 152064})
+        expect_parity<operations, mc::block_group<256, 1>, float, contiguous>(n, 1);
+}
+
+TEST_F(cuda_device, operations_of_a_cluster_have_the_bits_of_the_host_group) {
+    bool const has_clusters = attribute(cudaDevAttrClusterLaunch) != 0;
+    for (index_t const n : {1, 4097, 32000, 128256, 151936})
+        for (int const ranks : {1, 2, 8}) {
+            if (ranks > 1 && !has_clusters) continue;
+            expect_parity<operations, mc::cluster_group<256, 4>, bfloat16, aligned<16>>(n, ranks);
+        }
+}
+
+TEST_F(cuda_device, operations_of_a_grid_have_the_bits_of_the_host_group) {
+    int const most = attribute(cudaDevAttrMultiProcessorCount);
+    for (index_t const n : {1, 4097, 128256, 1 << 20, 257 * 4096 + 300})
+        for (int const ranks : {1, 7, 32, 128}) {
+            if (ranks > most) continue;
+            expect_parity<operations, mc::grid_group<256, 4>, float, aligned<16>>(n, ranks);
+        }
+}
+
+__global__ void exp_log_kernel(std::uint32_t begin, std::uint32_t stride, std::uint32_t* exps, std::uint32_t* logs,
+                               std::uint32_t* variates, std::uint32_t count) {
+    std::uint32_t const k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k >= count) return;
+    std::uint32_t const word = begin + k * stride;
+    float const x = __builtin_bit_cast(float, word);
+    exps[k] = __builtin_bit_cast(std::uint32_t, exponential(x));
+    logs[k] = __builtin_bit_cast(std::uint32_t, logarithm(x));
+    variates[k] = __builtin_bit_cast(std::uint32_t, exponential_variate(word));
+}
+
+// Every 64th float of all, then all floats with |x| in [64, 128), where results leave the range of floats.
+TEST_F(cuda_device, exponential_and_logarithm_have_the_bits_of_the_host) {
+    constexpr std::uint32_t count = 1U << 23;
+    on_device<std::uint32_t> const exps(count), logs(count), variates(count);
+    struct range {
+        std::uint32_t begin, stride;
+    };
+    for (range const r : {range{0, 64}, range{32U << 24, 64}, range{64U << 24, 64}, range{96U << 24, 64},
+                          range{128U << 24, 64}, range{160U << 24, 64}, range{192U << 24, 64}, range{224U << 24, 64},
+                          range{0x42800000U, 1}, range{0xc2800000U, 1}}) {
+        exp_log_kernel<<<count / 256, 256>>>(r.begin, r.stride, exps.data(), logs.data(), variates.data(), count);
+        EXPECT_CUDA(cudaDeviceSynchronize());
+        auto const e = exps.host();
+        auto const l = logs.host();
+        auto const v = variates.host();
+        for (std::uint32_t k = 0; k < count; ++k) {
+            std::uint32_t const word = r.begin + k * r.stride;
+            float const x = __builtin_bit_cast(float, word);
+            ASSERT_EQ(e[k], __builtin_bit_cast(std::uint32_t, exponential(x))) << "exp of the float " << word;
+            ASSERT_EQ(l[k], __builtin_bit_cast(std::uint32_t, logarithm(x))) << "log of the float " << word;
+            ASSERT_EQ(v[k], __builtin_bit_cast(std::uint32_t, exponential_variate(word))) << word;
+        }
+    }
+}
+
+}  // namespace

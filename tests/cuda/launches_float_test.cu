@@ -1,0 +1,86 @@
+// Launches over float logits: every shape of group, in a graph, and what they refuse.
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <limits>
+#include <vector>
+
+#include "cuda/launches.cuh"
+#include "cuda/on_device.cuh"
+#include "multidraft/cuda/validate.cuh"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+namespace mt = multidraft::testing;
+using multidraft::testing::cuda_device;
+using multidraft::testing::how;
+using verifier = verify::recursive_rejection<law::sequential>;
+
+void expect_step(index_t vocabulary, warp const& w = {}, mc::launch_options const& options = {},
+                 how when = how::at_once) {
+    mt::expect_step<float, draft::sequential, verifier>(vocabulary, w, true, options, when);
+}
+
+// 301, 4999 and 50257 entries: rows that do not begin at multiples of 16 bytes.
+TEST_F(cuda_device, float_steps_are_those_of_the_host) {
+    for (index_t const n : {7, 301, 4096, 4999, 32000, 50257, 128256, 151936}) expect_step(n);
+    expect_step(32000, {.temperature = 0.7F, .top_k = 40, .top_p = 0.9F});
+    expect_step(32000, {.min_p = 0.02F});
+    expect_step(5000, {.temperature = 0.0F});
+    expect_step(300, {.top_k = 2});  // trees with children that could not be drawn
+}
+
+TEST_F(cuda_device, float_steps_are_the_same_in_every_shape) {
+    // A block, clusters, and where the device has no clusters or few are allowed, the blocks of a grid.
+    expect_step(128256, {}, {.max_cluster = 1, .max_grid = 1});
+    expect_step(128256, {}, {.max_cluster = 4, .max_grid = 1});
+    expect_step(128256, {}, {.max_cluster = 1});
+    expect_step(128256, {.temperature = 0.8F, .top_p = 0.9F}, {.max_cluster = 1});
+    expect_step(1 << 20, {}, {.max_cluster = 1});
+}
+
+TEST_F(cuda_device, float_steps_are_captured_in_a_graph) {
+    expect_step(32000, {}, {}, how::in_a_graph);
+    expect_step(128256, {}, {.max_cluster = 1}, how::in_a_graph);
+}
+
+TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
+    auto const report_of = [](mt::batch<float> const& bad) {
+        mt::device_batch<float> const device(bad);
+        mt::on_device<std::uint64_t> const workspace(1);
+        mt::on_device<mc::validation_report> const report(1);
+        mc::logits<float> const target{device.target.data(), bad.vocabulary};
+        EXPECT_EQ(mc::validate(workspace.data(), mc::validate_workspace_size(), nullptr, device.trees(),
+                               static_cast<std::int64_t>(bad.parents.size()), device.requests(), target, target,
+                               bad.vocabulary, report.data()),
+                  cudaSuccess);
+        EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+        return report.host()[0];
+    };
+    mt::batch<float> bad(5000, {});
+    EXPECT_EQ(report_of(bad).what, mc::checked::nothing);
+    bad.target[11 * 5000 + 4321] = std::numeric_limits<float>::quiet_NaN();
+    bad.tokens[16] = 5000;
+    mc::validation_report r = report_of(bad);
+    EXPECT_EQ(r.what, mc::checked::target);
+    EXPECT_EQ(r.request, 1);
+    EXPECT_EQ(r.index, 1);
+    EXPECT_EQ(r.token, 4321);
+    EXPECT_NE(r.value, r.value);
+    bad.parents[12] = 4;
+    r = report_of(bad);
+    EXPECT_EQ(r.what, mc::checked::parents);
+    EXPECT_EQ(r.request, 1);
+    EXPECT_EQ(r.index, 2);
+    EXPECT_EQ(r.value, 4);
+    mt::on_device<std::uint64_t> const workspace(1);
+    mt::device_batch<float> const device(bad);
+    mc::logits<float> const target{device.target.data(), 5000};
+    EXPECT_EQ(mc::validate(workspace.data(), 4, nullptr, device.trees(), 22, device.requests(), target, mc::no_rows{},
+                           5000, nullptr),
+              cudaErrorInvalidValue);
+}
+
+}  // namespace

@@ -1,0 +1,103 @@
+// Launches over bfloat16 logits and over probabilities, and verifiers of whole trees with their scratch.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "cuda/launches.cuh"
+#include "cuda/on_device.cuh"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/scratch.hpp"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+namespace mt = multidraft::testing;
+using multidraft::testing::cuda_device;
+using multidraft::testing::how;
+using verifier = verify::recursive_rejection<law::sequential>;
+
+TEST_F(cuda_device, bfloat16_steps_are_those_of_the_host) {
+    auto const expect = [](index_t vocabulary, warp const& w, mc::launch_options const& options = {}) {
+        mt::expect_step<bfloat16, draft::sequential, verifier>(vocabulary, w, true, options, how::at_once);
+    };
+    for (index_t const n : {4999, 32000, 128256}) expect(n, {});
+    expect(32000, {.temperature = 0.7F, .top_p = 0.9F});
+    expect(152064, {}, {.max_cluster = 1});
+}
+
+/// Leaves its mark on each node in scratch and walks down the first children that the target likes less than the mark.
+struct marking {
+    using law = multidraft::law::sequential;
+    static constexpr bool lossless = false;
+    MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
+        return static_cast<std::size_t>(nodes) * sizeof(std::int32_t);
+    }
+    template <group G, draft_law Law, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const&,
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        auto* const marks = reinterpret_cast<std::int32_t*>(scratch.data());
+        for (node_id v = 0; v < tree.tree.size(); ++v) {
+            auto const p = target(g, v);
+            index_t const best = g.first_largest(p.size(), weight_of{p});
+            if (g.leader()) marks[v] = best % 5;
+        }
+        g.barrier();
+        verdict result;
+        node_id node = 0;
+        for (auto children = tree.tree.children(0); !children.empty() && marks[node] != 0;
+             children = tree.tree.children(node)) {
+            node = children.first + marks[node] % children.count;
+            if (g.leader()) path[static_cast<std::size_t>(result.accepted)] = node;
+            ++result.accepted;
+        }
+        g.barrier();
+        result.next = verify::emit(g, target(g, node), source, place{position, node});
+        return result;
+    }
+};
+
+static_assert(!marking::lossless && verify::needs_scratch<marking>);
+
+// Rows of probabilities, and scratch: each request's own, none where there is too little.
+TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
+    mt::batch<float> host(5001, {});
+    for (std::size_t r = 0; r < host.parents.size(); ++r) {
+        double sum = 0;
+        float* const row = host.target.data() + r * 5001;
+        for (std::size_t i = 0; i < 5001; ++i) sum += static_cast<double>(row[i] = exponential(row[i]));
+        for (std::size_t i = 0; i < 5001; ++i) row[i] = static_cast<float>(static_cast<double>(row[i]) / sum);
+    }
+    mt::device_batch<float> const device(host);
+    mt::verdicts expected(host.size(), host.path_stride);
+    std::vector<std::byte> memory(1024);
+    mc::probability_batch<float> const rows{host.target.data(), 5001};
+    for (std::int32_t b = 0; b < host.size(); ++b)
+        mc::verify_request<contiguous>(mt::batch<float>::silent_host_group{}, marking{}, b, host.trees(),
+                                       host.requests(), rows, mc::no_rows{}, 5001, expected.view(),
+                                       span<std::byte>(memory));
+    mt::on_device<node_id> const path(expected.path.size());
+    mt::on_device<std::int32_t> const accepted(expected.accepted.size());
+    mt::on_device<token_id> const next(expected.next.size());
+    auto const size = mc::verify_workspace_size<marking>(host.size(), 10, 6);
+    mt::on_device<std::byte> const workspace(size);
+    auto const run = [&](mc::tree_batch const& trees, std::size_t bytes) {
+        return mc::verify(workspace.data(), bytes, nullptr, marking{}, trees, device.requests(),
+                          mc::probability_batch<float>{device.target.data(), 5001}, mc::no_rows{}, 5001,
+                          mc::verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()});
+    };
+    EXPECT_EQ(run(device.trees(), 4 * 48 - 1), cudaErrorInvalidValue);
+    mc::tree_batch untold = device.trees();
+    untold.largest = 0;
+    EXPECT_EQ(run(untold, size), cudaErrorInvalidValue);
+    EXPECT_CUDA(run(device.trees(), size));
+    EXPECT_CUDA(cudaDeviceSynchronize());
+    EXPECT_EQ(accepted.host(), expected.accepted);
+    EXPECT_EQ(next.host(), expected.next);
+}
+
+}  // namespace

@@ -1,0 +1,202 @@
+// The lossy loops: exact where their parameters make them so, and how far from the target where not.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <string>
+#include <vector>
+
+#include "decode/text_laws.hpp"
+#include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
+#include "multidraft/decode/lossy/fallback.hpp"
+#include "multidraft/decode/lossy/joint_decoding.hpp"
+#include "multidraft/decode/lossy/target_start.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/verify/lossy/rollback.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+#include "support/table_model.hpp"
+
+namespace multidraft {
+namespace {
+
+using testing::distance;
+using testing::law_of_loop;
+using testing::loop_law;
+using testing::random_conditional;
+using testing::table_model;
+using testing::true_law;
+
+constexpr std::int32_t vocabulary = 3;
+using model = table_model<double>;
+using chain_drafter = shaped_drafter<model, draft::iid, lossy::fallback_rule>;
+using rollback = verify::lossy::rollback<law::iid>;
+
+struct tables {
+    testing::conditional p = random_conditional(vocabulary, 11);
+    testing::conditional q = random_conditional(vocabulary, 12);
+    model target{vocabulary, p};
+    model draft{vocabulary, q};
+    std::vector<token_id> prompt{1, 2};
+
+    template <class Loop>
+    loop_law law(Loop loop, int tokens, warp const& w = {}) {
+        generation_options options;
+        options.max_tokens = tokens;
+        options.warp = w;
+        auto result = law_of_loop(loop, prompt, options, [&](generation const& g) {
+            ASSERT_EQ(static_cast<int>(g.tokens.size()), tokens);
+            ASSERT_LE(draft.length(), target.length());
+        });
+        EXPECT_NEAR(result.total, 1.0, 1e-12);
+        return result;
+    }
+    [[nodiscard]] double distance_of(loop_law const& law, int tokens, warp const& w = {}) const {
+        return distance(law.law, true_law(p, vocabulary, prompt, tokens, w));
+    }
+};
+
+TEST(TargetStart, IsExactWithOneTokenAndLossyWithMore) {
+    tables t;
+    for (warp const& w : {warp{}, warp{.temperature = 0.7F}, warp{.temperature = 0}}) {
+        for (std::int32_t const depth : {1, 2, 3}) {
+            auto const one = t.law(lossy::target_start(t.target, t.draft, 1, depth), 4, w);
+            EXPECT_LT(t.distance_of(one, 4, w), 1e-12);
+        }
+        auto const flat = t.law(lossy::target_start(t.target, t.draft, 2, 1), 3, w);
+        EXPECT_LT(t.distance_of(flat, 3, w), 1e-12) << "without a draft below them the first token wins";
+    }
+    auto const two = t.law(lossy::target_start(t.target, t.draft, 2, 2), 3);
+    EXPECT_GT(t.distance_of(two, 3), 0.01);
+    RecordProperty("total_variation", std::to_string(t.distance_of(two, 3)));
+}
+
+TEST(Rollback, IsLossyBetweenItsEnds) {
+    tables t;
+    auto const loop = [&](float threshold, double fallback) {
+        return make_speculative<rollback>(
+            t.target, chain_drafter(t.draft, chain(2), {}, lossy::fallback_rule(fallback)), rollback(threshold));
+    };
+    EXPECT_LT(t.distance_of(t.law(loop(0, 0), 3), 3), 1e-12) << "nothing is kept";
+    EXPECT_LT(t.distance_of(t.law(loop(1e6F, 1), 3), 3), 1e-12) << "nothing is drafted";
+    auto const all = t.law(loop(1e6F, 0), 3);
+    EXPECT_GT(t.distance_of(all, 3), 0.01);
+    EXPECT_NEAR(all.calls, 1, 1e-12) << "everything is kept";
+    auto const some = t.law(loop(1.0F, 0.4), 3);
+    EXPECT_GT(t.distance_of(some, 3), 1e-3);
+    EXPECT_LT(some.calls, 3);
+    warp const cold{.temperature = 0};
+    EXPECT_LT(t.distance_of(t.law(loop(3.0F, 0.0), 3, cold), 3, cold), 1e-12) << "the greedy text all the same";
+}
+
+TEST(FallbackRule, IsHarmlessWithALosslessVerifier) {
+    tables t;
+    for (double const threshold : {0.3, 0.5, 0.7}) {
+        auto loop = make_speculative<verify::speculative_sampling<law::iid>>(
+            t.target, chain_drafter(t.draft, chain(3), {}, lossy::fallback_rule(threshold)));
+        EXPECT_LT(t.distance_of(t.law(loop, 4), 4), 1e-12) << threshold;
+    }
+}
+
+TEST(JointDecoding, IsSamplingWithOneBeamAndLikelierTextWithMore) {
+    tables t;
+    for (std::int32_t const length : {1, 2, 3})
+        EXPECT_LT(t.distance_of(t.law(lossy::joint_decoding(t.target, 1, length), 3), 3), 1e-12);
+    auto const mean_log = [&](loop_law const& law) {
+        auto const truth = true_law(t.p, vocabulary, t.prompt, 3, {});
+        double sum = 0;
+        for (auto const& [text, chance] : law.law) sum += chance * std::log(truth.at(text));
+        return sum;
+    };
+    auto const one = t.law(lossy::joint_decoding(t.target, 1, 3), 3);
+    auto const two = t.law(lossy::joint_decoding(t.target, 2, 3), 3);
+    EXPECT_GT(mean_log(two), mean_log(one) + 0.05);
+    EXPECT_GT(t.distance_of(two, 3), 0.05);
+}
+
+TEST(BeamSamplingDrafter, IsHarmlessWithNaiveVerification) {
+    tables t;
+    for (std::int32_t const width : {1, 2}) {
+        auto loop = make_speculative<verify::naive<law::deterministic>>(
+            t.target, lossy::beam_sampling_drafter<model>(t.draft, width, 2));
+        auto const result = t.law(loop, 3);
+        EXPECT_LT(t.distance_of(result, 3), 1e-12) << width;
+        EXPECT_LT(result.calls, 3);
+    }
+}
+
+TEST(LossyLoops, TemperatureZero) {
+    constexpr std::int32_t size = 50;
+    table_model<float> target(size, random_conditional(size, 1, 2, 0, 2.0));
+    table_model<float> draft(size, random_conditional(size, 1, 1, 0, 2.0));
+    std::vector<token_id> const prompt{3, 1, 4};
+    generation_options options;
+    options.max_tokens = 60;
+    options.warp.temperature = 0;
+    auto const greedy = autoregressive(target, prompt, options).tokens;
+    EXPECT_EQ(lossy::target_start(target, draft, 1, 4)(prompt, options).tokens, greedy);
+    auto const other = lossy::target_start(target, draft, 4, 4)(prompt, options);
+    EXPECT_NE(other.tokens, greedy) << "the longest path wins, whatever it starts with";
+    EXPECT_EQ(other.tokens.size(), 60U);
+    EXPECT_EQ(lossy::joint_decoding(target, 4, 1)(prompt, options).tokens, greedy);
+    auto const log_likelihood = [&](std::vector<token_id> const& tokens) {
+        auto const p = random_conditional(size, 1, 2, 0, 2.0);
+        std::vector<token_id> text = prompt;
+        double sum = 0;
+        for (token_id const x : tokens) {
+            sum += std::log(p(text)[static_cast<std::size_t>(x)]);
+            text.push_back(x);
+        }
+        return sum;
+    };
+    auto const joint = lossy::joint_decoding(target, 8, 4)(prompt, options).tokens;
+    EXPECT_GT(log_likelihood(joint), log_likelihood(greedy)) << "MTAD, corollary 3.3";
+    auto loop = make_speculative<verify::lossy::joint_likelihood<law::deterministic>>(
+        target, lossy::beam_sampling_drafter(draft, 4, 4));
+    EXPECT_EQ(loop(prompt, options).tokens.size(), 60U);
+}
+
+TEST(LossyLoops, EndAtTheContext) {
+    auto const p = random_conditional(50, 1, 2, 0, 2.0);
+    generation_options options;
+    options.max_tokens = 100;
+    std::vector<token_id> const prompt{1, 2, 3};
+    for (std::int32_t const limit : {3, 4, 7, 20}) {
+        table_model<float> target(50, p, limit);
+        for (std::int32_t const draft_limit : {2, 5, 40}) {
+            table_model<float> draft(50, p, draft_limit);
+            auto const a = lossy::target_start(target, draft, 2, 3)(prompt, options);
+            EXPECT_EQ(a.why, stop_reason::context_limit);
+            EXPECT_EQ(static_cast<std::int32_t>(a.tokens.size()), limit - 2);
+        }
+        auto const b = lossy::joint_decoding(target, 3, 4)(prompt, options);
+        EXPECT_EQ(b.why, stop_reason::context_limit);
+        EXPECT_EQ(static_cast<std::int32_t>(b.tokens.size()), limit - 2);
+    }
+}
+
+TEST(LossyLoops, BadInputIsNamed) {
+    tables t;
+    auto const message = [](auto&& f) -> std::string {
+        try {
+            f();
+        } catch (invalid_input const& e) {
+            return e.what();
+        }
+        return "no error";
+    };
+    EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 0, 2); }).find("width = 0"), std::string::npos);
+    EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 2, 0); }).find("depth = 0"), std::string::npos);
+    EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 0, 2); }).find("width = 0"), std::string::npos);
+    EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 2, 0); }).find("length = 0"), std::string::npos);
+    EXPECT_NE(message([] { lossy::fallback_rule(1.5); }).find("threshold = 1.5"), std::string::npos);
+    EXPECT_NE(message([] { lossy::fallback_rule(-0.1); }).find("threshold = -0.1"), std::string::npos);
+    EXPECT_NE(message([] { rollback(-1.0F); }).find("threshold = -1"), std::string::npos);
+    EXPECT_NE(message([] { rollback(std::nanf("")); }).find("threshold = "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace multidraft

@@ -1,0 +1,121 @@
+// Ranked verification from a histogram: the exact law of its output, and what it accepts.
+#include "multidraft/verify/binned_ranked.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <vector>
+
+#include "bugs/certain_with_ratio.hpp"
+#include "multidraft/analysis/alpha_star.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "support/golden.hpp"
+#include "support/tree_cases.hpp"
+
+namespace {
+
+namespace analysis = multidraft::analysis;
+namespace bugs = multidraft::bugs;
+namespace draft = multidraft::draft;
+namespace law = multidraft::law;
+namespace verify = multidraft::verify;
+using multidraft::index_t;
+using multidraft::span;
+using multidraft::token_id;
+using multidraft::testing::kind;
+using multidraft::testing::law_of_step;
+using multidraft::testing::model_pair;
+using multidraft::testing::random_models;
+using multidraft::testing::shape;
+using multidraft::testing::small_model;
+using multidraft::testing::tree_case;
+using row = std::vector<double>;
+
+double lost = 0;  ///< of alpha*, at most
+
+std::vector<tree_case> trees() {
+    return {{{1}, 1}, {{1}, 3}, {{2}, 1}, {{2}, 2}, {{2}, 3}, {{2}, 5}, {{3}, 3}, {{3}, 4}, {{4}, 2}, {{1, 1}, 3}, {{2, 1}, 3}, {{2, 2}, 2}};
+}
+
+TEST(binned_ranked, is_lossless) {
+    multidraft::testing::expect_lossless_trees<draft::iid, verify::binned_ranked<law::iid>>(trees(), {}, {}, 4, 2);
+    multidraft::testing::expect_lossless_trees<draft::stratified, verify::binned_ranked<law::stratified>>(trees(), {}, {}, 4, 2);
+}
+
+/// The acceptance rate, from the law of the candidate: certain tokens and sum min(p, m).
+template <class Law>
+double acceptance(row const& p, row const& q, index_t n) {
+    auto const size = static_cast<index_t>(p.size());
+    auto const top = analysis::detail::top(q, n);
+    std::vector<token_id> children(top.begin(), top.end());
+    multidraft::probabilities<double> const target(p.data(), size);
+    multidraft::probabilities<double> const model(q.data(), size);
+    bool const stratified = std::is_same_v<Law, law::stratified>;
+    auto const certain = verify::ranked_law<Law>::certain(model, span<token_id const>(children));
+    if (!stratified) children.resize(static_cast<std::size_t>(n), children.front());
+    verify::ranked_rows<multidraft::probabilities<double>, multidraft::probabilities<double>> rows(
+        target, model, span<token_id const>(children), certain);
+    static verify::rank_table table;
+    double density[verify::rank_table::knots + 1];
+    EXPECT_TRUE(rows.build<false>(multidraft::host_group{}, verify::best_of{rows.draws()}, table, density));
+    auto const m = rows.law(density);
+    double result = rows.certain_mass;
+    double total = 0;
+    for (index_t i = 0; i < size; ++i) {
+        result += std::min(target(i), m(i));
+        total += m(i);
+    }
+    EXPECT_NEAR(total, 1, 1e-12);
+    // The best that a verifier of this law can do.
+    auto const drawn = static_cast<index_t>(children.size());
+    double const best = analysis::alpha_star_stratified(p, q, drawn, drawn - certain);
+    EXPECT_LE(result, best + 1e-12);
+    EXPECT_GT(result, best - 1e-3);
+    lost = std::max(lost, best - result);
+    return result;
+}
+
+TEST(binned_ranked, accepts_almost_what_any_verifier_can) {
+    lost = 0;
+    for (auto const& c : multidraft::testing::golden_cases()) {
+        acceptance<law::iid>(c.p, c.q, c.n);
+        acceptance<law::stratified>(c.p, c.q, c.n);
+    }
+    for (kind const k : multidraft::testing::all_kinds)
+        for (std::uint64_t seed = 1; seed <= 40; ++seed)
+            for (index_t n = 1; n <= 6; ++n) {
+                auto const models = random_models(k, 30, 0, 300 + seed);
+                acceptance<law::iid>(models.target[0], models.draft[0], n);
+                acceptance<law::stratified>(models.target[0], models.draft[0], n);
+            }
+    std::printf("    at most %.2e is lost\n", lost);
+}
+
+TEST(binned_ranked, accepts_at_the_rate_of_its_law) {
+    for (kind const k : multidraft::testing::all_kinds) {
+        auto const models = random_models(k, 4, 1, 300);
+        row const& p = models.target[0];
+        row const& q = models.draft[0];
+        for (int n = 1; n <= 3; ++n) {
+            SCOPED_TRACE(multidraft::testing::name_of(k));
+            EXPECT_NEAR(law_of_step(draft::iid{}, verify::binned_ranked<law::iid>{}, {n}, models).mean_accepted,
+                        acceptance<law::iid>(p, q, n), 1e-6);
+            EXPECT_NEAR(
+                law_of_step(draft::stratified{}, verify::binned_ranked<law::stratified>{}, {n}, models).mean_accepted,
+                acceptance<law::stratified>(p, q, n), 1e-6);
+        }
+    }
+}
+
+TEST(binned_ranked, bugs_are_caught) {
+    double worst = 0;
+    for (std::uint64_t seed = 1; seed <= 5; ++seed)
+        worst = std::max(worst, multidraft::testing::distance_from_target(draft::stratified{}, bugs::certain_with_ratio{},
+                                                                          {2}, random_models(kind::plain, 3, 1, seed)));
+    std::printf("    certain_with_ratio: total variation up to %.4f\n", worst);
+    EXPECT_GT(worst, 1e-3);
+}
+
+}  // namespace

@@ -1,0 +1,113 @@
+// The verifiers of whole trees as a program: every verdict and path as bits, for any group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/verify/lossy/target_initialised.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace multidraft::testing {
+
+/// Bytes of shared memory that the program takes.
+inline constexpr std::size_t tree_program_scratch = 8192;
+
+namespace detail {
+
+/// Rows of logits: those of odd nodes are the other model's, so that no two levels are alike.
+template <class View>
+struct swapping_rows {
+    View even;
+    View odd;
+    warp w;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 64; }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return even.size(); }
+    template <class G>
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& g, node_id node) const {
+        return warped(g, node % 2 == 0 ? even : odd, w).row;
+    }
+};
+
+/// Draws a tree level by level into shared memory, verifies it, and records the outcome.
+template <class Law, class G, class Input, class Verifier, class Sampler>
+MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& verifier, Sampler const& sampler,
+                                std::int32_t position, int first, int second, int third, auto& record) {
+    using view = std::decay_t<decltype(in.p)>;
+    addressed_source source{addressed_uniforms(in.seed, 5)};
+    swapping_rows<view> const target{in.p, in.q, in.w};
+    swapping_rows<view> const draft{in.q, in.p, in.w};
+    node_id parents[64];
+    parents[0] = none;
+    g.barrier();
+    if (g.leader()) in.tokens[0] = 0;
+    node_id size = 1;
+    node_id begin = 0;
+    std::int32_t level = 0;
+    int const wanted[] = {first, second, third};
+    for (int const n : wanted) {
+        node_id const end = size;
+        for (node_id v = begin; v < end && n > 0; ++v) {
+            auto q = warped(g, v % 2 == 0 ? in.q : in.p, in.w);
+            constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+            index_t const drawn = sampler(g, q.row, q.weights, source, place{by_text ? position + level : position, v},
+                                          span<token_id>(in.tokens + size, static_cast<std::size_t>(n)));
+            for (index_t k = 0; k < drawn; ++k) parents[size + k] = v;
+            size += drawn;
+        }
+        begin = end;
+        ++level;
+    }
+    g.barrier();
+    auto const nodes = static_cast<std::size_t>(size);
+    drafted<Law> const tree{tree_view{span<node_id const>(parents, nodes), span<token_id const>(in.tokens, nodes)}};
+    verdict const answer =
+        verify::verify_tree(verifier, g, tree, target, draft, source, position, span<node_id>(in.path, 16),
+                            span<std::byte>(in.scratch, tree_program_scratch));
+    g.barrier();
+    record(answer.accepted);
+    record(answer.next);
+    for (std::int32_t k = 0; k < answer.accepted; ++k) record(in.path[k]);
+}
+
+}  // namespace detail
+
+/// Every verifier of whole trees, a few times. Needs `in.scratch`.
+template <class G, class Input, class Recorder>
+MULTIDRAFT_HD void run_tree_verifiers(G const& g, Input const& in, Recorder& record) {
+    using detail::verify_drawn;
+    std::int32_t const rounds = in.p.size() > 10000 ? 1 : 2;  // the emulated lanes are slow
+    for (std::int32_t position = 0; position < rounds; ++position) {
+        verify_drawn<law::iid>(g, in, verify::block<law::iid>{}, draft::iid{}, position, 1, 1, 1, record);
+        verify_drawn<law::iid>(g, in, verify::traversal<law::iid>{}, draft::iid{}, position + 10, 2, 2, 1, record);
+        verify_drawn<law::sequential>(g, in, verify::traversal<law::sequential>{}, draft::sequential{}, position + 20,
+                                      3, 1, 2, record);
+        verify_drawn<law::iid>(g, in, verify::multi_path_block{}, draft::iid{}, position + 30, 3, 1, 1, record);
+        verify_drawn<law::shared_randomness>(g, in, verify::shared_randomness{}, draft::shared_randomness{},
+                                             position + 40, 2, 2, 1, record);
+        verify_drawn<law::shared_randomness>(g, in, verify::shared_randomness{6}, draft::shared_randomness{},
+                                             position + 50, 1, 1, 1, record);
+        verify_drawn<law::iid>(g, in, verify::lossy::joint_likelihood<law::iid>{}, draft::iid{}, position + 60, 1, 1, 1,
+                               record);
+        verify_drawn<law::target_initialised<law::iid>>(
+            g, in, verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>{}, draft::iid{},
+            position + 70, 2, 1, 1, record);
+    }
+}
+
+}  // namespace multidraft::testing
