@@ -24,8 +24,9 @@
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/k_seq.hpp"
 #include "multidraft/analysis/naive.hpp"
-#include "multidraft/analysis/ranked.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/decode/exact_ranked_law.hpp"
+#include "multidraft/draft/law.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
@@ -185,7 +186,10 @@ json bounds(models& loaded, json const& job, std::vector<std::vector<token_id>> 
                 out.add("naive/iid", analysis::acceptance_naive_iid(p, q, n));
                 out.add("naive/deterministic", analysis::acceptance_naive_deterministic(p, q, n));
                 out.add("k_seq/iid", analysis::acceptance_k_seq(p, q, n));
-                out.add("ranked/stratified", analysis::acceptance_ranked_stratified(p, q, n));
+                exact::detail::certain_selection<law::stratified> const chosen(q, n);
+                auto const certain = static_cast<index_t>(chosen.tokens.size());
+                out.add("ranked/stratified",
+                        analysis::alpha_star_stratified(p, q, certain + chosen.draws, chosen.draws));
             }
         }
     }

@@ -25,8 +25,8 @@ std::vector<method> const& methods() {
                            generation_options const& options, token_callback const& on_tokens) {
                             return autoregressive(target, prompt, options, on_tokens);
                         }});
-        add_node_methods(list);
         add_best_method(list);
+        add_node_methods(list);
         add_ranked_methods(list);
         add_tree_methods(list);
         add_drafter_methods(list);

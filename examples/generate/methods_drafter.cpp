@@ -9,6 +9,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/merged.hpp"
+#include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
@@ -75,6 +76,11 @@ void add_drafter_methods(std::vector<method>& all) {
         }));
     all.push_back(drafter_method<verify::naive<law::independent>>(
         "naive/independent", "candidates of two draft models, accepted if the target draws one of them", tree,
+        [](transformer& draft, topology const& shape) {
+            return independent_drafter<transformer>({&draft, &second_draft()}, shape);
+        }));
+    all.push_back(drafter_method<verify::multi_round<law::independent>>(
+        "multi_round/independent", "candidates of two draft models, tried one by one (SpecInfer)", tree,
         [](transformer& draft, topology const& shape) {
             return independent_drafter<transformer>({&draft, &second_draft()}, shape);
         }));

@@ -5,8 +5,10 @@
 #include "multidraft/decode/lossy/joint_decoding.hpp"
 #include "multidraft/decode/lossy/target_start.hpp"
 #include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/top_n.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/lossy/rollback.hpp"
+#include "multidraft/verify/lossy/typical_acceptance.hpp"
 
 namespace multidraft::examples {
 
@@ -50,6 +52,9 @@ void add_lossy_methods(std::vector<method>& all) {
                        return lossy::joint_decoding(target, settings().beams, std::max(1, shape.max_depth()))(
                            prompt, options, on_tokens);
                    }});
+    all.push_back(tree_method<draft::top_n, verify::lossy::typical_acceptance<law::deterministic>>(
+        "lossy/typical_acceptance", "the longest path of candidates that the target finds typical enough (Medusa)",
+        default_tree()));
 }
 
 }  // namespace multidraft::examples

@@ -1,5 +1,6 @@
 // Methods that decide node by node on trees of a fixed shape.
 #include "generate/tree_methods.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -33,6 +34,9 @@ void add_node_methods(std::vector<method>& all) {
         "naive/sequential", "candidates without replacement, accepted if the target draws one of them", tree));
     all.push_back(tree_method<draft::iid, verify::naive<law::iid>>(
         "naive/iid", "independent candidates, accepted if the target draws one of them", tree));
+    all.push_back(tree_method<draft::conditional_poisson, verify::naive<law::conditional_poisson>>(
+        "naive/conditional_poisson", "sets in proportion to their products, accepted if the target draws one of them",
+        tree));
     all.push_back(tree_method<draft::iid, verify::k_seq<law::iid>>(
         "k_seq/iid", "independent candidates, each accepted with p/(rho q) (SpecTr)", tree));
     all.push_back(tree_method<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>(
@@ -41,14 +45,6 @@ void add_node_methods(std::vector<method>& all) {
     all.push_back(tree_method<draft::top_paired, verify::spec_hub<law::top_paired>>(
         "spec_hub/top_paired", "two candidates, one of them the most likely (SpecHub)", tree));
     all.back().most_children = 2;
-    all.push_back(tree_method<draft::iid, verify::k_seq<law::iid>>(
-        "k_seq/iid", "independent candidates in turn, against the target scaled down (SpecTr Alg. 2)", tree));
-    all.push_back(tree_method<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>(
-        "greedy_optimal/top_then_one", "the most likely candidates and one draw (Optimal MDSD 5.1)", tree));
-    all.push_back(tree_method<draft::top_paired, verify::spec_hub<law::top_paired>>(
-        "spec_hub/top_paired", "pairs of which one is the most likely (SpecHub; Optimal MDSD 5.3)",
-        multiplies_by_tiles() ? "2x2x1x1" : chain));
-    all.back().pairs_only = true;
 }
 
 }  // namespace multidraft::examples

@@ -10,8 +10,8 @@ struct second_draw_into_first_rules : verify::nested_rules {
     static constexpr bool all_draws_have_subtrees = false;
 };
 
-/// The second draw of a token has a fresh position and leads to the subtree of the first. Looks harmless, since both are
-/// drawn alike; but that it won tells that the position of that subtree was worse.
+/// The second draw of a token has a fresh position and leads to the subtree of the first. Looks harmless, since both
+/// are drawn alike; but that it won tells that the position of that subtree was worse.
 template <draft_law Law>
 using second_draw_into_first = verify::binned_nested_ranked_block<Law, second_draw_into_first_rules>;
 

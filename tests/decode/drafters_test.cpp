@@ -17,6 +17,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/merged.hpp"
+#include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/table_model.hpp"
@@ -136,6 +137,14 @@ TEST(BestFirstDrafters, BugDrawnNodesMustNotBeReranked) {
     auto loop = make_speculative<rejection>(t.target, bugs::reranked_draws(t.draft));
     auto const result = law_of_loop(loop, t.prompt, options, [](generation const&) {});
     EXPECT_GT(distance(result.law, true_law(t.p, vocabulary, t.prompt, 2, {})), 1e-3);
+}
+
+TEST(IndependentDrafter, IsExactByMultiRound) {
+    for (warp const& w : warps) {
+        tables t;
+        expect_exact<verify::multi_round<law::independent>>(
+            t, independent_drafter<table_model<double>>({&t.draft, &t.other}, branching({2, 1})), 3, w);
+    }
 }
 
 TEST(IndependentDrafter, IsExactByNaiveVerification) {

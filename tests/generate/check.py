@@ -50,7 +50,7 @@ class Generate(unittest.TestCase):
         self.assertLessEqual(KEYS, set(one))
         self.assertEqual(one["tokens"], len(one["token_ids"]))
         self.assertEqual(one["seed"], 5)
-        self.assertEqual(one["method"], "recursive_rejection/sequential")
+        self.assertEqual(one["method"], "nested_ranked_block/stratified")
         self.assertNotIn(PROMPT, one["text"])
         self.assertAlmostEqual(one["block_efficiency"], one["tokens"] / one["target_calls"])
 

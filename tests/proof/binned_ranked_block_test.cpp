@@ -19,21 +19,26 @@ using multidraft::testing::law_of_step;
 using multidraft::testing::tree_case;
 
 std::vector<tree_case> trees() {
-    return {{{1}, 1}, {{1}, 3}, {{2}, 1}, {{2}, 3}, {{2}, 4}, {{3}, 3}, {{1, 1}, 3}, {{1, 2}, 3}, {{2, 1}, 2}, {{2, 1}, 3}, {{3, 1}, 2}, {{2, 2}, 2}};
+    return {{{1}, 1},    {{1}, 3},    {{2}, 1},    {{2}, 3},    {{2}, 4},    {{3}, 3},
+            {{1, 1}, 3}, {{1, 2}, 3}, {{2, 1}, 2}, {{2, 1}, 3}, {{3, 1}, 2}, {{2, 2}, 2}};
 }
 
 TEST(binned_ranked_block, is_lossless) {
-    multidraft::testing::expect_lossless_trees<draft::iid, verify::binned_ranked_block<law::iid>>(trees(), {}, {}, 2, 1);
-    multidraft::testing::expect_lossless_trees<draft::stratified, verify::binned_ranked_block<law::stratified>>(trees(), {}, {}, 3, 2);
+    multidraft::testing::expect_lossless_trees<draft::iid, verify::binned_ranked_block<law::iid>>(trees(), {}, {}, 2,
+                                                                                                  1);
+    multidraft::testing::expect_lossless_trees<draft::stratified, verify::binned_ranked_block<law::stratified>>(
+        trees(), {}, {}, 3, 2);
 }
 
 TEST(binned_ranked_block, accepts_what_the_exact_form_does) {
     double worst = 0;
     for (auto const& c : multidraft::testing::golden_trees()) {
         if (c.children != multidraft::testing::shape{2, 1}) continue;
-        double const iid = law_of_step(draft::iid{}, verify::binned_ranked_block<law::iid>{}, c.children, c.models).mean_accepted;
+        double const iid =
+            law_of_step(draft::iid{}, verify::binned_ranked_block<law::iid>{}, c.children, c.models).mean_accepted;
         double const stratified =
-            law_of_step(draft::stratified{}, verify::binned_ranked_block<law::stratified>{}, c.children, c.models).mean_accepted;
+            law_of_step(draft::stratified{}, verify::binned_ranked_block<law::stratified>{}, c.children, c.models)
+                .mean_accepted;
         worst = std::max({worst, std::abs(iid - c.mean_accepted("ranked_block/iid")),
                           std::abs(stratified - c.mean_accepted("ranked_block/stratified"))});
     }

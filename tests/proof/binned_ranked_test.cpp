@@ -36,12 +36,14 @@ using row = std::vector<double>;
 double lost = 0;  ///< of alpha*, at most
 
 std::vector<tree_case> trees() {
-    return {{{1}, 1}, {{1}, 3}, {{2}, 1}, {{2}, 2}, {{2}, 3}, {{2}, 5}, {{3}, 3}, {{3}, 4}, {{4}, 2}, {{1, 1}, 3}, {{2, 1}, 3}, {{2, 2}, 2}};
+    return {{{1}, 1}, {{1}, 3}, {{2}, 1}, {{2}, 2},    {{2}, 3},    {{2}, 5},
+            {{3}, 3}, {{3}, 4}, {{4}, 2}, {{1, 1}, 3}, {{2, 1}, 3}, {{2, 2}, 2}};
 }
 
 TEST(binned_ranked, is_lossless) {
     multidraft::testing::expect_lossless_trees<draft::iid, verify::binned_ranked<law::iid>>(trees(), {}, {}, 4, 2);
-    multidraft::testing::expect_lossless_trees<draft::stratified, verify::binned_ranked<law::stratified>>(trees(), {}, {}, 4, 2);
+    multidraft::testing::expect_lossless_trees<draft::stratified, verify::binned_ranked<law::stratified>>(trees(), {},
+                                                                                                          {}, 4, 2);
 }
 
 /// The acceptance rate, from the law of the candidate: certain tokens and sum min(p, m).
@@ -56,7 +58,7 @@ double acceptance(row const& p, row const& q, index_t n) {
     auto const certain = verify::ranked_law<Law>::certain(model, span<token_id const>(children));
     if (!stratified) children.resize(static_cast<std::size_t>(n), children.front());
     verify::ranked_rows<multidraft::probabilities<double>, multidraft::probabilities<double>> rows(
-        target, model, span<token_id const>(children), certain);
+        multidraft::host_group{}, target, model, span<token_id const>(children), certain);
     static verify::rank_table table;
     double density[verify::rank_table::knots + 1];
     EXPECT_TRUE(rows.build<false>(multidraft::host_group{}, verify::best_of{rows.draws()}, table, density));
@@ -112,8 +114,9 @@ TEST(binned_ranked, accepts_at_the_rate_of_its_law) {
 TEST(binned_ranked, bugs_are_caught) {
     double worst = 0;
     for (std::uint64_t seed = 1; seed <= 5; ++seed)
-        worst = std::max(worst, multidraft::testing::distance_from_target(draft::stratified{}, bugs::certain_with_ratio{},
-                                                                          {2}, random_models(kind::plain, 3, 1, seed)));
+        worst =
+            std::max(worst, multidraft::testing::distance_from_target(draft::stratified{}, bugs::certain_with_ratio{},
+                                                                      {2}, random_models(kind::plain, 3, 1, seed)));
     std::printf("    certain_with_ratio: total variation up to %.4f\n", worst);
     EXPECT_GT(worst, 1e-3);
 }

@@ -11,8 +11,12 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/lossy/target_initialised.hpp"
@@ -25,7 +29,7 @@
 namespace multidraft::testing {
 
 /// Bytes of shared memory that the program takes.
-inline constexpr std::size_t tree_program_scratch = 8192;
+inline constexpr std::size_t tree_program_scratch = 65536;
 
 namespace detail {
 
@@ -93,6 +97,16 @@ MULTIDRAFT_HD void run_tree_verifiers(G const& g, Input const& in, Recorder& rec
     using detail::verify_drawn;
     std::int32_t const rounds = in.p.size() > 10000 ? 1 : 2;  // the emulated lanes are slow
     for (std::int32_t position = 0; position < rounds; ++position) {
+        if (position == 0) {
+            verify_drawn<law::stratified>(g, in, verify::binned_ranked<law::stratified>{}, draft::stratified{}, 90, 4,
+                                          2, 0, record);
+            verify_drawn<law::stratified>(g, in, verify::binned_ranked_block<law::stratified>{}, draft::stratified{},
+                                          100, 3, 2, 1, record);
+            verify_drawn<law::iid>(g, in, verify::binned_nested_ranked_block<law::iid>{}, draft::iid{}, 110, 2, 2, 1,
+                                   record);
+            verify_drawn<law::stratified>(g, in, verify::binned_nested_ranked_block<law::stratified>{},
+                                          draft::stratified{}, 120, 2, 2, 1, record);
+        }
         verify_drawn<law::iid>(g, in, verify::block<law::iid>{}, draft::iid{}, position, 1, 1, 1, record);
         verify_drawn<law::iid>(g, in, verify::traversal<law::iid>{}, draft::iid{}, position + 10, 2, 2, 1, record);
         verify_drawn<law::sequential>(g, in, verify::traversal<law::sequential>{}, draft::sequential{}, position + 20,

@@ -15,7 +15,8 @@ namespace multidraft::draft {
 /// then independent draws from the other tokens, duplicates kept.
 ///
 /// Cost: one pass for the top n - 1, one chunk of the row for each certain token, and one for each draw. When the
-/// support of q is not larger than n it is drawn as a whole: fewer children than asked for.
+/// support of q is not larger than n it is drawn as a whole: fewer children than asked for. What is left beside the
+/// certain tokens counts as nothing below 1e-24 of the whole.
 template <int ThetaThousandths = multidraft::law::stratified::theta_thousandths>
 struct stratified_by {
     using law = multidraft::law::stratified_by<ThetaThousandths>;
@@ -35,7 +36,10 @@ struct stratified_by {
             g.barrier();  // every lane has read them before the first draw is written over them
         }
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
+        auto const whole = sums.total;
         for (token_id const x : taken) g.reweigh(sums, q.size(), w, taken, x);
+        // Beyond what a float can tell from nothing: the certain tokens are the support.
+        if (certain > 0 && !(sums.total > whole * static_cast<decltype(whole)>(1e-24))) return certain;
         for (index_t k = certain; k < n; ++k) {
             if (!(sums.total > 0)) return k;
             index_t const x = source.pick(g, sums, q.size(), w, taken, where(purpose::draft, k));

@@ -43,9 +43,9 @@ struct nested_rules {
 /// subtree and a position each. Sets from the root down, positions from the leaves up, the picked path from the root
 /// down, then block verification of the path.
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. Two counts over p and q for every node with children (four in
-/// double), a sum where there are certain tokens, and the passes of `stop_of_block`. For groups of all kinds; the exact
-/// form by sorting is `nested_ranked_block`.
+/// Lossless for `law::iid` and `law::stratified`, exactly. Two counts over p and q for every node with children (four
+/// in double), a sum where there are certain tokens, and the passes of `stop_of_block`. For groups of all kinds; the
+/// exact form by sorting is `nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
 class binned_nested_ranked_block {
     static_assert(ranked_law<Law>::value,
@@ -104,7 +104,7 @@ public:
             auto const range = detail::drawn_children<G>(tree, v);
             if (range.count == 0) continue;
             auto const children = detail::tokens_of(tree, range);
-            ranked_rows<p_row, q_row> rows(target(g, v), draft(g, v), children,
+            ranked_rows<p_row, q_row> rows(g, target(g, v), draft(g, v), children,
                                            ranked_law<Law>::certain(draft(g, v), children));
             if (g.leader()) {
                 nodes[v].draws = rows.draws();
@@ -166,7 +166,8 @@ public:
             }
             if constexpr (!Rules::all_draws_have_subtrees)
                 for (node_id v = next; --v >= range.first + nodes[node].certain;)
-                    if (tree.tokens[static_cast<std::size_t>(v)] == tree.tokens[static_cast<std::size_t>(next)]) next = v;
+                    if (tree.tokens[static_cast<std::size_t>(v)] == tree.tokens[static_cast<std::size_t>(next)])
+                        next = v;
             auto const p = target(g, node);
             token_id const x = tree.tokens[static_cast<std::size_t>(next)];
             auto const m = numbers[node].law(p, draft(g, node), detail::tokens_of(tree, range));
@@ -183,8 +184,8 @@ public:
     }
 
 private:
-    /// The limit of the k-th certain child: it is picked, once the candidate and the certain ones before it are refused,
-    /// when its position is at most this.
+    /// The limit of the k-th certain child: it is picked, once the candidate and the certain ones before it are
+    /// refused, when its position is at most this.
     template <group G, class Rows, class Real>
     MULTIDRAFT_HD static void judge_certain(G const& g, Rows const& rows, pick_numbers<Real> const& numbers, index_t k,
                                             bool nests, nested_node& child) {
@@ -195,13 +196,14 @@ private:
             for (index_t i = 0; i < k; ++i)
                 before += product(static_cast<double>(rows.where.p(rows.token(i))) / all,
                                   static_cast<double>(numbers.passed));
-            double const share = product(static_cast<double>(rows.where.p(rows.token(k))) / all,
-                                         static_cast<double>(numbers.passed));
+            double const share =
+                product(static_cast<double>(rows.where.p(rows.token(k))) / all, static_cast<double>(numbers.passed));
             double const left = 1 - before;
             if (share > 0) limit = share < left ? share / left : 1.0;
         }
         if (!g.leader()) return;
-        child.kind = limit > 0 && nests && Rules::tilts_certain ? nested_node::tilt::certain : nested_node::tilt::identity;
+        child.kind =
+            limit > 0 && nests && Rules::tilts_certain ? nested_node::tilt::certain : nested_node::tilt::identity;
         child.limit = limit;
     }
 

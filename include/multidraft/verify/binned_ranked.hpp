@@ -27,9 +27,9 @@ namespace multidraft::verify {
 /// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
 /// (8)), less what the knots cost: below 1e-3 (see `ratio_knots`, `rank_table::build`).
 ///
-/// Cost: two counts over p and q for rows of floats (four for doubles) and 20 KiB of the lane's own memory; one more pass
-/// when the candidate is refused. For groups of all kinds; the exact form by sorting is `ranked`. A candidate to which q
-/// gives no mass cannot have been drawn: the verdict is "no token", an `invalid_input` on the host.
+/// Cost: two counts over p and q for rows of floats (four for doubles) and 20 KiB of the lane's own memory; one more
+/// pass when the candidate is refused. For groups of all kinds; the exact form by sorting is `ranked`. A candidate to
+/// which q gives no mass cannot have been drawn: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
 class binned_ranked : public node_by_node<binned_ranked<Law>, Law> {
     static_assert(ranked_law<Law>::value,
@@ -46,7 +46,7 @@ public:
         using real = probability_of<P>;
         for (token_id const x : candidates)
             if (!(q(x) > 0)) return {};
-        ranked_rows<P, Q> rows(p, q, candidates, ranked_law<Law>::certain(q, candidates));
+        ranked_rows<P, Q> rows(g, p, q, candidates, ranked_law<Law>::certain(q, candidates));
         rank_table table;
         real density[rank_table::knots + 1];
         if (!rows.template build<false>(g, best_of{rows.draws()}, table, density)) return {};

@@ -85,7 +85,7 @@ public:
             auto const children = detail::tokens_of(tree, range);
             auto const p = target(g, node);
             auto const q = draft(g, node);
-            ranked_rows<p_row, q_row> rows(p, q, children, ranked_law<Law>::certain(q, children));
+            ranked_rows<p_row, q_row> rows(g, p, q, children, ranked_law<Law>::certain(q, children));
             if (!detail::make_pick(g, rows, best_of{rows.draws()}, table, numbers[level])) {
 #if !MULTIDRAFT_ON_DEVICE
                 if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, node);

@@ -237,16 +237,18 @@ private:
         using real = probability_of<Q>;
         constexpr auto unit = static_cast<real>(0x1p30);
         auto counters = multidraft::detail::selection_counters<ratio_classes>(g);
+        // What is no probability, in rows that nobody checked, has no integer either.
+        auto const probability = [](real x) MULTIDRAFT_INLINE_LAMBDA {
+            real const positive = x > 0 ? x : real(0);
+            return positive < 1 ? positive : real(1);
+        };
         auto const class_of = [p, q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
             return ratio_class(p(i), static_cast<probability_of<P>>(q(i)));
         };
-        auto const high = [q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            real const mass = q(i);
-            return static_cast<std::int32_t>((mass > 0 ? mass : real(0)) * unit);
-        };
-        auto const low = [q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            real const mass = q(i);
-            real const units = (mass > 0 ? mass : real(0)) * unit;
+        auto const high = [q, probability](index_t i)
+                              MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(probability(q(i)) * unit); };
+        auto const low = [q, probability](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            real const units = probability(q(i)) * unit;
             return static_cast<std::int32_t>((units - static_cast<real>(static_cast<std::int32_t>(units))) * unit);
         };
         auto const bins = span<std::uint64_t>(counters.data(), static_cast<std::size_t>(ratio_classes));

@@ -16,12 +16,13 @@ namespace multidraft::verify {
 /// A node as nested ranked block verification keeps it: where its ranks lie among its siblings, its own position, and
 /// its tilt, the law of the position given that the node was picked.
 ///
-/// The position u is uniform before anything is known. A draw of rank set R has its rank at the point u |R| along R. The
-/// tilt is the distribution function of u given the pick, a concave map of [0, 1]:
+/// The position u is uniform before anything is known. A draw of rank set R has its rank at the point u |R| along R.
+/// The tilt is the distribution function of u given the pick, a concave map of [0, 1]:
 ///
 /// - `identity`: u had no say, as at the root;
 /// - `certain`: a certain token, picked when u was at most `limit`: min(v / limit, 1);
-/// - `candidate`: a draw. Its first positions, up to a part `limit` of the mass that the parent's curve G has on R, were
+/// - `candidate`: a draw. Its first positions, up to a part `limit` of the mass that the parent's curve G has on R,
+/// were
 ///   kept; those beyond were picked with the chance `stays`.
 struct nested_node {
     /// Sets of more pieces than this are cut to one of them by coins; any such choice leaves the law of the pick as it

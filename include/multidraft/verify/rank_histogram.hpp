@@ -60,7 +60,8 @@ struct ratio_of {
     using real = probability_of<P>;
     P p;
     Q q;
-    real left;  ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
+    real left;       ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
+    real scale = 1;  ///< 1 / left: what is counted is q / left, however little is left
 
     /// Tokens without q lie anywhere: they have no mass to be counted.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_knots::place operator()(index_t i) const {
@@ -101,12 +102,12 @@ struct counter_of {
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD index_t operator()(index_t i) const {
         using real = probability_of<P>;
-        bool const small = is_below(static_cast<real>(where.q(i)), small_mass<real>);
+        bool const small = is_below(product(static_cast<real>(where.q(i)), where.scale), small_mass<real>);
         return where(i).knot + (Upper ? 1 : 0) + multidraft::detail::select(small, ratio_knots::count, 0);
     }
 };
 
-/// The part of q(i) that the knot below it has, or the one above, as an integer.
+/// The part of q(i) / left that the knot below it has, or the one above, as an integer.
 ///
 /// Tokens below 2^-14 are counted in units of 2^-44, the others in units of 2^-30: rounding is then relative to a
 /// token's own mass, or below the rounding of a row of floats. A row of doubles takes a second word, of 2^-30 units
@@ -118,11 +119,11 @@ struct mass_at_knot {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD std::int32_t operator()(index_t i) const {
         using real = probability_of<P>;
         float const above = where(i).share;
-        real const qi = static_cast<real>(where.q(i));
+        real const qi = product(static_cast<real>(where.q(i)), where.scale);
         real const share = static_cast<real>(Upper ? above : 1.0F - above);
         real const unit = choose(is_below(qi, small_mass<real>), real(0x1p44), real(0x1p30));
         real const amount = product(product(qi, share), unit);
-        // NaN counts as 0: it is found where a token is drawn.
+        // NaN counts as 0: it is found where a token is drawn. So may a certain token, whose q / left has no bound.
         real const valid = choose(is_below(amount, real(0x7fffff00)), amount, real(0));
         if constexpr (sizeof(real) == 4) {
             return static_cast<std::int32_t>(valid + real(0.5));
@@ -162,8 +163,8 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
 
 }  // namespace detail
 
-/// Puts the mass of q that belongs to each knot in `mass[0 .. ratio_knots::count)`, the certain tokens left out, and
-/// returns the sum.
+/// Puts the mass of q / left that belongs to each knot in `mass[0 .. ratio_knots::count)`, the certain tokens left out,
+/// and returns the sum.
 ///
 /// Two counts for rows of floats, four for doubles. Sums of integers are exact, so all groups get equal bits. `mass` is
 /// every lane's own (`Shared` false) or memory that all lanes see, written by the leader.

@@ -17,6 +17,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/rank_curtain.hpp"
 #include "multidraft/verify/rank_histogram.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
 
 namespace multidraft::verify {
 
@@ -83,27 +84,27 @@ struct candidate_law {
 
 /// The sets of ranks at the knots of one node: plain memory, a lane's own or shared by all.
 ///
-/// A drawn token goes to the knot below its ratio or to the one above, by a coin; its rank is uniform on the knot's set.
-/// The sets divide [0, 1] with the knots' masses of q as lengths, so the ranks of the draws are independent and uniform,
-/// and the draw with the smallest one, the candidate, has the law `candidate_law`: exactly, whatever the sets are. They
-/// are made so that the candidate is accepted as often as can be (`build`).
+/// A drawn token goes to the knot below its ratio or to the one above, by a coin; its rank is uniform on the knot's
+/// set. The sets divide [0, 1] with the knots' masses of q as lengths, so the ranks of the draws are independent and
+/// uniform, and the draw with the smallest one, the candidate, has the law `candidate_law`: exactly, whatever the sets
+/// are. They are made so that the candidate is accepted as often as can be (`build`).
 struct rank_table {
     static constexpr index_t knots = ratio_knots::count;
 
-    double length[knots];    ///< the mass of q at a knot, over all
-    double density[knots];   ///< the mass of G on the knot's set, over its length
+    double length[knots];   ///< the mass of q at a knot, over all
+    double density[knots];  ///< the mass of G on the knot's set, over its length
     std::int32_t first[knots];
     std::int32_t count[knots];
     rank_piece pieces[3 * knots + 3];
     rank_piece gaps[knots + 1];
 
-    /// Makes the sets for a curve G, concave from 0 to 1. `length` is there, of sum 1; `certain` is the target's mass on
-    /// the certain tokens.
+    /// Makes the sets for a curve G, concave from 0 to 1. `length` is there, of sum 1; `certain` is the target's mass
+    /// on the certain tokens.
     ///
     /// The wanted law of the candidate is the one that is accepted most (ranked verification): H, the set of low p/q
-    /// that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)), gets all of Q(H), as max(p, c q); the rest gets
-    /// min(p, c' q). Then the sets are the left-curtain coupling of q and G by falling m/q. O(knots) evaluations of G,
-    /// about ten a knot.
+    /// that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)), gets all of Q(H), as max(p, c q); the rest
+    /// gets min(p, c' q). Then the sets are the left-curtain coupling of q and G by falling m/q. O(knots) evaluations
+    /// of G, about ten a knot.
     template <class Curve>
     MULTIDRAFT_HD void build(Curve const& curve, double certain) {
         // H = the knots below `border`.
@@ -210,15 +211,18 @@ struct ranked_rows {
     double certain_mass = 0;  ///< of the target
     double mass = 0;          ///< of q outside the certain tokens; 0 when the rows hold no distribution
 
-    MULTIDRAFT_HD ranked_rows(P const& p, Q const& q, span<token_id const> tokens, index_t certain_count)
+    /// One pass over q where little of it is left outside the certain tokens, else none.
+    template <group G>
+    MULTIDRAFT_HD ranked_rows(G const& g, P const& p, Q const& q, span<token_id const> tokens, index_t certain_count)
         : where{p, q, real(1)}, children(tokens), certain(certain_count) {
         real taken = 0;
         for (token_id const x : certain_tokens()) {
             taken += static_cast<real>(q(x));
             certain_mass += static_cast<double>(p(x));
         }
-        real const left = 1 - taken;
+        real const left = certain == 0 ? real(1) : detail::mass_left(g, q, certain_tokens(), 1 - taken);
         where.left = left > real(1e-30) ? left : real(1e-30);
+        where.scale = 1 / where.left;
     }
 
     [[nodiscard]] MULTIDRAFT_HD span<token_id const> certain_tokens() const {
@@ -233,10 +237,11 @@ struct ranked_rows {
     /// than there are knots. False when q has no mass outside the certain tokens.
     template <bool Shared, group G, class Curve>
     [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table, real* density) {
-        mass = rank_histogram<Shared>(g, where, certain_tokens(), table.length);
-        if (!(mass > 0)) return false;
+        double const total = rank_histogram<Shared>(g, where, certain_tokens(), table.length);
+        if (!(total > 0)) return false;
+        mass = total * static_cast<double>(where.left);
         if (!Shared || g.leader()) {
-            for (index_t b = 0; b < rank_table::knots; ++b) table.length[b] = table.length[b] / mass;
+            for (index_t b = 0; b < rank_table::knots; ++b) table.length[b] = table.length[b] / total;
             table.build(curve, certain_mass);
             for (index_t b = 0; b < rank_table::knots; ++b) density[b] = static_cast<real>(table.density[b]);
             density[rank_table::knots] = density[rank_table::knots - 1];
@@ -276,8 +281,8 @@ template <draw_source Source>
     return first + count - 1;
 }
 
-/// The draw with the smallest rank, without drawing the ranks: pieces of different sets do not overlap, and two ranks in
-/// one piece are as likely one way as the other. Coins only, so that the choice can be proved branch by branch.
+/// The draw with the smallest rank, without drawing the ranks: pieces of different sets do not overlap, and two ranks
+/// in one piece are as likely one way as the other. Coins only, so that the choice can be proved branch by branch.
 template <distribution P, distribution Q, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD index_t best_ranked(rank_table const& table, ranked_rows<P, Q> const& rows, Source& source,
                                                 place at) {

@@ -25,7 +25,7 @@ template <distribution P, distribution Q>
 struct picked_law {
     using real = probability_of<P>;
     candidate_law<P, Q> candidate;
-    real stays;            ///< 1 - f
+    real stays;           ///< 1 - f
     real certain_factor;  ///< R f / p(certain)
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return candidate.size(); }
@@ -69,7 +69,8 @@ template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range drawn_children(tree_view tree, node_id node) {
     auto children = tree.children(node);
     if constexpr (!may_throw<G>)
-        while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none) --children.count;
+        while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+            --children.count;
     return children;
 }
 
