@@ -85,11 +85,11 @@ struct program_kernel {
             league * static_cast<std::size_t>(team.team_size()) + static_cast<std::size_t>(team.team_rank());
         auto const n = static_cast<index_t>(p.extent(0));
         recorder record(&out(who, 0));
-        program(g,
-                program_input<T>{row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed,
-                                 tokens.data() + 64 * league, path.data() + 16 * league,
-                                 scratch.data() + mt::tree_program_scratch * league},
-                record);
+        program(
+            g,
+            program_input<T>{row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed, tokens.data() + 64 * league,
+                             path.data() + 16 * league, scratch.data() + mt::tree_program_scratch * league},
+            record);
         sizes(who) = record.size();
     }
 };

@@ -14,9 +14,14 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -149,6 +154,9 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, 
         draw(draft::sequential{}, position, 4);
         draw(draft::gumbel_top_k{}, position, 4);
         draw(draft::top_n{}, position, 4);
+        draw(draft::top_then_one{}, position, 4);
+        draw(draft::top_paired{}, position, 2);
+        draw(draft::stratified{}, position, 4);
     }
     draw(draft::sequential{}, 7, 9);
 }
@@ -199,6 +207,8 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in,
         verify_with(verify::recursive_rejection<law::sequential>{}, draft::sequential{}, position, true, 0);
         verify_with(verify::recursive_rejection<law::sequential>{}, draft::sequential{}, position + 9, false, 0);
         verify_with(verify::speculative_sampling<law::iid>{}, draft::iid{}, position, false, 0);
+        verify_with(verify::k_seq<law::iid>{}, draft::iid{}, position, true, 0);
+        verify_with(verify::greedy_optimal<law::top_then_one>{}, draft::top_then_one{}, position, true, 0);
         verify_with(verify::naive<law::deterministic>{}, draft::top_n{}, position, true, verify::unread{});
         verify_with(verify::naive<law::iid>{}, draft::iid{}, position, false, verify::unread{});
     }
