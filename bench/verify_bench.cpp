@@ -76,6 +76,10 @@ struct fixed_source {
                  address) const {
         return g.search(sums, n, w, sums.total * Real(0.5), taken);
     }
+    template <class Real>
+    Real uniform(address) const {
+        return Real(0.5);
+    }
 };
 
 /// An acceptance: its cost may not depend on V.

@@ -56,7 +56,11 @@ struct certain_cut {
     template <distribution Q>
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool holds(Q const& q, index_t i) const {
         auto const here = static_cast<Real>(q.weight(i));
-        return detail::is_below(weight, here) | (!detail::is_below(here, weight) & (i <= last));
+        // In integers: no branch.
+        int const heavier = detail::is_below(weight, here) ? 1 : 0;
+        int const lighter = detail::is_below(here, weight) ? 1 : 0;
+        int const listed = i <= last ? 1 : 0;
+        return (heavier | ((1 - lighter) & listed)) != 0;
     }
 };
 
