@@ -15,8 +15,8 @@ namespace multidraft::draft {
 /// then independent draws from the other tokens, duplicates kept.
 ///
 /// Cost: one pass for the top n - 1, one chunk of the row for each certain token, and one for each draw. When the
-/// support of q is not larger than n it is drawn as a whole: fewer children than asked for. What is left beside the
-/// certain tokens counts as nothing below 1e-24 of the whole.
+/// support of q is not larger than n it is drawn as a whole: fewer children than asked for. What is below 1e-24
+/// of the whole beside certain tokens counts as nothing.
 template <int ThetaThousandths = multidraft::law::stratified::theta_thousandths>
 struct stratified_by {
     using law = multidraft::law::stratified_by<ThetaThousandths>;
@@ -35,11 +35,13 @@ struct stratified_by {
             certain = certain_children(q, top, n, law::theta_thousandths / 1000.0);
             g.barrier();  // every lane has read them before the first draw is written over them
         }
+        // Beyond what a float can tell from nothing: the support ends there.
+        auto const nothing = sums.total * static_cast<decltype(sums.total)>(1e-24);
+        for (index_t k = 0; k < certain; ++k)
+            if (!(q.weight(out[static_cast<std::size_t>(k)]) > nothing)) return k;
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
-        auto const whole = sums.total;
         for (token_id const x : taken) g.reweigh(sums, q.size(), w, taken, x);
-        // Beyond what a float can tell from nothing: the certain tokens are the support.
-        if (certain > 0 && !(sums.total > whole * static_cast<decltype(whole)>(1e-24))) return certain;
+        if (certain > 0 && !(sums.total > nothing)) return certain;
         for (index_t k = certain; k < n; ++k) {
             if (!(sums.total > 0)) return k;
             index_t const x = source.pick(g, sums, q.size(), w, taken, where(purpose::draft, k));
