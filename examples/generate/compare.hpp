@@ -157,11 +157,11 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
 }
 
 inline void print_table(std::vector<comparison> const& rows, bool greedy) {
-    std::printf("%-34s %-12s %9s %9s %11s %11s %7s %7s %7s%s\n", "method", "tree", "tokens/s", "speed-up", "block eff.",
+    std::printf("%-36s %-12s %9s %9s %11s %11s %7s %7s %7s%s\n", "method", "tree", "tokens/s", "speed-up", "block eff.",
                 "acceptance", "target", "draft", "ours", greedy ? "  same text" : "");
     for (comparison const& row : rows) {
         metrics const& m = row.sum;
-        std::printf("%-34s %-12s %9.1f %8.2fx %11.3f %11.3f %6.1f%% %6.1f%% %6.1f%%", row.how->name.c_str(),
+        std::printf("%-36s %-12s %9.1f %8.2fx %11.3f %11.3f %6.1f%% %6.1f%% %6.1f%%", row.how->name.c_str(),
                     row.tree.empty() ? "-" : row.tree.c_str(), m.tokens_per_second(), row.speed_up,
                     m.block_efficiency(), m.acceptance_rate(), 100 * share(m, m.target_seconds),
                     100 * share(m, m.draft_seconds),
@@ -169,13 +169,13 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
         if (greedy) std::printf("  %zu of %zu", row.same_text, row.runs);
         std::printf("\n");
     }
-    std::printf("\n%-34s %-21s %-21s %-15s%s\n", "95 % intervals over runs", "block efficiency", "acceptance",
+    std::printf("\n%-36s %-21s %-21s %-15s%s\n", "95 % intervals over runs", "block efficiency", "acceptance",
                 "memory-bound", rows.front().nll.empty() ? "" : "  perplexity of the text under the target");
     for (comparison const& row : rows) {
         auto const efficiency = row.estimate([](metrics const& m) { return m.block_efficiency(); });
         auto const rate = row.estimate([](metrics const& m) { return m.acceptance_rate(); });
         auto const bound = row.estimate([&](metrics const& m) { return row.memory_bound_speed_up(m); });
-        std::printf("%-34s %5.3f [%.3f, %.3f]  %5.3f [%.3f, %.3f]  %4.2fx", row.how->name.c_str(), efficiency.value,
+        std::printf("%-36s %5.3f [%.3f, %.3f]  %5.3f [%.3f, %.3f]  %4.2fx", row.how->name.c_str(), efficiency.value,
                     efficiency.low, efficiency.high, rate.value, rate.low, rate.high, bound.value);
         if (!row.nll.empty()) {
             auto const found = row.perplexity();

@@ -58,23 +58,8 @@ void list_methods(bool json) {
         return;
     }
     for (method const& m : methods())
-        std::printf("%-34s %-9s %-14s %s\n", m.name.c_str(), m.lossless ? "lossless" : "lossy", m.law.c_str(),
+        std::printf("%-36s %-9s %-14s %s\n", m.name.c_str(), m.lossless ? "lossless" : "lossy", m.law.c_str(),
                     m.summary.c_str());
-}
-
-/// The shape without the children of a node after its first `most`, and without what is below those.
-topology with_first_children(topology const& shape, node_id most) {
-    std::vector<node_id> parents{none};
-    std::vector<node_id> new_number(static_cast<std::size_t>(shape.size()), none);
-    new_number[0] = 0;
-    for (node_id v = 1; v < shape.size(); ++v) {
-        node_id const parent = shape.parent(v);
-        node_id const above = new_number[static_cast<std::size_t>(parent)];
-        if (above == none || v - shape.first_child(parent) >= most) continue;
-        new_number[static_cast<std::size_t>(v)] = static_cast<node_id>(parents.size());
-        parents.push_back(above);
-    }
-    return topology::from_parents(parents);
 }
 
 /// A shape without the children of any node beyond the first `most`.
@@ -109,10 +94,6 @@ std::pair<std::string, topology> shape_of(method const& m, std::string const& as
         std::int32_t const depth = shape.max_depth();
         topology forked = fork((shape.size() - 1) / depth, depth);
         if (forked != shape) return {to_string(forked), std::move(forked)};
-    }
-    if (m.pairs_only && most_children(shape) > 2) {
-        topology narrow = with_first_children(shape, 2);
-        return {to_string(narrow), std::move(narrow)};
     }
     return {text, std::move(shape)};
 }
@@ -245,9 +226,9 @@ int run(int argc, char** argv) {
     auto const [tree_text, shape] = shape_of(how, tree);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
-                                 (how.chains_only  ? " takes chains only, such as 1x1x1"
-                                  : how.pairs_only ? " takes two children a node at most, such as 2x2x1"
-                                                   : " takes chains that part at the root only, such as 3x1x1"));
+                                 (how.chains_only         ? " takes chains only, such as 1x1x1"
+                                  : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
+                                                          : " takes chains that part at the root only, such as 3x1x1"));
 
     model_options.numbers = numbers == "bf16"  ? precision::bf16
                             : numbers == "f32" ? precision::f32

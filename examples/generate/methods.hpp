@@ -29,7 +29,6 @@ struct method {
         run;
     bool forks_only = false;         ///< takes chains that part at the root, K x 1 x 1 ..
     std::int32_t most_children = 0;  ///< of a node; 0: any number
-    bool pairs_only = false;         ///< takes two children a node at most
 };
 
 /// What single methods read beside the tree: set by the command line before the first run.
