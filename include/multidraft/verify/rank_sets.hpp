@@ -5,11 +5,12 @@
 #include <cmath>
 #include <cstddef>
 #include <limits>
-#include <numeric>
 #include <utility>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/verify/decreasing_root.hpp"
 
 namespace multidraft::verify {
 
@@ -19,28 +20,28 @@ namespace multidraft::verify {
 struct ranked_token {
     double p = 0;
     double q = 0;
+    index_t element = 0;  ///< whose it is
+    double ratio = 0;     ///< p / q, set by `sort_by_ratio`
 };
 
-/// The law m of the candidate that accepts most: a law that the best of the draws can have.
-///
-/// `best(t)` is G: the probability that the best rank is below t, concave, G(0) = 0, G(1) = 1; for j independent draws
-/// 1 - (1 - t)^j. `base` is the target's mass on the certain tokens, p that on the others (the rest of the sum), q
-/// their law, with sum 1. Then sum min(p, m) + base is alpha*, for every concave G (the marginal of ranked
-/// verification: H, the minimising prefix of alpha*, is lifted to G's mass, the rest capped). O(V log V).
-template <class Best>
-[[nodiscard]] std::vector<double> ranked_marginal(std::vector<ranked_token> const& tokens, Best const& best,
-                                                  double base) {
-    std::size_t const n = tokens.size();
-    auto const ratio = [&](std::size_t i) {
-        return tokens[i].q > 0 ? tokens[i].p / tokens[i].q : std::numeric_limits<double>::infinity();
-    };
-    std::vector<std::size_t> order(n);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::vector<double> ratios(n);
-    for (std::size_t i = 0; i < n; ++i) ratios[i] = ratio(i);
-    std::sort(order.begin(), order.end(),
-              [&](std::size_t a, std::size_t b) { return ratios[a] < ratios[b] || (ratios[a] == ratios[b] && a < b); });
+/// Sorts by p / q, smallest first; tokens without q come last. O(V log V), the one sort of the exact form.
+inline void sort_by_ratio(std::vector<ranked_token>& tokens) {
+    for (ranked_token& t : tokens) t.ratio = t.q > 0 ? t.p / t.q : std::numeric_limits<double>::infinity();
+    std::sort(tokens.begin(), tokens.end(), [](ranked_token const& a, ranked_token const& b) {
+        return a.ratio < b.ratio || (a.ratio == b.ratio && a.element < b.element);
+    });
+}
 
+/// The law m of the candidate that accepts most, in the tokens' order: a law that the best of the draws can have.
+///
+/// `tokens` are sorted by ratio. `best(t)` is G: the probability that the best rank is below t, concave, G(0) = 0,
+/// G(1) = 1; for j independent draws 1 - (1 - t)^j. `base` is the target's mass on the certain tokens, p that on the
+/// others (the rest of the sum), q their law, with sum 1. Then sum min(p, m) + base is alpha*, for every concave G (the
+/// marginal of ranked verification: H, the minimising prefix of alpha*, is lifted to G's mass, the rest capped). m / q
+/// does not fall along the order. O(V).
+template <class Best>
+[[nodiscard]] std::vector<double> ranked_marginal(span<ranked_token const> tokens, Best const& best, double base) {
+    std::size_t const n = tokens.size();
     // The prefix H with the least base + p(H) - Q(H); the empty one has 0.
     std::size_t inside = 0;
     double least = 0;
@@ -49,8 +50,8 @@ template <class Best>
         double sum_p = 0;
         double sum_q = 0;
         for (std::size_t k = 0; k < n; ++k) {
-            sum_p += tokens[order[k]].p;
-            sum_q = std::min(sum_q + tokens[order[k]].q, 1.0);
+            sum_p += tokens[k].p;
+            sum_q = std::min(sum_q + tokens[k].q, 1.0);
             double const covered = k + 1 == n ? 1.0 : 1 - best(1 - sum_q);
             double const value = base + sum_p - covered;
             if (value < least) {
@@ -62,21 +63,21 @@ template <class Best>
     }
 
     std::vector<double> m(n, 0.0);
-    // m = max(p, c q) on order[first .. last), with a given sum.
+    // m = max(p, c q) on [first, last), with a given sum.
     auto const lift = [&](std::size_t first, std::size_t last, double sum) {
         double left = 0;
-        for (std::size_t k = first; k < last; ++k) left += tokens[order[k]].p;
+        for (std::size_t k = first; k < last; ++k) left += tokens[k].p;
         double c = 0;
         if (left < sum) {
             double lifted = 0;
             for (std::size_t k = first; k < last; ++k) {
-                left -= tokens[order[k]].p;
-                lifted += tokens[order[k]].q;
+                left -= tokens[k].p;
+                lifted += tokens[k].q;
                 c = lifted > 0 ? (sum - std::max(left, 0.0)) / lifted : 0;
-                if (k + 1 == last || c <= ratios[order[k + 1]]) break;
+                if (k + 1 == last || c <= tokens[k + 1].ratio) break;
             }
         }
-        for (std::size_t k = first; k < last; ++k) m[order[k]] = std::max(tokens[order[k]].p, c * tokens[order[k]].q);
+        for (std::size_t k = first; k < last; ++k) m[k] = std::max(tokens[k].p, c * tokens[k].q);
     };
     if (base > 0 && inside == 0) {
         lift(0, n, 1.0);
@@ -88,24 +89,23 @@ template <class Best>
     double all = 0;
     double left_q = 0;
     for (std::size_t k = inside; k < n; ++k) {
-        all += tokens[order[k]].p;
-        left_q += tokens[order[k]].q;
-        if (tokens[order[k]].q > 0) reachable += tokens[order[k]].p;
+        all += tokens[k].p;
+        left_q += tokens[k].q;
+        if (tokens[k].q > 0) reachable += tokens[k].p;
     }
     if (reachable <= total + 1e-15) {
-        for (std::size_t k = inside; k < n; ++k)
-            m[order[k]] = all > 0 ? tokens[order[k]].p * (total / all) : total * tokens[order[k]].q;
+        for (std::size_t k = inside; k < n; ++k) m[k] = all > 0 ? tokens[k].p * (total / all) : total * tokens[k].q;
         return m;
     }
     double before = 0;  // of the p below the cap
     double c = 0;
     for (std::size_t k = inside; k < n; ++k) {
-        c = left_q > 0 ? (total - before) / left_q : ratios[order[k]];
-        if (c <= ratios[order[k]]) break;
-        before += tokens[order[k]].p;
-        left_q = std::max(left_q - tokens[order[k]].q, 0.0);
+        c = left_q > 0 ? (total - before) / left_q : tokens[k].ratio;
+        if (c <= tokens[k].ratio) break;
+        before += tokens[k].p;
+        left_q = std::max(left_q - tokens[k].q, 0.0);
     }
-    for (std::size_t k = inside; k < n; ++k) m[order[k]] = std::min(tokens[order[k]].p, c * tokens[order[k]].q);
+    for (std::size_t k = inside; k < n; ++k) m[k] = std::min(tokens[k].p, c * tokens[k].q);
     return m;
 }
 
@@ -120,116 +120,147 @@ struct rank_interval {
     [[nodiscard]] double mass() const noexcept { return below_end - below_begin; }
 };
 
-/// The set of ranks of one block of tokens: intervals in increasing order. A drawn token's rank is uniform on its
-/// block's set; sets of all blocks divide [0, 1], with the length of the block's q.
+/// The set of ranks of one block of tokens. A drawn token's rank is uniform on its block's set.
 struct rank_set {
-    std::vector<rank_interval> intervals;
     double length = 0;
     double mass = 0;  ///< of G: the probability that the best rank lies here
+    std::size_t first = 0;
+    std::size_t count = 0;
 };
 
-/// Sets of ranks with the lengths q and the G-masses m: the left-curtain coupling.
+/// Sets of ranks with the lengths q and the G-masses m: the left-curtain coupling. They divide [0, 1].
 ///
 /// Tokens by m/q, largest first, each take an interval of what is left of [0, 1], glued together; tokens of one m/q are
-/// a block and share theirs. `block_of` gets each token's block, -1 for tokens that are never drawn. The masses are m
-/// up to rounding; they are recomputed from G, so whoever takes them for the law has the exact one. O(V log V), and a
-/// few dozen evaluations of G a block.
-template <class Best>
-[[nodiscard]] std::vector<rank_set> make_rank_sets(std::vector<ranked_token> const& tokens,
-                                                   std::vector<double> const& m, Best const& best,
-                                                   std::vector<int>& block_of) {
-    std::size_t const n = tokens.size();
-    std::vector<double> density(n);
-    for (std::size_t i = 0; i < n; ++i) density[i] = m[i] / std::max(tokens[i].q, 1e-300);
-    std::vector<std::size_t> order(n);
-    std::iota(order.begin(), order.end(), std::size_t{0});
-    std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
-        return density[a] > density[b] || (density[a] == density[b] && a < b);
-    });
-    block_of.assign(n, -1);
-
-    // The root of a decreasing function.
-    auto const solve = [](auto const& f, double low, double high) {
-        for (int k = 0; k < 60; ++k) {
-            double const middle = 0.5 * (low + high);
-            (f(middle) > 0 ? low : high) = middle;
+/// a block and share theirs. The masses are m up to rounding; they are recomputed from G, so whoever takes them for the
+/// law has the exact one.
+class rank_sets {
+public:
+    /// `tokens` sorted by ratio with elements below `elements`, `m` from `ranked_marginal`. O(V), and a dozen
+    /// evaluations of G a block.
+    template <class Best>
+    void divide(span<ranked_token const> tokens, std::vector<double> const& m, Best const& best, std::size_t elements) {
+        set_of_.assign(elements, -1);
+        sets_.clear();
+        intervals_.clear();
+        gaps_.clear();
+        hole_ = {0, best(0.0)};
+        for (std::size_t end = tokens.size(); end > 0;) {
+            auto const density = [&](std::size_t k) { return m[k] / std::max(tokens[k].q, 1e-300); };
+            double const shared = density(end - 1);
+            double width = 0;
+            double want = 0;
+            std::size_t begin = end;
+            do {
+                --begin;
+                width += tokens[begin].q;
+                want += m[begin];
+            } while (begin > 0 && std::abs(density(begin - 1) - shared) < 1e-9 * std::max(1.0, shared));
+            if (width > 0) {
+                for (std::size_t k = begin; k < end; ++k)
+                    if (tokens[k].q > 0)
+                        set_of_[static_cast<std::size_t>(tokens[k].element)] = static_cast<int>(sets_.size());
+                take(width, want, best);
+            }
+            end = begin;
         }
-        return 0.5 * (low + high);
+    }
+
+    /// The set of an element, or -1 for those that are never drawn.
+    [[nodiscard]] int set_of(index_t element) const { return set_of_[static_cast<std::size_t>(element)]; }
+    [[nodiscard]] rank_set const& operator[](int set) const { return sets_[static_cast<std::size_t>(set)]; }
+    /// A set's intervals, in increasing order.
+    [[nodiscard]] span<rank_interval const> intervals(int set) const {
+        rank_set const& s = sets_[static_cast<std::size_t>(set)];
+        return span<rank_interval const>(intervals_).subspan(s.first, s.count);
+    }
+
+private:
+    /// A point of [0, 1], and G there.
+    struct point {
+        double at;
+        double below;
     };
+    struct gap {
+        point begin;
+        point end;
+    };
+    static constexpr double slack = 1e-13;
 
-    std::vector<std::pair<double, double>> gaps;  // what is left of the hole's left side, in increasing order
-    double hole = 0;                              // the end of what is taken on the right
-    std::vector<rank_set> sets;
-    for (std::size_t i = 0; i < n;) {
-        std::size_t k = i + 1;
-        double const first = density[order[i]];
-        while (k < n && std::abs(density[order[k]] - first) < 1e-9 * std::max(1.0, first)) ++k;
-        double width = 0;
-        double want = 0;
-        for (std::size_t t = i; t < k; ++t) {
-            width += tokens[order[t]].q;
-            want += m[order[t]];
-        }
-        std::size_t const begin_block = i;
-        i = k;
-        if (!(width > 0)) continue;
-        std::vector<std::pair<double, double>> pieces;
-        double const end = std::min(hole + width, 1.0);
-        double const after = best(end) - best(hole);
-        if (after >= want - 1e-13) {
-            double start = hole;
-            if (end < 1 && after - want >= 1e-13)
-                start =
-                    solve([&](double t) { return best(std::min(t + width, 1.0)) - best(t) - want; }, hole, 1.0 - width);
-            if (start > hole) gaps.emplace_back(hole, start);
-            hole = std::min(start + width, 1.0);
-            pieces.emplace_back(start, hole);
+    /// The next block: an interval right of the hole, or what is left in it and on its left side.
+    template <class Best>
+    void take(double width, double want, Best const& best) {
+        rank_set set;
+        set.length = width;
+        set.first = intervals_.size();
+        auto const right_end = [](double t) { return std::min(t, 1.0); };
+        point const end{right_end(hole_.at + width), best(right_end(hole_.at + width))};
+        double const after = end.below - hole_.below;
+        if (after >= want - slack) {
+            point start = hole_;
+            point stop = end;
+            if (end.at < 1 && after - want >= slack) {
+                auto const excess = [&](double t) {
+                    stop = {right_end(t + width), best(right_end(t + width))};
+                    start = {t, best(t)};
+                    return stop.below - start.below - want;
+                };
+                double const t = decreasing_root(excess, hole_.at, 1.0 - width, 1e-15);
+                if (t != start.at) static_cast<void>(excess(t));
+            }
+            if (start.at > hole_.at) gaps_.push_back({hole_, start});
+            hole_ = stop;
+            intervals_.push_back({start.at, stop.at, start.below, stop.below});
         } else {
             double taken = 0;
             double mass = 0;
-            while (!gaps.empty() && taken < width) {
-                auto const [x, y] = gaps.back();
-                double const full = std::min(y - x, width - taken);
+            while (!gaps_.empty() && taken < width) {
+                auto const [x, y] = gaps_.back();
+                double const full = std::min(y.at - x.at, width - taken);
                 auto const got = [&](double t) {
-                    return mass + best(y) - best(y - t) + best(std::min(hole + width - taken - t, 1.0)) - best(hole);
+                    return mass + y.below - best(y.at - t) + best(right_end(hole_.at + width - taken - t)) -
+                           hole_.below;
                 };
                 double const all_of_it = got(full);
-                if (full == y - x && all_of_it < want) {
-                    gaps.pop_back();
-                    pieces.emplace_back(x, y);
-                    mass += best(y) - best(x);
+                if (full == y.at - x.at && all_of_it < want) {
+                    gaps_.pop_back();
+                    intervals_.push_back({x.at, y.at, x.below, y.below});
+                    mass += y.below - x.below;
                     taken += full;
                     continue;
                 }
-                double const t = all_of_it <= want ? full : solve([&](double s) { return want - got(s); }, 0.0, full);
-                if (t >= y - x)
-                    gaps.pop_back();
+                double const t = all_of_it <= want
+                                     ? full
+                                     : decreasing_root([&](double s) { return want - got(s); }, 0.0, full, 1e-15);
+                point const cut{y.at - t, best(y.at - t)};
+                if (t >= y.at - x.at)
+                    gaps_.pop_back();
                 else
-                    gaps.back().second = y - t;
+                    gaps_.back().end = cut;
                 if (t > 0) {
-                    pieces.emplace_back(y - t, y);
+                    intervals_.push_back({cut.at, y.at, cut.below, y.below});
                     taken += t;
                 }
                 break;
             }
+            // Gaps were taken from the right.
+            std::reverse(intervals_.begin() + static_cast<std::ptrdiff_t>(set.first), intervals_.end());
             if (width - taken > 0) {
-                double const begin = hole;
-                hole = std::min(hole + width - taken, 1.0);
-                pieces.emplace_back(begin, hole);
+                double const at = right_end(hole_.at + width - taken);
+                point const next{at, best(at)};
+                intervals_.push_back({hole_.at, next.at, hole_.below, next.below});
+                hole_ = next;
             }
         }
-        std::sort(pieces.begin(), pieces.end());
-        rank_set set;
-        set.length = width;
-        for (auto const& [a, b] : pieces) {
-            set.intervals.push_back({a, b, best(a), best(b)});
-            set.mass += set.intervals.back().mass();
-        }
-        for (std::size_t t = begin_block; t < k; ++t)
-            if (tokens[order[t]].q > 0) block_of[order[t]] = static_cast<int>(sets.size());
-        sets.push_back(std::move(set));
+        set.count = intervals_.size() - set.first;
+        for (std::size_t k = set.first; k < intervals_.size(); ++k) set.mass += intervals_[k].mass();
+        sets_.push_back(set);
     }
-    return sets;
-}
+
+    std::vector<int> set_of_;
+    std::vector<rank_set> sets_;
+    std::vector<rank_interval> intervals_;
+    std::vector<gap> gaps_;  // what is left of the hole's left side, in increasing order
+    point hole_{0, 0};       // the end of what is taken on the right
+};
 
 }  // namespace multidraft::verify

@@ -77,13 +77,19 @@ public:
             p_[i] = static_cast<double>(p(static_cast<index_t>(i)));
             mass[i] = static_cast<double>(q(static_cast<index_t>(i)));
         }
-        for (std::size_t i = 0; i < n; ++i) rest += skip[i] != 0 ? 0.0 : mass[i];
-        valid_ = rest > 0 && rest < 2;
+        double target = 0;
+        for (std::size_t i = 0; i < n; ++i) {
+            rest += skip[i] != 0 ? 0.0 : mass[i];
+            target += p_[i];
+        }
+        valid_ = rest > 0 && rest < 2 && target > 0 && target < 2;
         if (!valid_) return;
         // Never drawn; and seldom drawn.
         ranked_token undrawn;
         ranked_token seldom;
         double const threshold = lumped * rest;
+        std::vector<ranked_token> tokens;
+        tokens.reserve(n + 2);
         for (std::size_t i = 0; i < n; ++i) {
             if (skip[i] != 0) continue;
             if (!(mass[i] > 0)) {
@@ -91,22 +97,22 @@ public:
             } else if (mass[i] < threshold) {
                 seldom.p += p_[i];
                 seldom.q += mass[i] / rest;
-                element_[i] = seldom_element;
+                element_[i] = static_cast<index_t>(n);
             } else {
-                element_[i] = static_cast<index_t>(tokens_.size());
-                tokens_.push_back({p_[i], mass[i] / rest});
+                element_[i] = static_cast<index_t>(i);
+                tokens.push_back({p_[i], mass[i] / rest, static_cast<index_t>(i)});
             }
         }
         mass_ = std::move(mass);
         rest_ = rest;
-        auto const lump = static_cast<index_t>(tokens_.size());
-        tokens_.push_back(seldom);
-        tokens_.push_back(undrawn);
-        for (index_t& e : element_) e = e == seldom_element ? lump : e;
+        seldom.element = static_cast<index_t>(n);
+        undrawn.element = static_cast<index_t>(n + 1);
+        tokens.push_back(seldom);
+        tokens.push_back(undrawn);
 
         auto const best = [this](double t) { return best_below(t); };
-        wanted_ = ranked_marginal(tokens_, best, base_);
-        sets_ = make_rank_sets(tokens_, wanted_, best, block_of_);
+        sort_by_ratio(tokens);
+        sets_.divide(tokens, ranked_marginal(span<ranked_token const>(tokens), best, base_), best, n + 2);
 
         double accepted = 0;
         double all = 0;
@@ -147,20 +153,20 @@ public:
 
     /// The rank of a draw of token x whose position is u.
     [[nodiscard]] double rank(token_id x, double u) const {
-        rank_set const& set = sets_[static_cast<std::size_t>(set_of(x))];
-        double need = u * set.length;
-        for (rank_interval const& r : set.intervals) {
+        int const s = set_of(x);
+        double need = u * sets_[s].length;
+        for (rank_interval const& r : sets_.intervals(s)) {
             if (need <= r.length()) return r.begin + need;
             need -= r.length();
         }
-        return set.intervals.back().end;
+        return sets_.intervals(s).back().end;
     }
 
     /// m~: the law of the candidate.
     [[nodiscard]] double candidate_law(token_id x) const {
         int const s = set_of(x);
         if (s < 0) return 0;
-        rank_set const& set = sets_[static_cast<std::size_t>(s)];
+        rank_set const& set = sets_[s];
         return set.mass * (mass_[static_cast<std::size_t>(x)] / rest_) / set.length;
     }
 
@@ -192,16 +198,16 @@ public:
             return limit > 0 ? tilt(limit) : tilt();
         }
         int const s = set_of(x);
-        if (s < 0 || !(sets_[static_cast<std::size_t>(s)].mass > 1e-300)) return {};
+        if (s < 0 || !(sets_[s].mass > 1e-300)) return {};
         return {*this, s, kept(x), 1 - passed_};
     }
 
     /// The G-mass of the first u |R| of a set over its whole: how likely a better position is, given the pick.
     [[nodiscard]] double mass_before(int set_index, double u) const {
-        rank_set const& set = sets_[static_cast<std::size_t>(set_index)];
+        rank_set const& set = sets_[set_index];
         double need = u * set.length;
         double sum = 0;
-        for (rank_interval const& r : set.intervals) {
+        for (rank_interval const& r : sets_.intervals(set_index)) {
             if (need <= r.length()) return std::min((sum + best_below(r.begin + need) - r.below_begin) / set.mass, 1.0);
             sum += r.mass();
             need -= r.length();
@@ -210,11 +216,9 @@ public:
     }
 
 private:
-    static constexpr index_t seldom_element = -2;
-
     [[nodiscard]] int set_of(token_id x) const {
         index_t const e = element_[static_cast<std::size_t>(x)];
-        return e < 0 ? -1 : block_of_[static_cast<std::size_t>(e)];
+        return e < 0 ? -1 : sets_.set_of(e);
     }
     [[nodiscard]] double kept(token_id x) const {
         double const m = candidate_law(x);
@@ -236,11 +240,8 @@ private:
     bool valid_ = false;
     std::vector<double> p_;
     std::vector<double> mass_;
-    std::vector<index_t> element_;  ///< of `tokens_`, by token
-    std::vector<ranked_token> tokens_;
-    std::vector<double> wanted_;
-    std::vector<int> block_of_;
-    std::vector<rank_set> sets_;
+    std::vector<index_t> element_;  ///< a token's own, V for those treated as one, `none` for those never drawn
+    rank_sets sets_;
 };
 
 inline double tilt::operator()(double v) const {
