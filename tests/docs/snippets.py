@@ -1,0 +1,523 @@
+#!/usr/bin/env python3
+"""Runs what the documentation shows, so that it works when it is copied.
+
+snippets.py --root ROOT --compiler CXX [--generate PROGRAM] [--acceptance PROGRAM] [--nvcc PROGRAM [--nvcc-host CXX]]
+snippets.py --self-test --compiler CXX
+
+  C++ blocks       are compiled without a warning, linked with a small caller (tests/docs/callers) and run
+  CUDA blocks      are compiled by nvcc
+  commands         in blocks and in the text are run with the built programs, or stand in UNTESTED below with the reason
+  Python blocks    are run with NumPy and a stand-in for torch; `acceptance` reads what they write
+  links, pictures  and paths of the repository exist; pictures have a background of their own
+  methods          the README's tables have those that `generate --list-methods` prints, and no others
+  version          the newest of CHANGELOG.md is that of version.hpp
+
+What needs a program that is not here is skipped, and said.
+"""
+import argparse
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import xml.etree.ElementTree
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+FILES = ("README.md", "docs/*.md", "examples/README.md", "models/README.md", "CHANGELOG.md")
+WARNINGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
+
+# How a command of the documentation is run: {generate} and {acceptance} are the built programs, {arrays} is where the
+# Python block wrote p.npy and q.npy, {work} a directory for the rest. What is added after what the documentation says
+# only shortens the run.
+SHORT = "--prompts 1 --tokens 8 --seed 1"
+TESTED = {
+    "tools/demo": "{generate} --tokens 16",  # what it runs once it has built it
+    "tools/demo --help": "{generate} --help",
+    "tools/demo --compare": "{generate} --compare " + SHORT,
+    "generate --compare": "{generate} --compare " + SHORT,
+    "--compare --perplexity": "{generate} --compare --perplexity " + SHORT,
+    "--search --budget 32": "{generate} --search --budget 32 --prompts 1 --tokens 16",
+    "--show-tree": "{generate} --show-tree --tokens 8",
+    "--show-tree-svg FILE": "{generate} --show-tree-svg {work}/tree.svg --tokens 8",
+    "--show-tree-dot FILE": "{generate} --show-tree-dot {work}/tree.dot --tokens 8",
+    "generate --method": "{generate} --method speculative_sampling/iid --tokens 8",
+    "--decision-models": "{generate} --method recursive_rejection/early_stop --decision-models models/early_stop --tokens 8",
+    "--list-methods": "{generate} --list-methods",
+    "--draft-temperature": "{generate} --draft-temperature 1.2 --tokens 8",
+    "--perplexity": "{generate} --json --perplexity --tokens 8",
+    "--search": "{generate} --search --budget 4 --prompts 1 --tokens 16",
+    "generate --dump-decisions --temperature 1 > decisions.jsonl":
+        "{generate} --dump-decisions --temperature 1 --tokens 60 --prompt Moses > {work}/decisions.jsonl",
+    "examples/generate/train_early_stop.py decisions.jsonl models/early_stop":
+        "{generate} --dump-decisions --temperature 1 --tokens 60 --prompt Moses > {work}/some.jsonl && "
+        "{python_with_numpy} examples/generate/train_early_stop.py {work}/some.jsonl {work}/early_stop",
+    "--target p.npy --draft q.npy --drafts 3": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3",
+    "--json": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --json",
+    "--csv FILE": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --csv {work}/rates.csv",
+    "--plot FILE.svg": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --plot {work}/rates.svg",
+    "--logits --temperature T --top-k K --top-p P":
+        "{acceptance} --target {arrays}/logits.npy --draft {arrays}/logits.npy --drafts 3 --logits --temperature 0.7 --top-k 5 --top-p 0.9",
+    "--cases FILE.json": "{acceptance} --cases {work}/cases.json",
+    "--tree-cases FILE.json": "{acceptance} --tree-cases {work}/trees.json",
+    "c++ -std=c++20 -O2 -march=native -I include -I examples examples/embed_raw.cpp && ./a.out":
+        "{compiler} -std=c++20 -O2 -march=native -I include -I examples examples/embed_raw.cpp -o {work}/a.out && {work}/a.out",
+    "bench/pictures": "{python_with_matplotlib} bench/pictures --out {work}/pictures",
+}
+UNTESTED = {
+    "tools/test": "it is what runs this test",
+    "--device cuda": "needs a device; the option is looked up below, tests/generate runs the rest",
+    "cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
+    "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
+    "--overlay-ports=ports": "the test consumers.vcpkg uses it",
+    "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes an hour; its options are looked up below",
+}
+# Options that stand alone, and the file that must have them.
+OPTIONS_OF = {
+    "--device cuda": "examples/generate/main.cpp",
+    "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
+    "--dim 256 --layers 8 --heads 4 --kv-heads 2 --ffn 688 --lr 2e-3 --seed 1": "models/train/train.py",
+    "--dim 96 --layers 2 --heads 3 --kv-heads 1 --ffn 256 --lr 4e-3 --seed 2": "models/train/train.py",
+    "--dim 48 --layers 1 --heads 2 --kv-heads 1 --ffn 128 --lr 6e-3 --seed 3": "models/train/train.py",
+}
+PROGRAMS = ("generate", "acceptance", "cmake", "ctest", "conan", "vcpkg", "c++", "g++", "clang++", "nvcc", "python3", "pip")
+
+
+class Document:
+    """A Markdown file in parts: blocks by language, and its text without them."""
+
+    def __init__(self, path, root):
+        self.path, self.root = path, root
+        self.name = str(path.relative_to(root))
+        self.text = path.read_text(encoding="utf-8")
+        self.blocks = []  # language, first line, content
+        prose = self.text
+        for found in re.finditer(r"^```(\S*)\n(.*?)^```$", self.text, re.M | re.S):
+            self.blocks.append((found[1], self.line(found.start(2)), found[2]))
+            prose = prose.replace(found[0], "\n" * found[0].count("\n"), 1)
+        self.prose = prose
+
+    def line(self, at):
+        return self.text.count("\n", 0, at) + 1
+
+    def of(self, *languages):
+        return [(line, content) for language, line, content in self.blocks if language in languages]
+
+    def spans(self):
+        """Code in the text, with its line."""
+        for found in re.finditer(r"`([^`\n]+)`", self.prose):
+            yield self.prose.count("\n", 0, found.start()) + 1, found[1]
+
+
+def run(command, **how):
+    return subprocess.run([str(c) for c in command], capture_output=True, text=True, timeout=300, **how)
+
+
+# --- C++ and CUDA ----------------------------------------------------------------------------------------------------
+
+
+def compile_and_run(document, line, block, compiler, work):
+    """A block with a main is run as it is; others with the caller that is named for the function they define."""
+    where = f"{document.name}:{line}"
+    source = work / f"block_{document.path.stem}_{line}.cpp"
+    text = f'#line {line} "{document.name}"\n{block}'
+    if not re.search(r"^int main\(", block, re.M):
+        names = re.findall(r"^[\w:<>]+(?: const&?)? (\w+)\(", block, re.M)
+        callers = [HERE / "callers" / f"{name}.hpp" for name in names]
+        found = next((caller for caller in callers if caller.exists()), None)
+        if found is None:
+            return [f"{where}: has no main, and tests/docs/callers has no caller for {' or '.join(names) or 'it'}"]
+        text += f'\n#include "{found}"\n'
+    source.write_text(text)
+    program = source.with_suffix("")
+    built = run([compiler, *WARNINGS, "-I", document.root / "include", source, "-o", program])
+    if built.returncode != 0:
+        return [f"{where}: does not compile\n{built.stderr}"]
+    ran = run([program])
+    return [] if ran.returncode == 0 else [f"{where}: fails when it is called: {ran.stdout}{ran.stderr}"]
+
+
+def compile_cuda(document, line, block, options, work):
+    """By the front end for device and host: code for a device would take a minute more and say nothing about the text."""
+    source = work / f"block_{document.path.stem}_{line}.cu"
+    source.write_text(f'#line {line} "{document.name}"\n{block}')
+    host = ["-ccbin", options.nvcc_host] if options.nvcc_host else []
+    built = run([options.nvcc, *host, "-std=c++20", "-dc", "-gencode", "arch=compute_90,code=lto_90", "--expt-relaxed-constexpr",
+                 "--Werror=all-warnings", "-I", document.root / "include", source, "-o", source.with_suffix(".o")])
+    return [] if built.returncode == 0 else [f"{document.name}:{line}: nvcc does not compile it\n{built.stderr}{built.stdout}"]
+
+
+# --- Commands --------------------------------------------------------------------------------------------------------
+
+
+def is_command(span):
+    """Whether code in the text is something to type: an option, or a program with arguments."""
+    if span.startswith("--"):
+        return True
+    first, _, rest = span.partition(" ")
+    return bool(rest) and (first in PROGRAMS or re.fullmatch(r"(tools|bench|tests|examples|build)/[\w/.]+", first) is not None)
+
+
+def commands_of(document):
+    for line, block in document.of("sh", "bash", "console", "shell"):
+        for number, text in enumerate(block.splitlines()):
+            command = re.sub(r"\s+#.*", "", text).strip()
+            if command:
+                yield line + number, command
+    for line, span in document.spans():
+        if is_command(span) or span in TESTED:
+            yield line, span
+
+
+def missing_options(command, text):
+    """Options of a command that a program's source or help does not name."""
+    return [option for option in re.findall(r"--[a-z][\w-]*", command) if not re.search(re.escape(option) + r"\b", text)]
+
+
+def known_command(root, name, line, command):
+    faults = []
+    if command in OPTIONS_OF:
+        source = root / OPTIONS_OF[command]
+        for option in missing_options(command, source.read_text(encoding="utf-8")):
+            faults.append(f"{name}:{line}: {OPTIONS_OF[command]} has no option {option}")
+    elif command not in TESTED and command not in UNTESTED:
+        faults.append(f"{name}:{line}: `{command}` is neither run by this test (TESTED) nor excused with a reason (UNTESTED)")
+    return faults
+
+
+def run_command(root, command, places, here):
+    """Runs what TESTED says, in the repository; a list of faults, or the reason why it was skipped."""
+    parts = TESTED[command].split(" && ")
+    for part in parts:
+        for need in re.findall(r"\{(\w+)\}", part):
+            if not places.get(need):
+                return f"`{command}` ({need} is not here)"
+        words = [word.format(**places) for word in shlex.split(part)]
+        into = Path(words[-1]) if words[-2:-1] == [">"] else None
+        done = run(words[:-2] if into else words, cwd=root)
+        if done.returncode != 0:
+            return [f"{here}: `{command}` fails: {shlex.join(words)}\n{done.stderr.strip() or done.stdout.strip()}"]
+        if into:
+            into.write_text(done.stdout)
+    return []
+
+
+def tables_are_current(document, generate):
+    """Text that shows the head of a table has the columns that the program prints."""
+    faults = []
+    heads = [(line, block.splitlines()[0]) for line, block in document.of("text") if block.startswith("method ")]
+    if heads:
+        printed = run([generate, "--compare", *shlex.split(SHORT)]).stdout.splitlines()[0]
+        for line, head in heads:
+            if head.split() != printed.split():
+                faults.append(f"{document.name}:{line}: `generate --compare` prints other columns: {printed}")
+    return faults
+
+
+# --- Python ----------------------------------------------------------------------------------------------------------
+
+TORCH = """
+import numpy
+numpy.random.seed(1)
+class tensor:
+    def __init__(self, values): self.values = values
+    def __getitem__(self, at): return tensor(self.values[at])
+    def float(self): return tensor(self.values.astype(numpy.float32))
+    def numpy(self): return self.values
+class torch:
+    @staticmethod
+    def softmax(x, axis):
+        e = numpy.exp(x.values - x.values.max(axis, keepdims=True))
+        return tensor(e / e.sum(axis, keepdims=True))
+class output:
+    def __init__(self, logits): self.logits = logits
+class model:
+    def __init__(self, spread): self.spread = spread
+    def __call__(self, ids): return output(tensor(self.spread * numpy.random.randn(1, len(ids[0]), 50)))
+target, draft, ids = model(2.0), model(1.0), [[1] * 20]
+"""
+
+
+def python_block(document, line, block, python, work):
+    script = work / f"block_{line}.py"
+    script.write_text(f"{TORCH}{block}\nnumpy.save('logits.npy', 3 * numpy.random.randn(20, 50).astype('f4'))\n")
+    done = run([python, script], cwd=work)
+    if done.returncode != 0:
+        return [f"{document.name}:{line}: fails\n{done.stderr}"]
+    return [] if (work / "p.npy").exists() and (work / "q.npy").exists() else [f"{document.name}:{line}: writes no p.npy and q.npy"]
+
+
+def prepare(work, root):
+    """The files that commands read, apart from arrays."""
+    (work / "cases.json").write_text(json.dumps({"cases": [{"p": [0.5, 0.3, 0.2], "q": [0.2, 0.3, 0.5], "n": 2}]}))
+    trees = json.loads((root / "tests" / "data" / "golden_trees.json").read_text())
+    (work / "trees.json").write_text(json.dumps({"cases": trees["cases"][:1]}))
+
+
+# --- Links, paths, methods, version ----------------------------------------------------------------------------------
+
+
+def anchors(text):
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, re.M):
+        found.add(re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-"))
+    return found
+
+
+def broken_links(document):
+    faults = []
+    for found in re.finditer(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)", document.prose):
+        line, target = document.prose.count("\n", 0, found.start()) + 1, found[3]
+        where = f"{document.name}:{line}"
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        file = (document.path.parent / name).resolve() if name else document.path
+        if not file.exists():
+            faults.append(f"{where}: {target} is not there")
+        elif anchor and anchor not in anchors(file.read_text(encoding="utf-8")):
+            faults.append(f"{where}: {file.name} has no heading #{anchor}")
+        elif found[1]:
+            if not found[2]:
+                faults.append(f"{where}: the picture {target} has no text for those who cannot see it")
+            if file.suffix == ".svg":
+                faults += [f"{where}: {target}: {fault}" for fault in faults_of_picture(file)]
+    return faults
+
+
+def faults_of_picture(file):
+    try:
+        xml.etree.ElementTree.parse(file)
+    except xml.etree.ElementTree.ParseError as error:
+        return [f"is no picture: {error}"]
+    # The first thing that is painted is a white background: pages may be dark.
+    first = re.search(r"<(rect|path)\b[^>]*>", file.read_text(encoding="utf-8"))
+    return [] if first and re.search(r"fill(=\"|: )#ffffff", first[0]) else ["has no background"]
+
+
+def missing_paths(document, roots):
+    """Code that looks like a path of the repository, or of a header, must be one."""
+    faults = []
+    for line, span in document.spans():
+        if re.search(r"[\s*<>{}|,]|\.\.", span) or "/" not in span:
+            continue
+        first = span.split("/")[0]
+        bases = [document.root, document.path.parent]
+        if first == "build":
+            continue  # made by a build
+        if first in roots or re.fullmatch(r"[\w/]+\.(hpp|cuh)", span):
+            bases.append(document.root / "include" / "multidraft")
+            if not any((base / span).exists() for base in bases):
+                faults.append(f"{document.name}:{line}: {span} is not there")
+    return faults
+
+
+def method_tables(text):
+    """Names in the first column of the tables of methods; "/iid" stands for the verifier before it with another law."""
+    names, inside = [], False
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.split("|")]
+        if len(cells) < 3:
+            inside = False
+        elif cells[1] == "method" and len(cells) > 4 and ("source" in cells):
+            inside = True
+        elif inside:
+            verifier = None
+            for name in re.findall(r"`([^`]+)`", cells[1]):
+                if name.startswith("/"):
+                    name = f"{verifier}{name}"
+                verifier = name.split("/")[0]
+                names.append(name)
+    return names
+
+
+def faults_of_methods(documents, listed):
+    faults = []
+    readme = next(document for document in documents if document.name == "README.md")
+    shown = method_tables(readme.text)
+    if len(shown) != len(set(shown)):
+        faults.append(f"README.md: methods that stand twice: {sorted({name for name in shown if shown.count(name) > 1})}")
+    for name in sorted(set(listed) - set(shown)):
+        faults.append(f"README.md: its tables lack the method {name} of `generate --list-methods`")
+    for name in sorted(set(shown) - set(listed)):
+        faults.append(f"README.md: `generate --list-methods` has no method {name}")
+    verifiers = {name.split("/")[0] for name in listed if "/" in name}
+    for document in documents:
+        for line, span in document.spans():
+            named = re.fullmatch(r"([a-z_]+)/[a-z_+]+", span)
+            if named and named[1] in verifiers and span not in listed:
+                faults.append(f"{document.name}:{line}: `generate` has no method {span}")
+    return faults
+
+
+def faults_of_version(changelog, header, readme):
+    newest = re.search(r"^## \[(\d+\.\d+\.\d+)\]", changelog, re.M)
+    parts = [re.search(rf"MULTIDRAFT_VERSION_{part} (\d+)", header)[1] for part in ("MAJOR", "MINOR", "PATCH")]
+    version = ".".join(parts)
+    faults = []
+    if newest is None or newest[1] != version:
+        faults.append(f"CHANGELOG.md: the newest version is {newest[1] if newest else 'missing'}, version.hpp says {version}")
+    for found in re.findall(r"find_package\(multidraft (\d+\.\d+)", readme):
+        if found != ".".join(parts[:2]):
+            faults.append(f"README.md: find_package(multidraft {found}), but this is {version}")
+    return faults
+
+
+# --- All of it -------------------------------------------------------------------------------------------------------
+
+
+def documents_of(root):
+    return [Document(path, root) for pattern in FILES for path in sorted(root.glob(pattern))]
+
+
+def python_with(module):
+    for name in (sys.executable, "/usr/bin/python3"):
+        if shutil.which(name) and run([name, "-c", f"import {module}"]).returncode == 0:
+            return name
+    return None
+
+
+def check(root, options):
+    faults, skipped, jobs = [], [], []
+    documents = documents_of(root)
+    roots = {path.name for path in root.iterdir() if path.is_dir() and not path.name.startswith(".")}
+    with tempfile.TemporaryDirectory() as name:
+        work = Path(name)
+        prepare(work, root)
+        with_numpy = python_with("numpy")
+        places = {"generate": options.generate, "acceptance": options.acceptance, "compiler": options.compiler, "work": name,
+                  "arrays": name if with_numpy else None, "python_with_numpy": with_numpy,
+                  "python_with_matplotlib": python_with("matplotlib")}
+        with ThreadPoolExecutor(2) as pool:
+            for document in documents:
+                for line, block in document.of("cuda"):
+                    if options.nvcc:
+                        jobs.append(pool.submit(compile_cuda, document, line, block, options, work))
+                    else:
+                        skipped.append(f"{document.name}:{line}: nvcc is not here")
+                for line, block in document.of("cpp", "c++"):
+                    jobs.append(pool.submit(compile_and_run, document, line, block, options.compiler, work))
+                for line, block in document.of("python"):
+                    if with_numpy:
+                        faults += python_block(document, line, block, with_numpy, work)
+                    else:
+                        skipped.append(f"{document.name}:{line}: NumPy is not here")
+                faults += broken_links(document) + missing_paths(document, roots)
+            tried = {}
+            for document in documents:
+                for line, command in commands_of(document):
+                    faults += known_command(root, document.name, line, command)
+                    if command in TESTED and command not in tried:
+                        tried[command] = pool.submit(run_command, root, command, places, f"{document.name}:{line}")
+            for command in [*TESTED, *UNTESTED]:
+                if not any(command in (c for _, c in commands_of(document)) for document in documents):
+                    print(f"note: no document has `{command}` any more")
+            if options.generate:
+                jobs += [pool.submit(tables_are_current, document, options.generate) for document in documents]
+                listed = [one["name"] for one in json.loads(run([options.generate, "--list-methods", "--json"]).stdout)]
+                faults += faults_of_methods(documents, listed)
+            else:
+                skipped.append("methods and columns: generate is not here")
+            ran = len(tried)
+            for job in [*jobs, *tried.values()]:
+                found = job.result()
+                if isinstance(found, str):
+                    ran -= 1
+                    skipped.append(found)
+                else:
+                    faults += found
+    faults += faults_of_version((root / "CHANGELOG.md").read_text(), (root / "include/multidraft/version.hpp").read_text(),
+                                (root / "README.md").read_text())
+    for one in skipped:
+        print(f"skipped: {one}")
+    for fault in faults:
+        print(fault)
+    blocks = sum(len(document.blocks) for document in documents)
+    print(f"{len(documents)} documents, {blocks} blocks, {ran} commands run, {len(skipped)} skipped, {len(faults)} faults")
+    return 1 if faults else 0
+
+
+def self_test(compiler):
+    """Plants a mistake of every kind and expects to be told of each, and of nothing in what is right."""
+    root = HERE.parent.parent
+    work = Path(tempfile.mkdtemp())
+    try:
+        def document(text):
+            file = work / "page.md"
+            file.write_text(text)
+            made = Document(file, work)
+            made.root = root
+            return made
+
+        def block(text):
+            made = document(f"```cpp\n{text}\n```\n")
+            (line, content), = made.of("cpp")
+            return compile_and_run(made, line, content, compiler, work)
+
+        right = '#include "multidraft/version.hpp"\nint main() { return MULTIDRAFT_VERSION_MAJOR; }'
+        expectations = [
+            ("a block that is right", block(right), ""),
+            ("a name that is gone", block(right.replace("VERSION_MAJOR", "EDITION")), "does not compile"),
+            ("a header that is gone", block(right.replace("version.hpp", "edition.hpp")), "does not compile"),
+            ("a warning", block("int main() { int unused; }"), "does not compile"),
+            ("a block that fails", block("int main() { return 3; }"), "fails when it is called"),
+            ("a function without a caller", block("int nobody(int x) { return x; }"), "no caller"),
+            ("a link that is right", broken_links(document("# A heading\n[to it](#a-heading), [and](page.md)")), ""),
+            ("a link to nowhere", broken_links(document("[x](nowhere.md)")), "nowhere.md is not there"),
+            ("a heading that is gone", broken_links(document("# A\n[x](#b)")), "no heading"),
+            ("a picture that is gone", broken_links(document("![x](x.svg)")), "x.svg is not there"),
+            ("a path that is gone", missing_paths(document("see `tests/nothing.py`"), {"tests"}), "tests/nothing.py"),
+            ("a header in the text that is gone", missing_paths(document("see `core/nothing.hpp`"), {"tests"}), "core/nothing.hpp"),
+            ("a path that is right", missing_paths(document("`tests/docs/snippets.py`, `core/group.hpp`"), {"tests"}), ""),
+        ]
+        (work / "clear.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><rect fill="#000000"/></svg>')
+        expectations.append(("a picture without a background", broken_links(document("![x](clear.svg)")), "no background"))
+        unknown = [known_command(root, "page.md", line, command)
+                   for line, command in commands_of(document("```sh\ntools/dance\n```\n`generate --faster` and `generate`\n"))]
+        expectations += [("an unknown command", unknown[0], "`tools/dance`"), ("an unknown option", unknown[1], "`generate --faster`"),
+                         ("only these two", [str(len(unknown))], "2")]
+        expectations.append(("an option that is gone", missing_options("--one 1 --two", "--one --twofold"), "--two"))
+        broken = run_command(root, "tools/demo", {"generate": "false"}, "page.md:1")
+        expectations += [("a command that fails", broken, "fails"),
+                         ("a program that is not here", [run_command(root, "tools/demo", {}, "page.md:1")], "is not here")]
+        table = "| method | candidates | source |\n|---|---|---|\n| `a/x`, `/y` | | |\n| `b` | | |\n"
+        (work / "README.md").write_text(table)
+        readme = [Document(work / "README.md", work)]
+        expectations += [("methods that are right", faults_of_methods(readme, ["a/x", "a/y", "b"]), ""),
+                         ("a method that is missing", faults_of_methods(readme, ["a/x", "a/y", "b", "c"]), "lack the method c"),
+                         ("a method too many", faults_of_methods(readme, ["a/x", "b"]), "no method a/y")]
+        header = "MULTIDRAFT_VERSION_MAJOR 1\nMULTIDRAFT_VERSION_MINOR 2\nMULTIDRAFT_VERSION_PATCH 3\n"
+        expectations += [("a version that is right", faults_of_version("## [Unreleased]\n## [1.2.3]\n## [1.2.2]", header, ""), ""),
+                         ("a version that is old", faults_of_version("## [1.2.2]", header, ""), "1.2.2"),
+                         ("a package version", faults_of_version("## [1.2.3]", header, "find_package(multidraft 0.1)"), "0.1")]
+        wrong = 0
+        for what, found, wanted in expectations:
+            said = "\n".join(found)
+            if (said == "") if wanted == "" else (wanted in said):
+                continue
+            wrong += 1
+            print(f"{what}: expected {wanted!r}, got {said!r}")
+        print(f"{len(expectations)} planted, {wrong} wrong")
+        return 1 if wrong else 0
+    finally:
+        shutil.rmtree(work)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=HERE.parent.parent)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--generate", default="")
+    parser.add_argument("--acceptance", default="")
+    parser.add_argument("--nvcc", default="")
+    parser.add_argument("--nvcc-host", default="", help="nvcc's compiler for the host")
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    sys.exit(self_test(options.compiler) if options.self_test else check(options.root.resolve(), options))
+
+
+if __name__ == "__main__":
+    main()
