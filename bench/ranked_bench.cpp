@@ -99,7 +99,7 @@ void rejection_pass(benchmark::State& state) {
     float const* p = rows.target.data();
     float const* q = rows.draft.data();
     for (auto _ : state) {
-        auto const sums = g.weigh(rows.size, [=] MULTIDRAFT_INLINE_LAMBDA(index_t i) {
+        auto sums = g.weigh(rows.size, [=] MULTIDRAFT_INLINE_LAMBDA(index_t i) {
             float const left = p[i] - q[i];
             return left < 0 ? 0.0F : left;
         });

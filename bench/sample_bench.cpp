@@ -26,7 +26,7 @@ void softmax_written(benchmark::State& state) {
     host_group const g;
     std::vector<float> out(static_cast<std::size_t>(v));
     for (auto _ : state) {
-        auto const row = warped(g, row_view<float>(r.target_logits.data(), v), warp{}).row;
+        auto row = warped(g, row_view<float>(r.target_logits.data(), v), warp{}).row;
         for (index_t i = 0; i < v; ++i) out[static_cast<std::size_t>(i)] = row(i);
         benchmark::DoNotOptimize(out.data());
         benchmark::ClobberMemory();
@@ -40,7 +40,7 @@ void softmax_normaliser(benchmark::State& state) {
     bench::rows const r(1, v);
     host_group const g;
     for (auto _ : state) {
-        auto const row = warped(g, row_view<float>(r.target_logits.data(), v), warp{});
+        auto row = warped(g, row_view<float>(r.target_logits.data(), v), warp{});
         benchmark::DoNotOptimize(row);
     }
     report_bytes(state, state.range(0) * 4);
@@ -69,7 +69,7 @@ void warping(benchmark::State& state, warp const& w) {
     bench::rows const r(1, v);
     host_group const g;
     for (auto _ : state) {
-        auto const row = warped(g, row_view<float>(r.target_logits.data(), v), w);
+        auto row = warped(g, row_view<float>(r.target_logits.data(), v), w);
         benchmark::DoNotOptimize(row);
     }
     report_bytes(state, state.range(0) * 4);
