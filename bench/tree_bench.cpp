@@ -11,8 +11,10 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -157,6 +159,10 @@ void shared_randomness_of_a_tree(benchmark::State& s) {
     verdict_of<verify::shared_randomness, draft::shared_randomness>(s, tree);
 }
 
+void binned_nested_ranked_block_of_a_tree(benchmark::State& s) {
+    verdict_of<verify::binned_nested_ranked_block<law::stratified>, draft::stratified>(s, tree);
+}
+
 BENCHMARK(speculative_sampling_of_a_chain)->Apply(vocabularies);
 BENCHMARK(block_of_a_chain)->Apply(vocabularies);
 BENCHMARK(recursive_rejection_of_a_tree)->Apply(vocabularies);
@@ -164,6 +170,7 @@ BENCHMARK(traversal_of_a_tree)->Apply(vocabularies);
 BENCHMARK(traversal_written_out)->Apply(vocabularies);
 BENCHMARK(traversal_of_a_fork)->Apply(vocabularies);
 BENCHMARK(multi_path_block_of_a_fork)->Apply(vocabularies);
+BENCHMARK(binned_nested_ranked_block_of_a_tree)->Apply(vocabularies);
 BENCHMARK(shared_randomness_of_a_tree)->Apply(vocabularies);
 
 }  // namespace

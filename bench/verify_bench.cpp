@@ -10,9 +10,12 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/rank_histogram.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
@@ -57,9 +60,42 @@ void rejection_pass(benchmark::State& state) {
     float c = 1;
     for (auto _ : state) {
         benchmark::DoNotOptimize(c);
-        auto const sums = g.weigh(
+        auto sums = g.weigh(
             v, verify::residual{probabilities<float>(r.target.data(), v), probabilities<float>(r.draft.data(), v), c});
         benchmark::DoNotOptimize(sums.total);
+    }
+    report_bytes(state, 2 * state.range(0) * 4);
+}
+
+/// One histogram of p/q, of which a ranked verifier makes the law of its candidate.
+template <class Real>
+void rank_histogram(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    bench::rows const r(1, v);
+    std::vector<Real> const target(r.target.begin(), r.target.end());
+    std::vector<Real> const draft(r.draft.begin(), r.draft.end());
+    verify::ratio_of const where{probabilities<Real>(target.data(), v), probabilities<Real>(draft.data(), v), Real(1)};
+    std::array<double, verify::ratio_knots::count> mass{};
+    for (auto _ : state) {
+        benchmark::DoNotOptimize(verify::rank_histogram<false>(host_group{}, where, {}, mass.data()));
+        benchmark::DoNotOptimize(mass);
+    }
+    report_bytes(state, 2 * state.range(0) * static_cast<std::int64_t>(sizeof(Real)));
+}
+
+/// The baseline of the histogram: the tokens in the order of p/q.
+void ratio_sort(benchmark::State& state) {
+    bench::rows const r(1, static_cast<index_t>(state.range(0)));
+    struct entry {
+        float ratio;
+        token_id token;
+    };
+    std::vector<entry> entries(r.target.size());
+    for (auto _ : state) {
+        for (std::size_t i = 0; i < entries.size(); ++i)
+            entries[i] = {r.target[i] / r.draft[i], static_cast<token_id>(i)};
+        std::sort(entries.begin(), entries.end(), [](entry const& a, entry const& b) { return a.ratio < b.ratio; });
+        benchmark::DoNotOptimize(entries.data());
     }
     report_bytes(state, 2 * state.range(0) * 4);
 }
@@ -90,15 +126,15 @@ void acceptance(benchmark::State& state) {
     fixed_source source{true};
     std::array<token_id, 4> const candidates{1, 2, 3, 4};
     for (auto _ : state) {
-        auto const verdict = verify::recursive_rejection<law::sequential>{}.decide(
+        auto verdict = verify::recursive_rejection<law::sequential>{}.decide(
             g, probabilities<float>(r.target.data(), v), probabilities<float>(r.draft.data(), v), candidates, source,
             {});
         benchmark::DoNotOptimize(verdict);
     }
 }
 
-/// One node from probabilities: candidates without replacement, real coins.
-template <class Verifier>
+/// One node from probabilities: real candidates (without replacement unless said otherwise), real coins.
+template <class Verifier, class Sampler = draft::sequential>
 void node(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     auto const children = static_cast<std::size_t>(state.range(1));
@@ -110,13 +146,13 @@ void node(benchmark::State& state) {
     std::vector<std::vector<token_id>> candidates(256, std::vector<token_id>(children));
     for (std::size_t k = 0; k < candidates.size(); ++k) {
         auto sums = g.weigh(v, weight_of{q});
-        draft::sequential{}(g, q, sums, source, place{static_cast<std::int32_t>(k), 0}, candidates[k]);
+        Sampler{}(g, q, sums, source, place{static_cast<std::int32_t>(k), 0}, candidates[k]);
     }
     std::int32_t position = 0;
     std::int64_t accepted = 0;
     for (auto _ : state) {
         auto const& c = candidates[static_cast<std::size_t>(position) % candidates.size()];
-        auto const verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0});
+        auto verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0});
         accepted += verdict.child == none ? 0 : 1;
         benchmark::DoNotOptimize(verdict);
     }
@@ -147,7 +183,7 @@ void tree_from_logits(benchmark::State& state) {
     std::int32_t position = 0;
     std::int64_t accepted = 0;
     for (auto _ : state) {
-        auto const verdict = verify::recursive_rejection<law::sequential>{}(
+        auto verdict = verify::recursive_rejection<law::sequential>{}(
             g, drafted<law::sequential>{tree_view{shape.parents(), tokens}}, target, q, source, position++, path);
         accepted += verdict.accepted;
         benchmark::DoNotOptimize(verdict);
@@ -168,9 +204,13 @@ void vocabularies_and_children(benchmark::internal::Benchmark* b) {
 BENCHMARK(scalar_sum)->Apply(vocabularies);
 BENCHMARK(plain_sum)->Apply(vocabularies);
 BENCHMARK(rejection_pass)->Apply(vocabularies);
+BENCHMARK(rank_histogram<float>)->Apply(vocabularies);
+BENCHMARK(rank_histogram<double>)->Apply(vocabularies);
+BENCHMARK(ratio_sort)->Apply(vocabularies);
 BENCHMARK(acceptance)->Apply(vocabularies);
 BENCHMARK(node<verify::recursive_rejection<law::sequential>>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::naive<law::sequential>>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::binned_ranked<law::stratified>, draft::stratified>)->Apply(vocabularies_and_children);
 BENCHMARK(tree_from_logits)->Apply(vocabularies);
 
 }  // namespace

@@ -61,6 +61,11 @@ public:
         read(n);
         host_.count(n, bin, mass, bins);
     }
+    template <class F>
+    void count_pairs(md::index_t n, F const& f, md::span<std::uint64_t> bins) const {
+        read(n);
+        host_.count_pairs(n, f, bins);
+    }
     bool leader() const { return true; }
     void barrier() const {}
 

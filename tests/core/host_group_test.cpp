@@ -526,6 +526,46 @@ TEST(host_group, counts_masses_in_bins) {
     }
 }
 
+/// Bins, masses and a second mass of an entry.
+struct pairs {
+    std::vector<multidraft::binned_pair> const* all;
+    multidraft::binned_pair operator()(index_t i) const { return (*all)[static_cast<std::size_t>(i)]; }
+};
+
+TEST(host_group, counts_pairs_in_bins) {
+    test_numbers numbers(32);
+    auto const mass = [&] {
+        return numbers() < 0.1 ? std::numeric_limits<std::int32_t>::max() : std::int32_t(numbers.below(100));
+    };
+    for (index_t const bins : {1, 7, 386, 400, 401, 1000})
+        for (index_t const n : {0, 1, 3, 255, 256, 257, 5000}) {
+            std::vector<multidraft::binned_pair> entries;
+            std::vector<std::uint64_t> expected(2 * static_cast<std::size_t>(bins), 0);
+            for (index_t i = 0; i < n; ++i) {
+                // Often that of the entry before; below 0 and beyond the end: skipped.
+                index_t const bin = i > 0 && numbers() < 0.5 ? entries.back().bin : numbers.below(bins + 4) - 2;
+                entries.push_back({bin, mass(), mass()});
+                if (bin < 0 || bin >= bins) continue;
+                auto const at = 2 * static_cast<std::size_t>(bin);
+                expected[at] += static_cast<std::uint64_t>(entries.back().first);
+                expected[at + 1] += static_cast<std::uint64_t>(entries.back().second);
+            }
+            if (n > 2) {
+                entries[1].bin = std::numeric_limits<index_t>::max();
+                entries[2].bin = std::numeric_limits<index_t>::min();
+                std::fill(expected.begin(), expected.end(), 0);
+                for (auto const& e : entries) {
+                    if (e.bin < 0 || e.bin >= bins) continue;
+                    expected[2 * static_cast<std::size_t>(e.bin)] += static_cast<std::uint64_t>(e.first);
+                    expected[2 * static_cast<std::size_t>(e.bin) + 1] += static_cast<std::uint64_t>(e.second);
+                }
+            }
+            std::vector<std::uint64_t> counted(expected.size(), 99);
+            g.count_pairs(n, pairs{&entries}, counted);
+            EXPECT_EQ(counted, expected) << bins << " bins, " << n << " entries";
+        }
+}
+
 TEST(host_group, leads) { EXPECT_TRUE(g.leader()); }
 
 }  // namespace

@@ -51,6 +51,13 @@ struct mass_of {
     MULTIDRAFT_HD std::int32_t operator()(index_t i) const { return i % 7; }
 };
 
+/// An entry's bin and two masses.
+template <class Real>
+struct pair_of {
+    bin_of<Real> bin;
+    MULTIDRAFT_HD binned_pair operator()(index_t i) const { return {bin(i), i % 7, i % 3}; }
+};
+
 constexpr std::size_t most = 6000;
 
 /// Collects the results of one member.
@@ -117,6 +124,12 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
                     span<std::uint64_t>(bins, static_cast<std::size_t>(count)));
             std::uint64_t hash = 0;
             for (index_t b = 0; b < count; ++b) hash = (hash * 31 + bins[b]) % 1000003;
+            put(hash);
+            index_t const pairs = (count + 1) / 2;
+            g.count_pairs(n, pair_of<Real>{{logits, pairs}},
+                          span<std::uint64_t>(bins, 2 * static_cast<std::size_t>(pairs)));
+            hash = 0;
+            for (index_t b = 0; b < 2 * pairs; ++b) hash = (hash * 31 + bins[b]) % 1000003;
             put(hash);
         }
     }

@@ -119,7 +119,10 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
     auto bins = multidraft::detail::selection_counters<2048>(g);
     for (std::size_t const size : {std::size_t{7}, std::size_t{2048}}) {
         g.count(
-            n, [size](index_t i) { return static_cast<index_t>((i * 7919) % static_cast<index_t>(size + 3)) - 1; },
+            n,
+            [size](index_t i) {
+                return static_cast<index_t>((i % 100003 * 7919) % static_cast<index_t>(size + 3)) - 1;
+            },
             [](index_t i) { return static_cast<std::int32_t>(0x3fffffff - i); },
             span<std::uint64_t>(bins.data(), size));
         std::uint64_t hash = 0;
@@ -127,6 +130,19 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
         record(hash);
         if (size == 7)
             for (std::size_t b = 0; b < size; ++b) record(bins.data()[b]);
+    }
+    for (std::size_t const size : {std::size_t{14}, std::size_t{772}, std::size_t{2048}}) {
+        g.count_pairs(
+            n,
+            [size](index_t i) {
+                auto const bin = static_cast<index_t>((i % 100003 * 7919) % static_cast<index_t>(size / 2 + 3)) - 1;
+                return binned_pair{bin, static_cast<std::int32_t>(0x3fffffff - i),
+                                   static_cast<std::int32_t>(i % 3) * 0x2fffffff};
+            },
+            span<std::uint64_t>(bins.data(), size));
+        std::uint64_t hash = 0;
+        for (std::size_t b = 0; b < size; ++b) hash = hash * 0x9E3779B97F4A7C15U + bins.data()[b];
+        record(hash);
     }
     for (warp const& w : {warp{}, warp{.temperature = 0.7F, .top_k = 7}, warp{.temperature = 1.3F, .top_p = 0.9F},
                           warp{.top_k = 50, .top_p = 0.8F}, warp{.min_p = 0.05F}, warp{.temperature = 0.0F}}) {

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
@@ -10,20 +11,26 @@ namespace {
 
 using multidraft::verify::decreasing_root;
 
-TEST(DecreasingRoot, SmoothFunctionsTakeFewEvaluations) {
+TEST(DecreasingRoot, CurvesOfRanksTakeFewEvaluations) {
     int calls = 0;
     int cases = 0;
-    for (int power = 2; power <= 8; ++power) {
-        for (double root = 0.01; root < 1; root += 0.05) {
-            auto const f = [&](double t) {
-                ++calls;
-                return std::pow(1 - t, power) - std::pow(1 - root, power);
-            };
-            EXPECT_NEAR(std::pow(1 - decreasing_root(f, 0.0, 1.0, 1e-15), power), std::pow(1 - root, power), 2e-15);
-            ++cases;
+    for (int draws = 2; draws <= 8; ++draws) {
+        auto const below = [=](double t) { return 1 - std::pow(1 - t, draws); };
+        for (double width = 0.001; width < 0.9; width *= 1.7) {
+            double const most = below(width);
+            double const least = 1 - below(1 - width);
+            for (int share = 1; share < 10; ++share) {
+                double const wanted = least + (most - least) * share / 10;
+                auto const f = [&](double t) {
+                    ++calls;
+                    return below(std::min(t + width, 1.0)) - below(t) - wanted;
+                };
+                EXPECT_NEAR(f(decreasing_root(f, 0.0, 1 - width, 1e-15)), 0, 2e-15);
+                ++cases;
+            }
         }
     }
-    EXPECT_LT(calls, 13 * cases);
+    EXPECT_LT(calls, 12 * cases);
 }
 
 TEST(DecreasingRoot, KinksAndSteps) {

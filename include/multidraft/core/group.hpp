@@ -58,6 +58,13 @@ struct softmax_sums {
     Ledger weights;    ///< of `exp(scale * (x - largest))`
 };
 
+/// What an entry adds to the two counters of a bin in `count_pairs`.
+struct binned_pair {
+    index_t bin;
+    std::int32_t first;
+    std::int32_t second;
+};
+
 /// The archetypes that the concept is checked with.
 namespace group_archetype {
 struct term {
@@ -68,6 +75,9 @@ struct bin {
 };
 struct mass {
     MULTIDRAFT_HD std::int32_t operator()(index_t) const noexcept { return 0; }
+};
+struct pair {
+    MULTIDRAFT_HD binned_pair operator()(index_t) const noexcept { return {0, 0, 0}; }
 };
 }  // namespace group_archetype
 
@@ -85,14 +95,16 @@ struct mass {
 /// - `search(ledger, n, w, t, taken)`: the first i whose running sum of w exceeds t; tokens in `taken` weigh 0.
 /// - `reweigh(ledger, n, w, taken, i)`: the ledger after the weight of i changed; its chunk is summed again.
 /// - `count(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
+/// - `count_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1] are the
+///   sums of `first` and `second` of the `binned_pair`s pair(i) with bin b.
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>
 concept group = requires(G const& g, index_t n, group_archetype::term f, group_archetype::bin bin,
-                         group_archetype::mass mass, ledger_of<G, float>& sums, span<token_id> out,
-                         span<token_id const> taken, span<std::uint64_t> bins) {
+                         group_archetype::mass mass, group_archetype::pair pair, ledger_of<G, float>& sums,
+                         span<token_id> out, span<token_id const> taken, span<std::uint64_t> bins) {
     { g.sum(n, f) } -> std::same_as<float>;
     { g.largest(n, f) } -> std::same_as<float>;
     { g.first_largest(n, f) } -> std::same_as<index_t>;
@@ -103,6 +115,7 @@ concept group = requires(G const& g, index_t n, group_archetype::term f, group_a
     { g.search(sums, n, f, 0.0F, taken) } -> std::same_as<index_t>;
     g.reweigh(sums, n, f, taken, n);
     g.count(n, bin, mass, bins);
+    g.count_pairs(n, pair, bins);
     { g.leader() } -> std::same_as<bool>;
     g.barrier();
 };

@@ -1,6 +1,8 @@
 // The host group: one thread and its vector units; the reference that every other group must equal bit for bit.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
 #include <limits>
 #include <type_traits>
 
@@ -208,12 +210,64 @@ public:
         }
     }
 
+    /// Pairs and sums in separate loops: the first is for the vector units. Neighbours in a row often share a bin, and
+    /// an addition to a counter that was just stored waits for the store: so they take turns with tables on the stack.
+    template <class F>
+    MULTIDRAFT_HD void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+        F const f = function;
+        for (auto& b : bins) b = 0;
+        auto const limit = static_cast<index_t>(bins.size() / 2);
+        if (limit > few_bins) {
+            for (index_t i = 0; i < n; ++i) {
+                binned_pair const more = f(i);
+                if (more.bin < 0 || more.bin >= limit) continue;
+                std::uint32_t const amount[2] = {static_cast<std::uint32_t>(more.first),
+                                                 static_cast<std::uint32_t>(more.second)};
+                add_pair(bins.data() + std::ptrdiff_t{2} * more.bin, amount);
+            }
+            return;
+        }
+        alignas(64) std::uint64_t table[tables][2 * few_bins + 2];  // and a bin for entries outside
+        for (auto& t : table)
+            for (index_t b = 0; b < 2 * limit + 2; ++b) t[b] = 0;
+        alignas(64) std::uint32_t where[chunk_lanes];
+        alignas(64) std::uint32_t amount[2 * chunk_lanes];
+        auto const outside = static_cast<std::uint32_t>(limit);
+        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
+            index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+            for (index_t l = 0; l < size; ++l) {
+                binned_pair const more = f(begin + l);
+                auto const b = static_cast<std::uint32_t>(more.bin);  // below 0 is far above
+                where[l] = 2 * (b < outside ? b : outside);
+                amount[2 * l] = static_cast<std::uint32_t>(more.first);
+                amount[2 * l + 1] = static_cast<std::uint32_t>(more.second);
+            }
+            index_t l = 0;
+            for (; l + tables <= size; l += tables)
+                for (index_t t = 0; t < tables; ++t) add_pair(table[t] + where[l + t], amount + 2 * (l + t));
+            for (; l < size; ++l) add_pair(table[0] + where[l], amount + 2 * l);
+        }
+        std::uint64_t* const sums = bins.data();
+        for (auto const& t : table)
+            for (index_t b = 0; b < 2 * limit; ++b) sums[b] += t[b];
+    }
+
 private:
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
     static constexpr index_t block =
         64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
+    static constexpr index_t few_bins = 400;  ///< `count_pairs` keeps so many on the stack
+    static constexpr index_t tables = 4;
+
+    /// One vector, one addition.
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_pair(std::uint64_t* counter, std::uint32_t const* amount) {
+        std::uint64_t const first = counter[0] + amount[0];
+        std::uint64_t const second = counter[1] + amount[1];
+        counter[0] = first;
+        counter[1] = second;
+    }
 
     /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.
     template <class F>

@@ -431,50 +431,30 @@ public:
                                                 span<std::uint64_t> bins) const {
         Bin const bin = bin_of;
         Mass const mass = mass_of;
-        constexpr auto capacity = static_cast<index_t>(storage::count_capacity);
-        auto* const low = reinterpret_cast<std::uint32_t*>(shared_->scratch);
-        std::uint32_t* const high = low + capacity;
-        auto const size = static_cast<index_t>(bins.size());
-        for (index_t begin = 0; begin < size; begin += capacity) {
-            index_t const here = size - begin < capacity ? size - begin : capacity;
-            lanes_.sync();
-            for (index_t b = lanes_.thread(); b < here; b += threads) {
-                low[b] = 0;
-                high[b] = 0;
-            }
-            lanes_.sync();
-            for_adjacent<4>(n, [&](index_t i, bool inside) MULTIDRAFT_INLINE_LAMBDA {
-                if (!inside) return;
-                index_t const b = bin(i);
-                if (b < begin || b - begin >= here) return;
-                auto const more = static_cast<std::uint32_t>(mass(i));
-                if (lanes_.add(low + (b - begin), more) > ~more) lanes_.add(high + (b - begin), 1U);
-            });
-            if constexpr (in_memory) {
-                lanes_.sync();
-                std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
-                for (index_t b = lanes_.thread(); b < here; b += threads) {
-                    std::uint64_t const mine = low[b] + (std::uint64_t{high[b]} << 32);
-                    if (mine != 0) lanes_.add_to(all + b, mine);
-                }
-                lanes_.sync_all();
-                for (index_t b = lanes_.thread(); b < here; b += threads)
-                    bins[static_cast<std::size_t>(begin + b)] = all[b];
-                // Nobody reads the other array any more, and nobody adds to it before the barrier.
-                std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
-                for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
-                    other[b] = 0;
-            } else {
-                lanes_.sync_all();
-                for (index_t b = lanes_.thread(); b < here; b += threads) {
-                    std::uint64_t total = 0;
-                    for (int r = 0; r < lanes_.ranks(); ++r)
-                        total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
-                    bins[static_cast<std::size_t>(begin + b)] = total;
-                }
-            }
-            lanes_.sync_all();
-        }
+        count_in_windows(n, bins,
+                         [&](index_t i, index_t begin, index_t here, std::uint32_t* low, std::uint32_t* high)
+                             MULTIDRAFT_INLINE_LAMBDA {
+                                 index_t const b = bin(i);
+                                 if (b < begin || b - begin >= here) return;
+                                 add_wide(low + (b - begin), high + (b - begin), static_cast<std::uint32_t>(mass(i)));
+                             });
+    }
+
+    template <class F>
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+        F const f = function;
+        count_in_windows(n, bins,
+                         [&](index_t i, index_t begin, index_t here, std::uint32_t* low, std::uint32_t* high)
+                             MULTIDRAFT_INLINE_LAMBDA {
+                                 binned_pair const more = f(i);
+                                 if (more.bin < begin / 2 || more.bin - begin / 2 >= here / 2) return;
+                                 index_t const at = 2 * more.bin - begin;
+                                 // Tokens that no model likes are many, in few bins: spare them turns at a counter.
+                                 if (more.first != 0)
+                                     add_wide(low + at, high + at, static_cast<std::uint32_t>(more.first));
+                                 if (more.second != 0)
+                                     add_wide(low + at + 1, high + at + 1, static_cast<std::uint32_t>(more.second));
+                             });
     }
 
 private:
@@ -511,6 +491,56 @@ private:
     template <class Real, std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD static Real* next(Widest (&copies)[2][N], unsigned& turn) noexcept {
         return as<Real>(copies[turn++ & 1U]);
+    }
+
+    /// `add(i, begin, here, low, high)` adds entry i to those of the bins from `begin` on that are at hand.
+    template <class Add>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE void count_in_windows(index_t n, span<std::uint64_t> bins, Add const& add) const {
+        constexpr auto capacity = static_cast<index_t>(storage::count_capacity);
+        auto* const low = reinterpret_cast<std::uint32_t*>(shared_->scratch);
+        std::uint32_t* const high = low + capacity;
+        auto const size = static_cast<index_t>(bins.size());
+        for (index_t begin = 0; begin < size; begin += capacity) {
+            index_t const here = size - begin < capacity ? size - begin : capacity;
+            lanes_.sync();
+            for (index_t b = lanes_.thread(); b < here; b += threads) {
+                low[b] = 0;
+                high[b] = 0;
+            }
+            lanes_.sync();
+            for_adjacent<4>(n, [&](index_t i, bool inside) MULTIDRAFT_INLINE_LAMBDA {
+                if (inside) add(i, begin, here, low, high);
+            });
+            if constexpr (in_memory) {
+                lanes_.sync();
+                std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
+                for (index_t b = lanes_.thread(); b < here; b += threads) {
+                    std::uint64_t const mine = low[b] + (std::uint64_t{high[b]} << 32);
+                    if (mine != 0) lanes_.add_to(all + b, mine);
+                }
+                lanes_.sync_all();
+                for (index_t b = lanes_.thread(); b < here; b += threads)
+                    bins[static_cast<std::size_t>(begin + b)] = all[b];
+                // Nobody reads the other array any more, and nobody adds to it before the barrier.
+                std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
+                for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
+                    other[b] = 0;
+            } else {
+                lanes_.sync_all();
+                for (index_t b = lanes_.thread(); b < here; b += threads) {
+                    std::uint64_t total = 0;
+                    for (int r = 0; r < lanes_.ranks(); ++r)
+                        total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
+                    bins[static_cast<std::size_t>(begin + b)] = total;
+                }
+            }
+            lanes_.sync_all();
+        }
+    }
+
+    /// Adds to a counter of two words.
+    MULTIDRAFT_HD void add_wide(std::uint32_t* low, std::uint32_t* high, std::uint32_t more) const {
+        if (lanes_.add(low, more) > ~more) lanes_.add(high, 1U);
     }
 
     [[nodiscard]] MULTIDRAFT_HD static index_t window_end(index_t first, index_t chunks) noexcept {

@@ -275,21 +275,22 @@ public:
     /// Counters are shared by the team, 2048 at a time.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
-        auto const all = static_cast<index_t>(bins.size());
-        for (index_t low = 0; low < all; low += most_bins) {
-            index_t const here = all - low < most_bins ? all - low : most_bins;
-            member_->team_barrier();
-            for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
-            member_->team_barrier();
-            for (index_t i = rank(); i < n; i += size()) {
-                index_t const b = bin(i);
-                if (b >= low && b - low < here)
-                    Kokkos::atomic_add(&board_->bins[b - low], static_cast<std::uint64_t>(mass(i)));
-            }
-            member_->team_barrier();
-            if (bins.data() == board_->bins) return;
-            for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];
-        }
+        count_in_windows(n, bins, [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
+            index_t const b = bin(i);
+            if (b >= low && b - low < here)
+                Kokkos::atomic_add(&board_->bins[b - low], static_cast<std::uint64_t>(mass(i)));
+        });
+    }
+
+    template <class F>
+    MULTIDRAFT_HD void count_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
+        count_in_windows(n, bins, [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
+            binned_pair const more = f(i);
+            if (more.bin < low / 2 || more.bin - low / 2 >= here / 2) return;
+            std::uint64_t* const counters = board_->bins + (2 * more.bin - low);
+            if (more.first != 0) Kokkos::atomic_add(counters, static_cast<std::uint64_t>(more.first));
+            if (more.second != 0) Kokkos::atomic_add(counters + 1, static_cast<std::uint64_t>(more.second));
+        });
     }
 
 private:
@@ -334,6 +335,22 @@ private:
             return b > a ? b : a;
         }
     };
+
+    /// `add(i, low, here)` adds entry i to those of the bins from `low` on that are at hand.
+    template <class Add>
+    MULTIDRAFT_HD void count_in_windows(index_t n, span<std::uint64_t> bins, Add const& add) const {
+        auto const all = static_cast<index_t>(bins.size());
+        for (index_t low = 0; low < all; low += most_bins) {
+            index_t const here = all - low < most_bins ? all - low : most_bins;
+            member_->team_barrier();
+            for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
+            member_->team_barrier();
+            for (index_t i = rank(); i < n; i += size()) add(i, low, here);
+            member_->team_barrier();
+            if (bins.data() == board_->bins) return;
+            for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];
+        }
+    }
 
     [[nodiscard]] MULTIDRAFT_HD index_t rank() const { return member_->team_rank(); }
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return member_->team_size(); }

@@ -194,27 +194,30 @@ public:
     template <class Bin, class Mass>
     MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
         if (alone()) return host_group{}.count(n, bin, mass, bins);
-        auto const all = static_cast<index_t>(bins.size());
-        auto const begin = static_cast<index_t>(std::int64_t{n} * rank() / size());
-        auto const end = static_cast<index_t>(std::int64_t{n} * (rank() + 1) / size());
-        std::uint64_t mine[most_bins];
-        for (index_t low = 0; low < all; low += most_bins) {
-            index_t const here = all - low < most_bins ? all - low : most_bins;
+        count_parts(n, bins, [&](index_t begin, index_t end, index_t low, span<std::uint64_t> mine) {
             host_group{}.count(
                 end - begin,
                 [&bin, begin, low](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                     index_t const b = bin(begin + i);
                     return b < low ? none : b - low;
                 },
-                shifted<Mass>{mass, begin}, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
-            for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
-            member_->team_barrier();
-            for (index_t b = 0; b < here; ++b)
-                if (mine[b] != 0) Kokkos::atomic_add(&board_->bins[b], mine[b]);
-            member_->team_barrier();
-            for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];
-            member_->team_barrier();
-        }
+                shifted<Mass>{mass, begin}, mine);
+        });
+    }
+
+    template <class F>
+    MULTIDRAFT_HD void count_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
+        if (alone()) return host_group{}.count_pairs(n, f, bins);
+        count_parts(n, bins, [&](index_t begin, index_t end, index_t low, span<std::uint64_t> mine) {
+            host_group{}.count_pairs(
+                end - begin,
+                [f, begin, low](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                    binned_pair here = f(begin + i);
+                    here.bin = here.bin < low / 2 ? none : here.bin - low / 2;
+                    return here;
+                },
+                mine);
+        });
     }
 
 private:
@@ -224,6 +227,26 @@ private:
     static constexpr index_t capacity = ledger<float>::capacity;
     static constexpr index_t most_runs = 256;
     static constexpr index_t most_bins = 2048;
+
+    /// `count_part(begin, end, low, mine)` counts a member's part of the row in the bins from `low` on.
+    template <class CountPart>
+    MULTIDRAFT_HD void count_parts(index_t n, span<std::uint64_t> bins, CountPart const& count_part) const {
+        auto const all = static_cast<index_t>(bins.size());
+        auto const begin = static_cast<index_t>(std::int64_t{n} * rank() / size());
+        auto const end = static_cast<index_t>(std::int64_t{n} * (rank() + 1) / size());
+        std::uint64_t mine[most_bins];
+        for (index_t low = 0; low < all; low += most_bins) {
+            index_t const here = all - low < most_bins ? all - low : most_bins;
+            count_part(begin, end, low, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
+            for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
+            member_->team_barrier();
+            for (index_t b = 0; b < here; ++b)
+                if (mine[b] != 0) Kokkos::atomic_add(&board_->bins[b], mine[b]);
+            member_->team_barrier();
+            for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];
+            member_->team_barrier();
+        }
+    }
 
     /// What the members tell each other.
     struct board {

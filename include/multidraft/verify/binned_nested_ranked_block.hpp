@@ -43,7 +43,7 @@ struct nested_rules {
 /// subtree and a position each. Sets from the root down, positions from the leaves up, the picked path from the root
 /// down, then block verification of the path.
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. Two counts over p and q for every node with children (four
+/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q for every node with children (two
 /// in double), a sum where there are certain tokens, and the passes of `stop_of_block`. For groups of all kinds; the
 /// exact form by sorting is `nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
@@ -242,7 +242,10 @@ private:
             child.below[0] = 1;
             child.before[0] = 0;
         }
-        bool const picked = child.mass > 1e-300 && fused(1 - child.limit, child.stays, child.limit) > 0;
+        double const pick = fused(1 - child.limit, child.stays, child.limit);
+        bool const picked = child.mass > 1e-300 && pick > 0;
+        child.per_mass = child.mass > 1e-300 ? 1 / child.mass : 0.0;
+        child.per_pick = picked ? 1 / pick : 0.0;
         child.kind = picked && nests ? nested_node::tilt::candidate : nested_node::tilt::identity;
     }
 

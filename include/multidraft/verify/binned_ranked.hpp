@@ -27,7 +27,7 @@ namespace multidraft::verify {
 /// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
 /// (8)), less what the knots cost: below 1e-3 (see `ratio_knots`, `rank_table::build`).
 ///
-/// Cost: two counts over p and q for rows of floats (four for doubles) and 20 KiB of the lane's own memory; one more
+/// Cost: one count over p and q for rows of floats (two for doubles) and 20 KiB of the lane's own memory; one more
 /// pass when the candidate is refused. For groups of all kinds; the exact form by sorting is `ranked`. A candidate to
 /// which q gives no mass cannot have been drawn: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>

@@ -27,7 +27,7 @@ namespace multidraft::verify {
 /// certain token being picked first where the candidate is refused (`picked_law`); then the picked path, whose
 /// conditionals are known exactly, is verified as a block (`stop_of_block`).
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. Two counts over p and q a level for rows of floats (four for
+/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q a level for rows of floats (two for
 /// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
 /// read. `draft(g, node)` and `target(g, node)` are asked for a row more than once, so rows whose normalisers cost a
 /// pass are better prepared. For groups of all kinds; the exact form by sorting is `ranked_block`.
@@ -62,18 +62,19 @@ public:
         using q_row = std::decay_t<decltype(draft(g, 0))>;
         using real = probability_of<p_row>;
         tree_view const tree = drafts.tree;
-        std::int32_t const depth = tree.depth(tree.size() - 1);
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), depth))
+            if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
                 refuse("scratch.size", scratch.size(), "ranked block verification keeps a law for each level");
         }
 #endif
+        std::int32_t const depth = tree.depth(tree.size() - 1);
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());
-        auto* const numbers =
-            reinterpret_cast<pick_numbers<real>*>(scratch.data() + detail::whole_16(sizeof(rank_table)));
-        auto* const steps = reinterpret_cast<detail::picked_step<real>*>(numbers + depth + 1);
+        std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));
+        auto* const numbers = reinterpret_cast<pick_numbers<real>*>(next_byte);
+        next_byte += (static_cast<std::size_t>(depth) + 1) * detail::whole_16(sizeof(pick_numbers<double>));
+        auto* const steps = reinterpret_cast<detail::picked_step<real>*>(next_byte);  // aligned for its pointer
         real w = 1;
         node_id node = 0;
         std::int32_t level = 0;

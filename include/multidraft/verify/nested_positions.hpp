@@ -38,8 +38,10 @@ struct nested_node {
     double position;
     double limit;
     double stays;
-    double length;  ///< of the rank set
-    double mass;    ///< of the parent's curve on the rank set
+    double length;    ///< of the rank set
+    double mass;      ///< of the parent's curve on the rank set
+    double per_mass;  ///< 1 / mass
+    double per_pick;  ///< 1 / the chance that a position, drawn by its mass, is picked
     rank_piece pieces[most_pieces];
     double below[most_pieces];   ///< the parent's curve where a piece begins
     double before[most_pieces];  ///< its mass on the pieces before
@@ -60,15 +62,14 @@ struct nested_node {
 
     /// The part of the mass that lies before a point of a piece, from the parent's curve there.
     [[nodiscard]] MULTIDRAFT_HD double part_before(std::int32_t piece, double curve) const {
-        double const part = (before[piece] + (curve - below[piece])) / mass;
+        double const part = product(before[piece] + (curve - below[piece]), per_mass);
         return part < 0 ? 0.0 : (part < 1 ? part : 1.0);
     }
 
     /// The value of the tilt for a part of the mass.
     [[nodiscard]] MULTIDRAFT_HD double tilted(double part) const {
         double const beyond = part > limit ? part - limit : 0.0;
-        double const all = fused(1 - limit, stays, limit);
-        double const result = fused(beyond, stays, part < limit ? part : limit) / all;
+        double const result = product(fused(beyond, stays, part < limit ? part : limit), per_pick);
         return result < 1 ? result : 1.0;
     }
 };

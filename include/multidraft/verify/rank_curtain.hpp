@@ -5,6 +5,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
+#include "multidraft/verify/decreasing_root.hpp"
 
 namespace multidraft::verify {
 
@@ -36,18 +37,21 @@ template <class Curve>
 class rank_curtain {
 public:
     MULTIDRAFT_HD rank_curtain(Curve const& curve, rank_piece* pieces, rank_piece* gaps) noexcept
-        : curve_(curve), pieces_(pieces), gaps_(gaps) {}
+        : curve_(curve), pieces_(pieces), gaps_(gaps), at_hole_(curve(0)) {}
 
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pieces() const noexcept { return count_; }
 
     /// Takes the next block; its pieces are appended, in increasing order. Returns its mass of G.
+    ///
+    /// `wanted` is met to 1e-7 of it, which costs less than that of acceptance: the mass returned is exact, and G knows
+    /// its own values no better than to 1e-12 or so where it is a chain of tilts.
     MULTIDRAFT_HD double take(double length, double wanted) {
-        double const here = curve_(hole_);
         double const room = 1 - hole_;
-        double const slack = 1e-11 * wanted + 1e-15;
+        double const slack = 1e-7 * wanted + 1e-10;
         bool const fits = length <= room + 1e-13;
-        double const end = fits && length < room ? hole_ + length : 1.0;
-        if (fits && curve_(end) - here >= wanted - slack) return right_of_hole(length, wanted, slack, end);
+        double const end = length < room ? hole_ + length : 1.0;
+        double const lacking_there = wanted - (curve_(end) - at_hole_);
+        if (fits && lacking_there <= slack) return right_of_hole(length, wanted, slack, end, -lacking_there);
         std::int32_t const first = count_;
         double taken = 0;
         double mass = 0;
@@ -56,13 +60,13 @@ public:
             double const wide = gap.end - gap.begin;
             double const full = wide < length - taken ? wide : length - taken;
             double const top = curve_(gap.end);
-            auto const got = [&](double t) {
+            auto const lacking = [&](double t) {
                 double const rest = hole_ + (length - taken - t);
-                return mass + (top - curve_(gap.end - t)) + (curve_(rest < 1 ? rest : 1.0) - here);
+                return wanted - (mass + (top - curve_(gap.end - t)) + (curve_(rest < 1 ? rest : 1.0) - at_hole_));
             };
             double const least = length - taken - room;  // what does not fit right of the hole
-            double const whole = got(full);
-            if (full >= wide && (whole < wanted || least >= wide)) {
+            double const whole = lacking(full);
+            if (full >= wide && (whole > 0 || least >= wide)) {
                 --open_;
                 pieces_[count_++] = gap;
                 mass += top - curve_(gap.begin);
@@ -70,9 +74,10 @@ public:
                 continue;
             }
             double t = full;
-            if (whole > wanted + slack) {
+            if (whole < -slack) {
                 double const low = least > 0 ? (least < full ? least : full) : 0.0;
-                t = solve([&](double s) { return wanted - got(s); }, low, full, slack);
+                t = decreasing_root(lacking, low, low == 0 && taken == 0 ? lacking_there : lacking(low), full, whole,
+                                    slack);
             }
             if (t >= wide)
                 --open_;
@@ -80,6 +85,7 @@ public:
                 gaps_[open_ - 1].end = gap.end - t;
             if (t > 0) {
                 pieces_[count_++] = {gap.end - t, gap.end};
+                mass += top - curve_(gap.end - t);
                 taken += t;
             }
             break;
@@ -90,59 +96,33 @@ public:
             pieces_[a] = pieces_[b];
             pieces_[b] = held;
         }
-        if (length - taken > 0 && hole_ < 1) {
-            double const next = hole_ + (length - taken);
-            pieces_[count_++] = {hole_, next < 1 ? next : 1.0};
-            hole_ = next < 1 ? next : 1.0;
-        }
-        return mass_from(first);
-    }
-
-private:
-    MULTIDRAFT_HD double right_of_hole(double length, double wanted, double slack, double end) {
-        double start = hole_;
-        if (end < 1 && curve_(end) - curve_(hole_) > wanted + slack)
-            start = solve(
-                [&](double t) {
-                    double const next = t + length;
-                    return curve_(next < 1 ? next : 1.0) - curve_(t) - wanted;
-                },
-                hole_, 1 - length, slack);
-        if (start > hole_) gaps_[open_++] = {hole_, start};
-        double const next = start + length;
-        hole_ = next < 1 ? next : 1.0;
-        pieces_[count_++] = {start, hole_};
-        return mass_from(count_ - 1);
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD double mass_from(std::int32_t first) const {
-        double mass = 0;
-        for (std::int32_t k = first; k < count_; ++k) mass += curve_(pieces_[k].end) - curve_(pieces_[k].begin);
+        if (length - taken > 0 && hole_ < 1) mass += take_from(hole_, at_hole_, length - taken);
         return mass;
     }
 
-    /// Where a decreasing function is 0, within `slack` of it: regula falsi, with a bisection every third time.
-    template <class F>
-    [[nodiscard]] MULTIDRAFT_HD static double solve(F const& f, double low, double high, double slack) {
-        double f_low = f(low);
-        double f_high = f(high);
-        if (!(f_low > 0)) return low;
-        if (!(f_high < 0)) return high;
-        for (int k = 0; k < 80; ++k) {
-            double t = low + product(high - low, 0.5);
-            if (k % 3 != 2) t = low + product(high - low, f_low / (f_low - f_high));
-            if (!(t > low) || !(t < high)) break;
-            double const value = f(t);
-            if (value <= slack && value >= -slack) return t;
-            if (value > 0) {
-                low = t;
-                f_low = value;
-            } else {
-                high = t;
-                f_high = value;
-            }
+private:
+    /// `over` is what the curve has more than wanted from the hole to `end`.
+    MULTIDRAFT_HD double right_of_hole(double length, double wanted, double slack, double end, double over) {
+        double start = hole_;
+        if (end < 1 && over > slack) {
+            auto const more = [&](double t) {
+                double const next = t + length;
+                return curve_(next < 1 ? next : 1.0) - curve_(t) - wanted;
+            };
+            start = decreasing_root(more, hole_, over, 1 - length, more(1 - length), slack);
         }
-        return f_low < -f_high ? low : high;
+        if (!(start > hole_)) return take_from(hole_, at_hole_, length);
+        gaps_[open_++] = {hole_, start};
+        return take_from(start, curve_(start), length);
+    }
+
+    /// Appends the piece from `start` on, behind which the hole is then; `here` is the curve there. Returns its mass.
+    MULTIDRAFT_HD double take_from(double start, double here, double length) {
+        double const next = start + length;
+        hole_ = next < 1 ? next : 1.0;
+        pieces_[count_++] = {start, hole_};
+        at_hole_ = curve_(hole_);
+        return at_hole_ - here;
     }
 
     Curve const& curve_;
@@ -151,6 +131,7 @@ private:
     std::int32_t count_ = 0;
     std::int32_t open_ = 0;
     double hole_ = 0;
+    double at_hole_;  ///< the curve there
 };
 
 }  // namespace multidraft::verify

@@ -32,25 +32,24 @@ struct ratio_knots {
         float share;
     };
 
-    /// Where a ratio lies. The logarithm is read off the float; no call. NaN lies at the end.
+    /// Where a ratio lies. The logarithm is read off the float; no call. What is no ratio (NaN) lies at the end.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static place of(float ratio) noexcept {
-        std::int32_t at = multidraft::detail::bits_of(ratio + offset) - lowest;
-        at = multidraft::detail::select(at < 0, 0, at);
-        at = multidraft::detail::select(at > highest, highest, at);
+        auto const above = static_cast<std::uint32_t>(multidraft::detail::bits_of(ratio + offset)) - lowest;
+        auto const at = static_cast<std::int32_t>(above < highest ? above : highest);
         return {at >> shift, static_cast<float>(at & ((1 << shift) - 1)) * (1.0F / static_cast<float>(1 << shift))};
     }
 
     /// The ratio of a knot.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static double ratio(index_t knot) noexcept {
-        return static_cast<double>(multidraft::detail::float_of(lowest + (knot << shift))) -
+        return static_cast<double>(multidraft::detail::float_of(static_cast<std::int32_t>(lowest) + (knot << shift))) -
                static_cast<double>(offset);
     }
 
 private:
     static constexpr float offset = 0x1p-6F;
     static constexpr int shift = 23 - bits;
-    static constexpr std::int32_t lowest = (127 - 6) << 23;
-    static constexpr std::int32_t highest = octaves << 23;
+    static constexpr std::uint32_t lowest = (127 - 6) << 23;
+    static constexpr std::uint32_t highest = octaves << 23;
 };
 
 /// Where a token lies between the knots: a function of the token's p and q alone, the same in the histogram, in the
@@ -75,9 +74,10 @@ ratio_of(P, Q, Real) -> ratio_of<P, Q>;
 namespace detail {
 
 template <class Real>
-using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::int32_t, std::int64_t>;
+using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
 
-/// Whether a number that is not negative lies below another, by their bits: no branch. NaN is above all.
+/// Whether a number that is not negative lies below another, by their bits: no branch. What is no such number (NaN, of
+/// either sign) is above all.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE bool is_below(Real x, Real limit) noexcept {
     return __builtin_bit_cast(bits_of_real<Real>, x) < __builtin_bit_cast(bits_of_real<Real>, limit);
@@ -95,70 +95,98 @@ template <class Real>
 template <class Real>
 inline constexpr Real small_mass = Real(0x1p-14);
 
-/// The counter of a token: its knot or the one above, small tokens apart.
-template <bool Upper, distribution P, distribution Q>
-struct counter_of {
-    ratio_of<P, Q> where;
-
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD index_t operator()(index_t i) const {
-        using real = probability_of<P>;
-        bool const small = is_below(product(static_cast<real>(where.q(i)), where.scale), small_mass<real>);
-        return where(i).knot + (Upper ? 1 : 0) + multidraft::detail::select(small, ratio_knots::count, 0);
-    }
-};
-
-/// The part of q(i) / left that the knot below it has, or the one above, as an integer.
+/// Where a token is counted, the knot below it, small tokens apart, and the parts of q(i) / left that this knot has and
+/// the one above, as integers.
 ///
 /// Tokens below 2^-14 are counted in units of 2^-44, the others in units of 2^-30: rounding is then relative to a
 /// token's own mass, or below the rounding of a row of floats. A row of doubles takes a second word, of 2^-30 units
 /// each.
-template <bool Upper, int Word, distribution P, distribution Q>
-struct mass_at_knot {
+template <int Word, distribution P, distribution Q>
+struct mass_at_knots {
     ratio_of<P, Q> where;
 
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD std::int32_t operator()(index_t i) const {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t i) const {
         using real = probability_of<P>;
-        float const above = where(i).share;
+        auto const at = where(i);
         real const qi = product(static_cast<real>(where.q(i)), where.scale);
-        real const share = static_cast<real>(Upper ? above : 1.0F - above);
-        real const unit = choose(is_below(qi, small_mass<real>), real(0x1p44), real(0x1p30));
-        real const amount = product(product(qi, share), unit);
+        bool const small = is_below(qi, small_mass<real>);
         // NaN counts as 0: it is found where a token is drawn. So may a certain token, whose q / left has no bound.
-        real const valid = choose(is_below(amount, real(0x7fffff00)), amount, real(0));
-        if constexpr (sizeof(real) == 4) {
-            return static_cast<std::int32_t>(valid + real(0.5));
+        real const valid = choose(is_below(qi, real(1.99)), qi, real(0));
+        real const amount = product(valid, choose(small, real(0x1p44), real(0x1p30)));
+        return {at.knot + multidraft::detail::select(small, ratio_knots::count, 0),
+                integer(product(amount, static_cast<real>(1.0F - at.share))),
+                integer(product(amount, static_cast<real>(at.share)))};
+    }
+
+private:
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD static std::int32_t integer(Real amount) {
+        if constexpr (sizeof(Real) == 4) {
+            return static_cast<std::int32_t>(amount + Real(0.5));
         } else {
-            auto const whole = static_cast<std::int32_t>(valid);
+            auto const whole = static_cast<std::int32_t>(amount);
             if constexpr (Word == 0) return whole;
-            return static_cast<std::int32_t>(product(valid - static_cast<real>(whole), real(0x1p30)));
+            return static_cast<std::int32_t>(product(amount - static_cast<Real>(whole), Real(0x1p30)));
         }
     }
 };
 
+/// An integer mass: of tokens in large units, and of small ones in 2^-14 of them.
+struct counted_mass {
+    std::int64_t large;
+    std::int64_t little;
+
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double value(double unit) const noexcept {
+        return product(fused(static_cast<double>(little), 0x1p-14, static_cast<double>(large)), unit);
+    }
+};
+
+/// Takes the certain tokens out of the mass of a knot, or of all (`none`): what was counted goes without a trace.
+template <class Count>
+MULTIDRAFT_HD void take_out(span<token_id const> certain, Count const& counted, index_t knot, counted_mass& mass) {
+    for (token_id const x : certain) {
+        binned_pair const of_x = counted(x);
+        bool const large = of_x.bin < ratio_knots::count;
+        index_t const below = large ? of_x.bin : of_x.bin - ratio_knots::count;
+        std::int64_t here = 0;
+        if (knot == none || knot == below) here += of_x.first;
+        if (knot == none || knot == below + 1) here += of_x.second;
+        (large ? mass.large : mass.little) -= here;
+    }
+}
+
 /// One count of `rank_histogram`, added to `mass`; returns what was added.
-template <bool Shared, bool Upper, int Word, group G, distribution P, distribution Q>
+template <bool Shared, int Word, group G, distribution P, distribution Q>
 MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, span<token_id const> certain,
                                     span<std::uint64_t> bins, double* mass) {
     constexpr index_t knots = ratio_knots::count;
     constexpr double unit = Word == 0 ? 0x1p-30 : 0x1p-60;
-    counter_of<Upper, P, Q> const bin{where};
-    mass_at_knot<Upper, Word, P, Q> const amount{where};
-    g.count(where.q.size(), bin, amount, bins);
-    double total = 0;
-    for (index_t b = 0; b < knots; ++b) {
-        auto large = static_cast<std::int64_t>(bins[static_cast<std::size_t>(b)]);
-        auto little = static_cast<std::int64_t>(bins[static_cast<std::size_t>(b + knots)]);
-        for (token_id const x : certain) {  // integers: what was counted is taken out again without a trace
-            std::int64_t const here = amount(x);
-            large -= bin(x) == b ? here : 0;
-            little -= bin(x) == b + knots ? here : 0;
-        }
-        double const here = product(fused(static_cast<double>(little), 0x1p-14, static_cast<double>(large)), unit);
-        total += here;
-        if (!Shared || g.leader()) mass[b] += here;
+    mass_at_knots<Word, P, Q> const counted{where};
+    g.count_pairs(where.q.size(), counted, bins);
+    std::uint32_t touched[knots / 32 + 1] = {};  // by a certain token
+    for (token_id const x : certain) {
+        index_t const below = counted(x).bin % knots;
+        touched[below / 32] |= 1U << (below % 32);
+        touched[(below + 1) / 32] |= 1U << ((below + 1) % 32);
     }
+    counted_mass all{0, 0};
+    std::uint64_t above[2] = {0, 0};  // what the knot before has given to this one
+    for (index_t k = 0; k < knots; ++k) {
+        std::uint64_t const* const large = bins.data() + 2 * k;
+        std::uint64_t const* const little = large + 2 * knots;
+        counted_mass here{static_cast<std::int64_t>(large[0] + above[0]),
+                          static_cast<std::int64_t>(little[0] + above[1])};
+        above[0] = large[1];
+        above[1] = little[1];
+        all.large += here.large;
+        all.little += here.little;
+        if (Shared && !g.leader()) continue;
+        if ((touched[k / 32] >> (k % 32) & 1U) != 0) take_out(certain, counted, k, here);
+        mass[k] += here.value(unit);
+    }
+    take_out(certain, counted, none, all);
     g.barrier();
-    return total;
+    return all.value(unit);
 }
 
 }  // namespace detail
@@ -166,22 +194,19 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
 /// Puts the mass of q / left that belongs to each knot in `mass[0 .. ratio_knots::count)`, the certain tokens left out,
 /// and returns the sum.
 ///
-/// Two counts for rows of floats, four for doubles. Sums of integers are exact, so all groups get equal bits. `mass` is
+/// One count for rows of floats, two for doubles. Sums of integers are exact, so all groups get equal bits. `mass` is
 /// every lane's own (`Shared` false) or memory that all lanes see, written by the leader.
 template <bool Shared, group G, distribution P, distribution Q>
 MULTIDRAFT_HD double rank_histogram(G const& g, ratio_of<P, Q> const& where, span<token_id const> certain,
                                     double* mass) {
     constexpr index_t knots = ratio_knots::count;
-    auto counters = multidraft::detail::selection_counters<std::size_t(2 * knots)>(g);
-    span<std::uint64_t> const bins(counters.data(), std::size_t(2 * knots));
+    auto counters = multidraft::detail::selection_counters<std::size_t(4 * knots)>(g);
+    span<std::uint64_t> const bins(counters.data(), std::size_t(4 * knots));
     if (!Shared || g.leader())
         for (index_t b = 0; b < knots; ++b) mass[b] = 0;
-    double total = detail::count_at_knots<Shared, false, 0>(g, where, certain, bins, mass);
-    total += detail::count_at_knots<Shared, true, 0>(g, where, certain, bins, mass);
-    if constexpr (sizeof(probability_of<P>) > 4) {
-        total += detail::count_at_knots<Shared, false, 1>(g, where, certain, bins, mass);
-        total += detail::count_at_knots<Shared, true, 1>(g, where, certain, bins, mass);
-    }
+    double total = detail::count_at_knots<Shared, 0>(g, where, certain, bins, mass);
+    if constexpr (sizeof(probability_of<P>) > 4)
+        total += detail::count_at_knots<Shared, 1>(g, where, certain, bins, mass);
     return total;
 }
 

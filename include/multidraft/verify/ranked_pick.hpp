@@ -79,7 +79,7 @@ template <class G>
 }
 
 /// Makes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all lanes
-/// see. Two counts (four in double), and a sum where there are certain tokens. False when the rows hold no distribution
+/// see. One count (two in double), and a sum where there are certain tokens. False when the rows hold no distribution
 /// or a child cannot have been drawn.
 template <group G, distribution P, distribution Q, class Curve, class Real>
 [[nodiscard]] MULTIDRAFT_HD bool make_pick(G const& g, ranked_rows<P, Q>& rows, Curve const& curve, rank_table& table,

@@ -39,10 +39,11 @@ public:
     static constexpr bool lossless = true;
 
     shared_randomness() = default;
-    /// Throws `invalid_input` on the host for a negative number of lists.
+    /// Throws `invalid_input` on the host for a negative number of lists, and for more than a tree has nodes (2^24).
     MULTIDRAFT_HD explicit shared_randomness(std::int32_t lists) : lists_(lists) {
 #if !MULTIDRAFT_ON_DEVICE
         if (lists < 0) refuse("lists", lists, "the number of lists is not negative; 0: as many as a node has children");
+        if (lists > max_nodes) refuse("lists", lists, "there are no more lists than a tree has nodes");
 #endif
     }
 
