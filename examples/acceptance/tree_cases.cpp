@@ -33,6 +33,8 @@ using nlohmann::ordered_json;
 
 /// A tree of this size is not enumerated in a lifetime.
 constexpr double most_contexts = 1e5;
+/// Of so many draws neither: all are enumerated, each with what the verifiers make of it.
+constexpr double most_trees = 1e9;
 
 struct tree_case {
     exact::model_pair models;
@@ -76,6 +78,12 @@ tree_case read(nlohmann::json const& one) {
     if (!(std::pow(static_cast<double>(vocabulary), depth) <= most_contexts))
         throw std::runtime_error("V = " + std::to_string(vocabulary) + ": too many contexts to enumerate in " +
                                  std::to_string(depth) + " levels");
+    double width = 1;
+    double drafted = 0;
+    for (index_t const n : children) drafted += width *= static_cast<double>(n);
+    if (!(std::pow(static_cast<double>(vocabulary), drafted) <= most_trees))
+        throw std::runtime_error("children = " + shown(levels) +
+                                 ": too many trees to enumerate over V = " + std::to_string(vocabulary) + " tokens");
     for (char const* which : {"p", "q"})
         if (!member(one, which).is_object())
             throw std::runtime_error(std::string(which) + " = " + shown(one[which]) + ": must be rows by prefix");

@@ -377,6 +377,7 @@ class Acceptance(unittest.TestCase):
             (dict(good, children=[2, 0]), ("children[1] = 0",)),
             (dict(good, children=[4, 1]), ("children[0] = 4", "support")),
             (dict(good, children=2), ("children = 2",)),
+            (dict(good, children=[3, 3, 3]), ("children = [3,3,3]", "too many trees")),
             (dict(good, children=[2, 1, 1]), ("is missing",)),
             (dict(good, p={k: v for k, v in rows.items() if k != "1,2"}), ('p["1,2"] is missing',)),
             (dict(good, p=dict(rows, **{"0": [0.5, 0.5]})), ('p["0"]', "V = 3")),

@@ -23,6 +23,32 @@ HEADERS = ["verify/recursive_rejection.hpp", "verify/naive.hpp", "verify/emit.hp
 # The quick ones first; the first that fails settles it. Proofs are optimised, or they would take longer to run than to compile.
 TESTS = {"verify": ["verify/edges_test.cpp", "verify/rounding_test.cpp", "verify/recorded_test.cpp", "proof/lossless_test.cpp"],
          "draft": ["draft/samplers_test.cpp", "verify/recorded_test.cpp", "proof/lossless_test.cpp"]}
+REFUSED = ["verify/refused_further_test.cpp", "verify/rounding_further_test.cpp"]
+BINNED = ["verify/recorded_binned_test.cpp", *REFUSED]
+RANKED = ["verify/recorded_ranked_test.cpp", *REFUSED]
+FURTHER = ["verify/recorded_further_test.cpp", *REFUSED]
+TESTS_OF = {
+    "verify/binned_ranked.hpp": [*BINNED, "proof/binned_ranked_test.cpp"],
+    "verify/rank_table.hpp": [*BINNED, "proof/binned_ranked_test.cpp", "proof/binned_ranked_block_test.cpp"],
+    "verify/rank_curtain.hpp": [*BINNED, "proof/binned_ranked_test.cpp"],
+    "verify/ranked_pick.hpp": [*BINNED, "proof/binned_ranked_block_test.cpp"],
+    "verify/binned_ranked_block.hpp": [*BINNED, "proof/binned_ranked_block_test.cpp"],
+    "verify/binned_nested_ranked_block.hpp": [*BINNED, "proof/binned_nested_ranked_block_test.cpp"],
+    "verify/ranked.hpp": [*RANKED, "proof/ranked_test.cpp"],
+    "verify/ranked_block.hpp": [*RANKED, "proof/ranked_test.cpp"],
+    "verify/block.hpp": [*FURTHER, "proof/block_test.cpp"],
+    "verify/block_weights.hpp": [*FURTHER, "proof/block_test.cpp"],
+    "verify/traversal.hpp": [*FURTHER, "proof/traversal_test.cpp"],
+    "verify/multi_path_block.hpp": [*FURTHER, "proof/multi_path_block_test.cpp"],
+    "verify/multi_round.hpp": [*FURTHER, "proof/further_laws_test.cpp"],
+    "verify/shared_randomness.hpp": [*FURTHER, "proof/shared_randomness_test.cpp"],
+    "verify/k_seq.hpp": [*FURTHER, "proof/one_node_test.cpp"],
+    "verify/greedy_optimal.hpp": [*FURTHER, "proof/one_node_test.cpp"],
+    "draft/stratified.hpp": ["verify/recorded_binned_test.cpp", "draft/stratified_test.cpp", "proof/one_node_test.cpp"],
+    "draft/stochastic_beam.hpp": ["verify/recorded_further_test.cpp", "decode/beams_test.cpp"],
+    "draft/conditional_poisson.hpp": ["verify/recorded_further_test.cpp", "proof/further_laws_test.cpp",
+                                      "proof/optimal_transport_test.cpp"],
+}
 
 CHANGES = [
     (r"(?<=[\w)\]]) < (?=[\w(])", [" <= ", " > "]), (r" <= ", [" < "]), (r"(?<=[\w)\]]) > (?=[\w(])", [" >= ", " < "]),
@@ -69,7 +95,7 @@ def judge(name, change, compiler):
         header.parent.mkdir(parents=True)
         header.write_text("\n".join(lines) + "\n", encoding="utf-8")
         program = Path(directory, "test")
-        for test in TESTS[name.split("/")[0]]:
+        for test in TESTS_OF.get(name, TESTS[name.split("/")[0]]):
             command = [compiler, "-std=c++20", "-O1" if "proof" in test else "-O0", "-march=native", "-w", "-I", directory, "-I", INCLUDE, "-I", ROOT / "tests",
                        f'-DMULTIDRAFT_DATA_DIR="{ROOT}/tests/data"', ROOT / "tests" / test, "-o", program,
                        "-lgtest", "-lgtest_main", "-lpthread"]
@@ -92,6 +118,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--pick", type=int, default=0)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--verbose", action="store_true", help="every answer as it comes")
     parser.add_argument("headers", nargs="*")
     options = parser.parse_args()
 
@@ -114,6 +141,8 @@ def main():
             if answer == "survived" and key in explained:
                 answer = "survived, explained"
             counts[answer] = counts.get(answer, 0) + 1
+            if options.verbose:
+                print(f"{name}:{number + 1}: {answer}", flush=True)
             if answer == "survived":
                 unexplained += 1
                 print(f"SURVIVED {name}:{number + 1}\n{key}", flush=True)
