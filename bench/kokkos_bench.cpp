@@ -85,7 +85,7 @@ void verify_on_host(benchmark::State& state) {
             auto const n = static_cast<std::size_t>(b.nodes);
             drafted<law::sequential> const tree{{{b.parents.data() + r * n, n}, {b.tokens.data() + r * n, n}}};
             auto verdict = verifier{}(host_group{}, tree, logit_rows<float>(b.target_rows(r), warp{}),
-                                            logit_rows<float>(b.draft_rows(r), warp{}), source, position, path);
+                                      logit_rows<float>(b.draft_rows(r), warp{}), source, position, path);
             benchmark::DoNotOptimize(verdict);
         }
         ++position;
