@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -164,7 +165,10 @@ private:
             }
             refused = false;
             Real const c = at.c + at.z / product(at.w, at.left);
-            at.c = c < Real(most) ? c : Real(most);
+            // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; and no less, since c is as
+            // large as what is left of the draft is small.
+            constexpr Real most = std::numeric_limits<Real>::max();
+            at.c = c < most ? c : most;
             residual const r{p, q, at.c};
             auto const sums = g.weigh(p.size(), r);
             Real const z = sums.total;
@@ -208,9 +212,6 @@ private:
         }
         return result;
     }
-
-    /// Where c stays finite, so that c q is 0 and no NaN for tokens that the draft gives no mass.
-    static constexpr float most = 1e37F;
 };
 
 }  // namespace multidraft::verify

@@ -1,0 +1,204 @@
+// Samplers with hostile rows: tokens of the vocabulary and, from a row that is a distribution, at least one, with mass,
+// and different ones where the law says so; sequences of beams; matches of a look-up.
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "fuzz/problem.hpp"
+#include "multidraft/draft/beam_sampling.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/lookup.hpp"
+#include "multidraft/draft/sequences.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
+
+namespace {
+
+using namespace multidraft;
+
+/// `is_distribution`: of finite mass, none of it negative.
+template <class Sampler, class Row, class Sums>
+void sample(Sampler const& sampler, Row const& row, Sums sums, std::uint64_t seed, std::size_t wanted, bool different,
+            bool is_distribution) {
+    addressed_source source{addressed_uniforms(seed)};
+    std::vector<token_id> out(wanted, -5);
+    try {
+        auto const n = sampler(host_group{}, row, sums, source, place{3, 0}, span<token_id>(out));
+        fuzz::require(n >= 0 && n <= static_cast<index_t>(wanted), "no more is drawn than there is room for");
+        fuzz::require(!is_distribution || wanted == 0 || n >= 1, "a distribution has a token");
+        for (index_t k = 0; k < n; ++k) {
+            auto const x = out[static_cast<std::size_t>(k)];
+            fuzz::require(x >= 0 && x < row.size(), "a token is in the vocabulary");
+            if (!is_distribution) continue;
+            fuzz::require(row.weight(x) > 0, "a token that was drawn has mass");
+            for (index_t j = 0; different && j < k; ++j)
+                fuzz::require(out[static_cast<std::size_t>(j)] != x, "tokens are different");
+        }
+    } catch (invalid_input const&) {
+        return;
+    }
+}
+
+template <class Row, class Sums>
+void sample_all(Row const& row, Sums const& sums, fuzz::problem const& b, std::size_t wanted, bool is_distribution) {
+    sample(draft::iid{}, row, sums, b.seed, wanted, false, is_distribution);
+    sample(draft::sequential{}, row, sums, b.seed, wanted, true, is_distribution);
+    sample(draft::gumbel_top_k{}, row, sums, b.seed, wanted, true, is_distribution);
+    sample(draft::top_n{}, row, sums, b.seed, wanted, true, is_distribution);
+    sample(draft::stratified{}, row, sums, b.seed, wanted, false, is_distribution);
+    sample(draft::stratified_by<1000>{}, row, sums, b.seed, wanted, false, is_distribution);
+    sample(draft::top_then_one{}, row, sums, b.seed, wanted, true, is_distribution);
+    sample(draft::top_paired{}, row, sums, b.seed, wanted, true, is_distribution);
+    sample(draft::conditional_poisson{}, row, sums, b.seed, wanted, true, is_distribution);
+    sample(draft::shared_randomness{}, row, sums, b.seed, wanted, false, is_distribution);
+}
+
+/// The next level of a beam: whose sequences and tokens are there, and none of them twice.
+void check_steps(std::vector<draft::beam_step> const& steps, index_t n, std::size_t beams, index_t vocabulary) {
+    fuzz::require(n >= 0 && n <= static_cast<index_t>(steps.size()), "no more is kept than there is room for");
+    for (index_t k = 0; k < n; ++k) {
+        auto const& s = steps[static_cast<std::size_t>(k)];
+        fuzz::require(s.from >= 0 && s.from < static_cast<index_t>(beams), "a sequence of the beam goes on");
+        fuzz::require(s.token >= 0 && s.token < vocabulary, "a token is in the vocabulary");
+        for (index_t j = 0; j < k; ++j) {
+            auto const& other = steps[static_cast<std::size_t>(j)];
+            fuzz::require(other.from != s.from || other.token != s.token, "sequences are different");
+        }
+    }
+}
+
+template <class Row, class Sums>
+void beams(std::vector<Row> const& rows, std::vector<Sums> const& ledgers, fuzz::problem const& b, std::size_t width,
+           std::vector<draft::beam> const& beam, bool ordered) {
+    host_group const g;
+    auto const row = [&](index_t i) { return rows[static_cast<std::size_t>(i)]; };
+    auto const place_of = [](index_t i) { return place{5, i}; };
+    std::vector<double> numbers(rows.size());
+    std::vector<token_id> taken(rows.size() * width);
+    std::vector<index_t> counts(rows.size());
+    std::vector<draft::beam_step> out(width);
+    {
+        auto sums = ledgers;
+        addressed_source source{addressed_uniforms(b.seed)};
+        auto const n = draft::stochastic_beam_level(
+            g, span<draft::beam const>(beam),
+            row, [&](index_t i) -> auto& { return sums[static_cast<std::size_t>(i)]; }, place_of, source,
+            span<double>(numbers), span<token_id>(taken), span<index_t>(counts), span<draft::beam_step>(out));
+        check_steps(out, n, beam.size(), b.vocabulary);
+        for (index_t k = 1; ordered && k < n; ++k)
+            fuzz::require(out[static_cast<std::size_t>(k)].score <= out[static_cast<std::size_t>(k) - 1].score,
+                          "the best score comes first");
+    }
+    {
+        auto sums = ledgers;
+        addressed_source source{addressed_uniforms(b.seed)};
+        auto const n = draft::beam_sampling_level(
+            g, span<draft::beam const>(beam),
+            row, [&](index_t i) -> auto& { return sums[static_cast<std::size_t>(i)]; }, place_of, source,
+            span<double>(numbers), span<token_id>(taken), span<index_t>(counts), span<draft::beam_step>(out));
+        check_steps(out, n, beam.size(), b.vocabulary);
+    }
+    auto const n = draft::beam_top_level(g, span<draft::beam const>(beam), row, span<token_id>(taken),
+                                         span<draft::beam_step>(out));
+    check_steps(out, n, beam.size(), b.vocabulary);
+    for (index_t k = 1; ordered && k < n; ++k)
+        fuzz::require(out[static_cast<std::size_t>(k)].score <= out[static_cast<std::size_t>(k) - 1].score,
+                      "the likeliest comes first");
+}
+
+void look_up(fuzz::bytes& in) {
+    std::vector<token_id> text(static_cast<std::size_t>(in.below(30)));
+    for (auto& x : text) x = in.below(3);
+    draft::ngram_lookup const lookup{in.index(6), in.index(4)};
+    try {
+        lookup.validate();
+    } catch (invalid_input const&) {
+        return;
+    }
+    std::vector<std::int32_t> starts;
+    lookup(text, [&](std::int32_t start) {
+        fuzz::require(start > 0 && start < static_cast<std::int32_t>(text.size()), "the text goes on there");
+        fuzz::require(text[static_cast<std::size_t>(start) - 1] == text.back(), "it is a match");
+        fuzz::require(std::find(starts.begin(), starts.end(), start) == starts.end(), "a match is told once");
+        for (std::int32_t k = 0; k < 40; ++k)
+            fuzz::require(draft::continuation_token(text, start, k) < 3, "a token of the text");
+        starts.push_back(start);
+        return true;
+    });
+    std::vector<index_t> heirs(text.size());
+    draft::share_nodes(text, heirs);
+    index_t all = 0;
+    for (auto const h : heirs) all += h;
+    fuzz::require(all == static_cast<index_t>(text.size()), "every sequence goes on somewhere");
+}
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+    fuzz::bytes in(data, size);
+    bool const as_probabilities = in.byte() % 2 == 0;
+    auto const wanted = static_cast<std::size_t>(in.below(18));
+    auto const width = static_cast<std::size_t>(in.below(6));
+    look_up(in);
+    std::vector<draft::beam> beam(static_cast<std::size_t>(in.below(4)));
+    bool hostile = false;
+    for (auto& s : beam) {
+        s.log_probability = -static_cast<double>(in.byte());
+        s.score = static_cast<double>(in.byte()) - 128;
+        if (in.byte() < 8) s.score = static_cast<double>(in.number()), hostile = true;
+        if (in.byte() < 8) s.log_probability = static_cast<double>(in.number()), hostile = true;
+    }
+    auto const b = fuzz::read_problem(in);
+    auto const nodes = static_cast<std::size_t>(b.nodes());
+    if (nodes == 0) return 0;
+    beam.resize(std::min(beam.size(), nodes));
+    host_group const g;
+    if (as_probabilities) {
+        std::vector<probabilities<float>> rows;
+        std::vector<ledger<float>> sums;
+        bool all = true;
+        for (std::size_t i = 0; i < std::max<std::size_t>(beam.size(), 1); ++i) {
+            rows.emplace_back(b.q.data() + i * static_cast<std::size_t>(b.vocabulary), b.vocabulary);
+            bool is_distribution = true;
+            for (index_t x = 0; x < b.vocabulary; ++x)
+                is_distribution = is_distribution && rows[i].weight(x) >= 0 && rows[i].weight(x) <= 1;
+            sums.push_back(g.weigh(b.vocabulary, weight_of{rows[i]}));
+            is_distribution = is_distribution && sums[i].total > 1e-3F;
+            all = all && is_distribution;
+            if (i == 0) sample_all(rows[i], sums[i], b, wanted, is_distribution);
+        }
+        rows.resize(beam.size());
+        sums.resize(beam.size());
+        beams(rows, sums, b, width, beam, all && !hostile);
+        return 0;
+    }
+    try {
+        validate(b.w);
+        auto const first = warped(g, row_view<float>(b.q.data(), b.vocabulary), b.w);
+        using softmax = std::decay_t<decltype(first.row)>;
+        std::vector<softmax> rows;
+        std::vector<std::decay_t<decltype(first.weights)>> sums;
+        for (std::size_t i = 0; i < beam.size(); ++i) {
+            auto const one =
+                warped(g, row_view<float>(b.q.data() + i * static_cast<std::size_t>(b.vocabulary), b.vocabulary), b.w);
+            rows.push_back(one.row);
+            sums.push_back(one.weights);
+        }
+        sample_all(first.row, first.weights, b, wanted, true);
+        beams(rows, sums, b, width, beam, !hostile);
+    } catch (invalid_input const&) {
+        return 0;
+    }
+    return 0;
+}

@@ -1,0 +1,111 @@
+// Texts of old seeds of the further samplers and verifiers: the addresses of their draws, which no proof sees change.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/beam_sampling.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/multi_round.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "verify/recorded.hpp"
+
+namespace {
+
+using namespace multidraft;
+using namespace multidraft::testing;
+
+TEST(recorded_further, decided_at_one_node) {
+    EXPECT_EQ((record<draft::iid, verify::k_seq<law::iid>>(wide)), 18063587402538272727U);
+    EXPECT_EQ((record<draft::iid, verify::multi_round<law::independent>>(wide)), 16938083135753419645U);
+    EXPECT_EQ((record<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>(wide)), 11084727773554260189U);
+    EXPECT_EQ((record<draft::top_paired, verify::spec_hub<law::top_paired>>(pairs)), 7510485685696964412U);
+    EXPECT_EQ((record<draft::conditional_poisson, verify::naive<law::conditional_poisson>>(wide)), 956460962798853418U);
+    EXPECT_EQ((record<draft::shared_randomness, verify::shared_randomness>(wide)), 3575668853357218620U);
+}
+
+TEST(recorded_further, paths_and_trees) {
+    EXPECT_EQ((record<draft::iid, verify::block<law::iid>>(chain)), 14121959204833447684U);
+    EXPECT_EQ((record<draft::iid, verify::multi_path_block>(forked)), 7023597712053032800U);
+    EXPECT_EQ((record<draft::iid, verify::traversal<law::iid>>(pairs)), 11064957615125190177U);
+    EXPECT_EQ((record<draft::sequential, verify::traversal<law::sequential>>(pairs)), 18342949827406686649U);
+}
+
+TEST(recorded_further, beams) {
+    host_group const g;
+    hash stochastic, sampled;
+    std::vector<draft::beam> const beams{{0, -0.5, 0.75}, {1, -1.25, -0.25}, {2, -2.0, -1.0}};
+    auto const row = [](index_t) { return probabilities<double>(q_row.data(), 4); };
+    auto const place_of = [](index_t i) { return place{11, i}; };
+    for (std::uint64_t seed = 0; seed < 64; ++seed) {
+        std::vector<double> numbers(3);
+        std::vector<token_id> taken(12);
+        std::vector<index_t> counts(3);
+        std::vector<draft::beam_step> out(4);
+        for (bool const is_stochastic : {true, false}) {
+            addressed_source source{addressed_uniforms(seed)};
+            std::vector<decltype(g.weigh(4, weight_of{row(0)}))> sums(3, g.weigh(4, weight_of{row(0)}));
+            auto const sums_of = [&](index_t i) -> auto& { return sums[static_cast<std::size_t>(i)]; };
+            span<draft::beam const> const from(beams);
+            auto const n = is_stochastic
+                               ? draft::stochastic_beam_level(g, from, row, sums_of, place_of, source,
+                                                              span<double>(numbers), span<token_id>(taken),
+                                                              span<index_t>(counts), span<draft::beam_step>(out))
+                               : draft::beam_sampling_level(g, from, row, sums_of, place_of, source,
+                                                            span<double>(numbers), span<token_id>(taken),
+                                                            span<index_t>(counts), span<draft::beam_step>(out));
+            hash& into = is_stochastic ? stochastic : sampled;
+            into.mix(n);
+            for (auto const& step : out) {
+                into.mix(step.from);
+                into.mix(step.token);
+                into.mix(static_cast<std::int32_t>(std::lround(step.score * 4096)));
+                into.mix(static_cast<std::int32_t>(std::lround(step.log_probability * 4096)));
+            }
+            for (auto const count : counts) into.mix(count);
+        }
+    }
+    EXPECT_EQ(stochastic.value(), 9307337997300855324U);
+    EXPECT_EQ(sampled.value(), 13949975433219466918U);
+}
+
+TEST(recorded_further, sets_of_more_tokens_than_are_listed) {
+    host_group const g;
+    hash result;
+    std::vector<double> const flat(64, 0x1p-6);
+    probabilities<double> const row(flat.data(), 64);
+    for (std::uint64_t seed = 0; seed < 64; ++seed) {
+        addressed_source source{addressed_uniforms(seed)};
+        auto sums = g.weigh(64, weight_of{row});
+        std::vector<token_id> out(4, none);
+        result.mix(draft::conditional_poisson{}(g, row, sums, source, place{11, 0}, out));
+        for (token_id const x : out) result.mix(x);
+    }
+    EXPECT_EQ(result.value(), 4121806404251856881U);
+}
+
+}  // namespace

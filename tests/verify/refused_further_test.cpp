@@ -1,0 +1,199 @@
+// What the further verifiers refuse: rows that hold no distribution, candidates that cannot have been drawn, trees and
+// memory that do not fit. The caller's path stays as it was.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace {
+
+using namespace multidraft;
+
+constexpr float nan = std::numeric_limits<float>::quiet_NaN();
+
+/// A chain of two over four tokens; every row uniform until a test changes it.
+struct problem {
+    std::vector<node_id> parents{none, 0, 1};
+    std::vector<token_id> tokens{0, 1, 2};
+    std::vector<float> p = std::vector<float>(12, 0.25F);
+    std::vector<float> q = std::vector<float>(12, 0.25F);
+    std::size_t missing = 0;  ///< bytes of scratch
+
+    /// What a row of the target or draft is: the same for all tokens but one.
+    static void set(std::vector<float>& rows, std::size_t row, float value) {
+        for (std::size_t i = 0; i < 4; ++i) rows[4 * row + i] = value;
+    }
+
+    template <class Verifier>
+    verdict run(Verifier const& verifier, std::vector<node_id>& path, std::uint64_t seed,
+                std::byte garbage = std::byte{0}) const {
+        auto const nodes = static_cast<node_id>(parents.size());
+        auto const depth = tree_view{parents, tokens}.depth(nodes - 1);
+        std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(nodes, depth) - missing, garbage);
+        addressed_source source{addressed_uniforms(seed)};
+        return verify::verify_tree(verifier, host_group{}, drafted<typename Verifier::law>{{parents, tokens}},
+                                   probability_rows<float>(rows_view<float>(p.data(), nodes, 4)),
+                                   probability_rows<float>(rows_view<float>(q.data(), nodes, 4)), source, 0, path,
+                                   scratch);
+    }
+};
+
+template <class Verifier>
+void expect_refused(problem const& b, Verifier const& verifier, std::string const& what) {
+    for (std::uint64_t seed = 0; seed < 8; ++seed) {
+        std::vector<node_id> path(3, -7);
+        EXPECT_THROW(static_cast<void>(b.run(verifier, path, seed)), invalid_input) << what << ", seed " << seed;
+        EXPECT_EQ(path, std::vector<node_id>(3, -7)) << what;
+    }
+}
+
+template <class F>
+void for_every_verifier_of_drafts(F f) {
+    f(verify::k_seq<law::iid>{}, "k_seq");
+    f(verify::greedy_optimal<law::top_then_one>{}, "greedy_optimal");
+    f(verify::spec_hub<law::top_paired>{}, "spec_hub");
+    f(verify::ranked<law::iid>{}, "ranked");
+    f(verify::ranked<law::stratified>{}, "ranked, stratified");
+    f(verify::ranked_block<law::iid>{}, "ranked_block");
+    f(verify::ranked_block<law::stratified>{}, "ranked_block, stratified");
+    f(verify::nested_ranked_block<law::iid>{}, "nested_ranked_block");
+    f(verify::nested_ranked_block<law::stratified>{}, "nested_ranked_block, stratified");
+    f(verify::binned_ranked<law::iid>{}, "binned_ranked");
+    f(verify::binned_ranked<law::stratified>{}, "binned_ranked, stratified");
+    f(verify::binned_ranked_block<law::iid>{}, "binned_ranked_block");
+    f(verify::binned_ranked_block<law::stratified>{}, "binned_ranked_block, stratified");
+    f(verify::binned_nested_ranked_block<law::iid>{}, "binned_nested_ranked_block");
+    f(verify::binned_nested_ranked_block<law::stratified>{}, "binned_nested_ranked_block, stratified");
+    f(verify::block<law::iid>{}, "block");
+    f(verify::multi_path_block{}, "multi_path_block");
+    f(verify::traversal<law::iid>{}, "traversal");
+    f(verify::traversal<law::sequential>{}, "traversal, sequential");
+}
+
+TEST(refused_further, a_candidate_that_the_draft_cannot_have_drawn) {
+    problem b;
+    b.q = {0.5F, 0, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F};
+    for_every_verifier_of_drafts([&](auto verifier, char const* name) { expect_refused(b, verifier, name); });
+    b.q[1] = nan;
+    for_every_verifier_of_drafts([&](auto verifier, char const* name) { expect_refused(b, verifier, name); });
+}
+
+TEST(refused_further, a_target_of_nan_and_one_without_mass) {
+    for (float const value : {nan, 0.0F}) {
+        problem b;
+        b.parents = {none};
+        b.tokens = {0};
+        b.p.assign(4, value);
+        for_every_verifier_of_drafts([&](auto verifier, char const* name) { expect_refused(b, verifier, name); });
+        expect_refused(b, verify::shared_randomness{}, "shared_randomness");
+    }
+    problem b;
+    problem::set(b.p, 0, nan);
+    for_every_verifier_of_drafts([&](auto verifier, char const* name) { expect_refused(b, verifier, name); });
+    expect_refused(b, verify::shared_randomness{}, "shared_randomness");
+}
+
+TEST(refused_further, too_little_scratch) {
+    problem b;
+    b.missing = 16;
+    for_every_verifier_of_drafts([&](auto verifier, char const* name) {
+        if constexpr (verify::needs_scratch<decltype(verifier)>) expect_refused(b, verifier, name);
+    });
+}
+
+TEST(refused_further, trees_that_are_none_or_of_another_shape) {
+    problem b;
+    b.parents = {none, 0, 0};
+    expect_refused(b, verify::block<law::iid>{}, "block");
+    expect_refused(b, verify::lossy::joint_likelihood<law::deterministic>{}, "joint_likelihood");
+    problem uneven;
+    uneven.parents = {none, 0, 0, 1};
+    uneven.tokens = {0, 1, 2, 3};
+    uneven.p.assign(16, 0.25F);
+    uneven.q.assign(16, 0.25F);
+    expect_refused(uneven, verify::multi_path_block{}, "multi_path_block");
+    uneven.parents = {none, 0, 0, 1, 1};
+    uneven.tokens = {0, 1, 2, 3, 3};
+    uneven.p.assign(20, 0.25F);
+    uneven.q.assign(20, 0.25F);
+    expect_refused(uneven, verify::multi_path_block{}, "multi_path_block");
+}
+
+TEST(refused_further, no_chain_of_floats_whatever_its_depth) {
+    for (node_id depth = 0; depth < 6; ++depth) {
+        problem b;
+        auto const nodes = static_cast<std::size_t>(depth) + 1;
+        b.parents = {none, 0, 1, 2, 3, 4};
+        b.tokens = {0, 1, 2, 3, 1, 2};
+        b.parents.resize(nodes);
+        b.tokens.resize(nodes);
+        b.p.assign(4 * nodes, 0.25F);
+        b.q.assign(4 * nodes, 0.25F);
+        b.p[0] = 0.5F;
+        b.p[1] = 0.125F;
+        b.p[2] = 0.125F;
+        for_every_verifier_of_drafts([&](auto verifier, char const* name) {
+            for (std::uint64_t seed = 0; seed < 8; ++seed) {
+                std::vector<node_id> path(6, -7), again(6, -7);
+                auto const v = b.run(verifier, path, seed);
+                // What the scratch held before makes no difference.
+                auto const w = b.run(verifier, again, seed, std::byte{0xff});
+                EXPECT_EQ(v.next, w.next) << name << ", depth " << depth;
+                EXPECT_EQ(path, again) << name << ", depth " << depth;
+                EXPECT_TRUE(v.next >= 0 && v.next < 4) << name << ", depth " << depth;
+                EXPECT_LE(v.accepted, depth) << name;
+                for (std::int32_t k = 0; k < 6; ++k)
+                    EXPECT_EQ(path[static_cast<std::size_t>(k)], k < v.accepted ? k + 1 : -7) << name;
+            }
+        });
+    }
+}
+
+TEST(refused_further, numbers_of_lists_that_are_none) {
+    EXPECT_THROW(verify::shared_randomness(-1), invalid_input);
+    EXPECT_THROW(verify::shared_randomness(max_nodes + 1), invalid_input);
+    EXPECT_NO_THROW(verify::shared_randomness{max_nodes});
+    EXPECT_NO_THROW(verify::shared_randomness{0});
+}
+
+TEST(refused_further, no_tree_at_all) {
+    std::vector<node_id> const parents;
+    std::vector<token_id> const tokens;
+    std::vector<float> const row(4, 0.25F);
+    for_every_verifier_of_drafts([&](auto verifier, char const* name) {
+        using verifier_type = decltype(verifier);
+        std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(1, 0));
+        std::vector<node_id> path;
+        addressed_source source;
+        probability_rows<float> const rows(rows_view<float>(row.data(), 1, 4));
+        EXPECT_THROW(static_cast<void>(verify::verify_tree(verifier, host_group{},
+                                                           drafted<typename verifier_type::law>{{parents, tokens}},
+                                                           rows, rows, source, 0, path, scratch)),
+                     invalid_input)
+            << name;
+    });
+}
+
+}  // namespace

@@ -1,0 +1,73 @@
+// Residuals that vanished by rounding, in the further verifiers: the token is the target's and none that was refused.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace {
+
+using namespace multidraft;
+
+/// A target below the draft everywhere, more than rounding would have it: nothing is left of it where the draft's token
+/// is refused. Token 1 has mass in the draft only.
+std::vector<float> const p{0.125F, 0.0F, 0.25F, 0.0F};
+std::vector<float> const q{0.25F, 0.25F, 0.5F, 0.0F};
+
+/// The token 0 is drafted, and refused by the first uniforms, near 1; the others are `uniform`.
+template <class Verifier>
+verdict run(Verifier const& verifier, std::size_t refusals, double uniform) {
+    std::vector<node_id> const parents{none, 0};
+    std::vector<token_id> const tokens{3, 0};
+    std::vector<node_id> path(1, -7);
+    std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(2, 1));
+    std::vector<double> uniforms(refusals, 0.999);
+    uniforms.resize(refusals + 3, uniform);
+    scripted_source source(uniforms);
+    auto const v =
+        verify::verify_tree(verifier, host_group{}, drafted<typename Verifier::law>{{parents, tokens}},
+                            probability_rows<float>(rows_view<float>(p.data(), 2, 4, 0)),
+                            probability_rows<float>(rows_view<float>(q.data(), 2, 4, 0)), source, 0, path, scratch);
+    if (v.accepted == 0) {
+        EXPECT_EQ(path[0], -7);
+    }
+    return v;
+}
+
+template <class F>
+void for_every_verifier(F f) {
+    f(verify::k_seq<law::iid>{}, "k_seq", 1);
+    f(verify::greedy_optimal<law::top_then_one>{}, "greedy_optimal", 1);
+    f(verify::spec_hub<law::top_paired>{}, "spec_hub", 1);
+    f(verify::binned_ranked<law::iid>{}, "binned_ranked", 2);                     // first its knot is drawn
+    f(verify::binned_ranked<law::stratified>{}, "binned_ranked, stratified", 2);  // first its knot is drawn
+    f(verify::binned_ranked_block<law::iid>{}, "binned_ranked_block", 2);         // first its knot is drawn
+    f(verify::block<law::iid>{}, "block", 1);
+    f(verify::multi_path_block{}, "multi_path_block", 1);
+    f(verify::traversal<law::iid>{}, "traversal", 1);
+    f(verify::traversal<law::sequential>{}, "traversal, sequential", 1);
+}
+
+TEST(rounding_further, a_residual_of_no_mass_emits_a_token_of_the_target_that_was_not_refused) {
+    for_every_verifier([](auto verifier, char const* name, std::size_t refusals) {
+        for (double const uniform : {0.0, 0.4, 0.7, 0.99}) {
+            auto const v = run(verifier, refusals, uniform);
+            EXPECT_EQ(v.accepted, 0) << name;
+            EXPECT_EQ(v.next, 2) << name << ", uniform " << uniform;
+        }
+    });
+}
+
+}  // namespace
