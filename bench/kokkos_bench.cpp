@@ -1,18 +1,21 @@
-// The Kokkos backend against the host group: drafting a level and verifying a batch of trees from logits.
+// The Kokkos backend against the host group: drafting a level, masks, and verifying trees from logits.
 #include <benchmark/benchmark.h>
 
 #include <Kokkos_Core.hpp>
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/kokkos/draft.hpp"
+#include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/verify.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/rows.hpp"
 
@@ -26,6 +29,7 @@ using rows_type = Kokkos::View<float const**, Kokkos::LayoutRight, memory, Kokko
 using verifier = verify::recursive_rejection<law::sequential>;
 
 constexpr std::size_t requests = 8;
+constexpr int children = 4;
 
 template <class T>
 Kokkos::View<T*, memory> to_machine(std::vector<T> const& from) {
@@ -36,103 +40,143 @@ Kokkos::View<T*, memory> to_machine(std::vector<T> const& from) {
     return to;
 }
 
-/// Eight requests with one tree each, drawn on the host.
-struct batch {
-    explicit batch(index_t vocabulary)
-        : v(vocabulary), nodes(shape.size()), rows(static_cast<index_t>(requests) * shape.size(), vocabulary) {
-        host_group const g;
+/// A tree of n nodes: two children a node, cut off at n.
+topology tree_of(node_id n) {
+    std::vector<node_id> parents{none};
+    for (node_id i = 1; i < n; ++i) parents.push_back((i - 1) / 2);
+    return topology::from_parents(parents);
+}
+
+/// Trees of one shape for some requests.
+struct trees {
+    explicit trees(node_id count) : shape(tree_of(count)), nodes(count) {
         for (std::size_t r = 0; r < requests; ++r) {
-            std::vector<token_id> own(static_cast<std::size_t>(nodes), 0);
-            addressed_source source{addressed_uniforms(r)};
-            for (node_id node = 0; node < nodes; ++node) {
-                if (shape.child_count(node) == 0) continue;
-                auto q = warped(g, draft_rows(r)(node), warp{});
-                draft::sequential{}(g, q.row, q.weights, source, place{0, node},
-                                    span<token_id>(own).subspan(static_cast<std::size_t>(shape.first_child(node)),
-                                                                static_cast<std::size_t>(shape.child_count(node))));
-            }
-            tokens.insert(tokens.end(), own.begin(), own.end());
             parents.insert(parents.end(), shape.parents().begin(), shape.parents().end());
             offsets.push_back(static_cast<std::int64_t>(parents.size()));
             seeds.push_back(r);
         }
     }
 
-    [[nodiscard]] rows_view<float> draft_rows(std::size_t r) const {
-        return {rows.draft_logits.data() + static_cast<std::ptrdiff_t>(r) * nodes * v, nodes, v};
-    }
-    [[nodiscard]] rows_view<float> target_rows(std::size_t r) const {
-        return {rows.target_logits.data() + static_cast<std::ptrdiff_t>(r) * nodes * v, nodes, v};
-    }
-
-    topology shape = branching({4, 2, 2, 1});
-    index_t v;
+    topology shape;
     node_id nodes;
-    bench::rows rows;
     std::vector<std::int64_t> offsets{0};
     std::vector<node_id> parents;
-    std::vector<token_id> tokens;
     std::vector<std::uint64_t> seeds;
 };
 
+/// The same with tokens, drawn on the host. All requests read the same rows, with other seeds: a batch of trees of 64
+/// nodes has 4 GB of rows otherwise.
+struct batch : trees {
+    batch(index_t vocabulary, node_id count) : trees(count), v(vocabulary), rows(count, vocabulary) {
+        host_group const g;
+        for (std::size_t r = 0; r < requests; ++r) {
+            std::vector<token_id> own(static_cast<std::size_t>(nodes), 0);
+            addressed_source source{addressed_uniforms(seeds[r])};
+            for (node_id node = 0; node < nodes; ++node) {
+                if (shape.child_count(node) == 0) continue;
+                auto q = warped(g, draft_rows()(node), warp{});
+                draft::sequential{}(g, q.row, q.weights, source, place{0, node},
+                                    span<token_id>(own).subspan(static_cast<std::size_t>(shape.first_child(node)),
+                                                                static_cast<std::size_t>(shape.child_count(node))));
+            }
+            tokens.insert(tokens.end(), own.begin(), own.end());
+        }
+    }
+
+    [[nodiscard]] rows_view<float> draft_rows() const { return {rows.draft_logits.data(), nodes, v}; }
+    [[nodiscard]] rows_view<float> target_rows() const { return {rows.target_logits.data(), nodes, v}; }
+
+    index_t v;
+    bench::rows rows;
+    std::vector<token_id> tokens;
+};
+
+/// Made once for all repetitions of a case; one batch is kept.
+batch const& batch_of(std::int64_t vocabulary, std::int64_t nodes) {
+    static std::unique_ptr<batch> made;
+    auto const v = static_cast<index_t>(vocabulary);
+    auto const n = static_cast<node_id>(nodes);
+    if (!made || made->v != v || made->nodes != n) {
+        made.reset();
+        made = std::make_unique<batch>(v, n);
+    }
+    return *made;
+}
+
+verdict verdict_on_host(batch const& b, std::size_t r, std::int32_t position, span<node_id> path) {
+    addressed_source source{addressed_uniforms(b.seeds[r])};
+    auto const n = static_cast<std::size_t>(b.nodes);
+    drafted<law::sequential> const tree{{{b.parents.data() + r * n, n}, {b.tokens.data() + r * n, n}}};
+    return verifier{}(host_group{}, tree, logit_rows<float>(b.target_rows(), warp{}),
+                      logit_rows<float>(b.draft_rows(), warp{}), source, position, path);
+}
+
 void verify_on_host(benchmark::State& state) {
-    batch const b(static_cast<index_t>(state.range(0)));
+    batch const& b = batch_of(state.range(0), state.range(1));
     std::vector<node_id> path(8);
     std::int32_t position = 0;
     for (auto _ : state) {
         for (std::size_t r = 0; r < requests; ++r) {
-            addressed_source source{addressed_uniforms(b.seeds[r])};
-            auto const n = static_cast<std::size_t>(b.nodes);
-            drafted<law::sequential> const tree{{{b.parents.data() + r * n, n}, {b.tokens.data() + r * n, n}}};
-            auto verdict = verifier{}(host_group{}, tree, logit_rows<float>(b.target_rows(r), warp{}),
-                                      logit_rows<float>(b.draft_rows(r), warp{}), source, position, path);
-            benchmark::DoNotOptimize(verdict);
+            auto answer = verdict_on_host(b, r, position, path);
+            benchmark::DoNotOptimize(answer);
         }
-        ++position;
+        position = (position + 1) % 16;
     }
 }
 
 void verify_with_kokkos(benchmark::State& state) {
-    batch const b(static_cast<index_t>(state.range(0)));
-    auto const all = b.parents.size();
+    batch const& b = batch_of(state.range(0), state.range(1));
+    auto const n = static_cast<std::size_t>(b.nodes);
     auto const held_target = to_machine(b.rows.target_logits);
     auto const held_draft = to_machine(b.rows.draft_logits);
-    auto const warps = to_machine(std::vector<warp>(requests));
+    Kokkos::View<warp const*, memory> const warps = to_machine(std::vector<warp>(requests));
+    Kokkos::View<std::int64_t const*, memory> const firsts = to_machine(std::vector<std::int64_t>(requests));
     auto const v = static_cast<std::size_t>(b.v);
-    kokkos::tree_batch<memory> const trees{to_machine(b.offsets), to_machine(b.parents), to_machine(b.tokens)};
-    kokkos::logit_batch<rows_type> const target{rows_type(held_target.data(), all, v), warps};
-    kokkos::logit_batch<rows_type> const draft{rows_type(held_draft.data(), all, v), warps};
+    kokkos::tree_batch<memory> const batched{to_machine(b.offsets), to_machine(b.parents), to_machine(b.tokens)};
+    kokkos::logit_batch<rows_type> const target{rows_type(held_target.data(), n, v), warps, firsts};
+    kokkos::logit_batch<rows_type> const draft{rows_type(held_draft.data(), n, v), warps, firsts};
     Kokkos::View<std::int32_t*, memory> const positions("positions", requests);
     kokkos::draw_batch<memory> const draws{to_machine(b.seeds), positions};
-    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", all),
+    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", b.parents.size()),
                                             Kokkos::View<std::int32_t*, memory>("accepted", requests),
                                             Kokkos::View<token_id*, memory>("next", requests)};
+    std::int32_t last = 0;
     std::int32_t position = 0;
     for (auto _ : state) {
-        Kokkos::deep_copy(positions, position++);
-        kokkos::verify_trees<verifier>(space(), trees, target, draft, draws, out,
-                                       kokkos::launch_shape{static_cast<int>(state.range(1))});
+        Kokkos::deep_copy(positions, position);
+        kokkos::verify_trees<verifier>(space(), batched, target, draft, draws, out,
+                                       kokkos::launch_shape{static_cast<int>(state.range(2))});
         Kokkos::fence();
+        last = position;
+        position = (position + 1) % 16;  // the host's, so that both do the same work
+    }
+    auto const accepted = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), out.accepted);
+    auto const next = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), out.next);
+    std::vector<node_id> path(8);
+    for (std::size_t r = 0; r < requests; ++r) {
+        auto const expected = verdict_on_host(b, r, last, path);
+        if (accepted(r) != expected.accepted || next(r) != expected.next)
+            state.SkipWithError("the verdicts are not those of the host");
     }
 }
 
 void draft_on_host(benchmark::State& state) {
-    batch const b(static_cast<index_t>(state.range(0)));
-    token_id children[4];
+    batch const& b = batch_of(state.range(0), 8);
+    token_id drawn[children];
     std::int32_t position = 0;
     for (auto _ : state) {
         for (std::size_t r = 0; r < requests; ++r) {
             addressed_source source{addressed_uniforms(b.seeds[r])};
-            auto q = warped(host_group{}, b.draft_rows(r)(0), warp{});
+            auto q = warped(host_group{}, b.draft_rows()(static_cast<node_id>(r)), warp{});
             benchmark::DoNotOptimize(draft::sequential{}(host_group{}, q.row, q.weights, source, place{position, 0},
-                                                         span<token_id>(children, 4)));
+                                                         span<token_id>(drawn, children)));
         }
         ++position;
     }
 }
 
 void draft_with_kokkos(benchmark::State& state) {
-    batch const b(static_cast<index_t>(state.range(0)));
+    batch const& b = batch_of(state.range(0), 8);
     auto const v = static_cast<std::size_t>(b.v);
     auto const held = to_machine(b.rows.draft_logits);
     rows_type const logits(held.data(), requests, v);
@@ -143,7 +187,7 @@ void draft_with_kokkos(benchmark::State& state) {
     Kokkos::View<std::int32_t*, memory> const positions("positions", requests);
     kokkos::draw_batch<memory> const draws{to_machine(b.seeds), positions};
     kokkos::children_batch<memory> const out{
-        Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", requests, 4),
+        Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", requests, children),
         Kokkos::View<index_t*, memory>("counts", requests)};
     std::int32_t position = 0;
     for (auto _ : state) {
@@ -154,31 +198,79 @@ void draft_with_kokkos(benchmark::State& state) {
     }
 }
 
-void vocabularies(benchmark::internal::Benchmark* b) {
-    for (int v : {4096, 32000, 128256}) b->Arg(v);
-    b->ArgNames({"V"})->Unit(benchmark::kMicrosecond)->UseRealTime();
-}
-/// Teams of the size that suits (0), and on a CPU with threads one team of all of them.
-void vocabularies_and_teams(benchmark::internal::Benchmark* b) {
-    for (int v : {4096, 32000, 128256}) b->Args({v, 0});
-    b->ArgNames({"V", "team"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+void mask_on_host(benchmark::State& state) {
+    trees const b(static_cast<node_id>(state.range(0)));
+    std::int64_t const row_words = words_per_row(b.nodes);
+    auto const size = static_cast<std::size_t>(b.nodes * row_words);
+    std::vector<std::uint64_t> words(requests * size);
+    for (auto _ : state) {
+        for (std::size_t r = 0; r < requests; ++r)
+            benchmark::DoNotOptimize(
+                write_mask(b.shape.parents(), span<std::uint64_t>(words.data() + r * size, size), row_words));
+        benchmark::ClobberMemory();
+    }
 }
 
-BENCHMARK(verify_on_host)->Apply(vocabularies);
-BENCHMARK(verify_with_kokkos)->Apply(vocabularies_and_teams);
-BENCHMARK(draft_on_host)->Apply(vocabularies);
-BENCHMARK(draft_with_kokkos)->Apply(vocabularies_and_teams);
+void mask_with_kokkos(benchmark::State& state) {
+    trees const b(static_cast<node_id>(state.range(0)));
+    std::size_t const nodes = b.parents.size();
+    kokkos::tree_batch<memory> const batched{to_machine(b.offsets), to_machine(b.parents),
+                                             to_machine(std::vector<token_id>(nodes))};
+    Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words(
+        "words", nodes, static_cast<std::size_t>(words_per_row(b.nodes)));
+    Kokkos::View<std::int32_t const*, memory> const no_lengths;
+    Kokkos::View<std::int32_t*, memory> const no_positions;
+    for (auto _ : state) {
+        kokkos::write_masks(space(), batched, words, no_lengths, no_positions);
+        Kokkos::fence();
+    }
+}
+
+/// The cases, `V` and `nodes`; `team` 0 is teams of the size that suits.
+constexpr int vocabularies[] = {32000, 128256};
+constexpr int sizes[] = {8, 64};
+
+void drafts(benchmark::internal::Benchmark* b) {
+    for (int v : vocabularies) b->Args({v});
+    b->ArgNames({"V"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+void drafts_of_teams(benchmark::internal::Benchmark* b) {
+    for (int v : vocabularies) b->Args({v, 0});
+    b->ArgNames({"V", "team"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+void verdicts(benchmark::internal::Benchmark* b) {
+    for (int v : vocabularies)
+        for (int n : sizes) b->Args({v, n});
+    b->ArgNames({"V", "nodes"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+void verdicts_of_teams(benchmark::internal::Benchmark* b) {
+    for (int v : vocabularies)
+        for (int n : sizes) b->Args({v, n, 0});
+    b->ArgNames({"V", "nodes", "team"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+void masks(benchmark::internal::Benchmark* b) {
+    for (int n : sizes) b->Args({n});
+    b->ArgNames({"nodes"})->Unit(benchmark::kMicrosecond)->UseRealTime();
+}
+
+BENCHMARK(verify_on_host)->Apply(verdicts);
+BENCHMARK(verify_with_kokkos)->Apply(verdicts_of_teams);
+BENCHMARK(draft_on_host)->Apply(drafts);
+BENCHMARK(draft_with_kokkos)->Apply(drafts_of_teams);
+BENCHMARK(mask_on_host)->Apply(masks);
+BENCHMARK(mask_with_kokkos)->Apply(masks);
 
 }  // namespace
 
 int main(int argc, char** argv) {
     Kokkos::initialize(argc, argv);
     benchmark::Initialize(&argc, argv);
+    benchmark::AddCustomContext("kokkos_space", space::name());
     int const threads = static_cast<int>(Kokkos::DefaultHostExecutionSpace().concurrency());
     if (threads > 1)
         benchmark::RegisterBenchmark("verify_with_kokkos", verify_with_kokkos)
-            ->Args({128256, threads})
-            ->ArgNames({"V", "team"})
+            ->Args({128256, 64, threads})
+            ->ArgNames({"V", "nodes", "team"})
             ->Unit(benchmark::kMicrosecond)
             ->UseRealTime();
     benchmark::RunSpecifiedBenchmarks();

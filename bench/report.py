@@ -2,6 +2,7 @@
 """Turns a directory of results (bench/run) into the README's tables and picture.
 
 report.py DIRECTORY            prints Markdown
+report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only
 report.py DIRECTORY --plot     also draws DIRECTORY/methods.svg (needs matplotlib)
 """
 import json
@@ -33,7 +34,25 @@ def table(header, rows):
     print()
 
 
+def report_kokkos(path):
+    """The host group next to Kokkos, for a batch of 8 requests."""
+    rows = medians(path)
+    space = json.loads(path.read_text())["context"].get("kokkos_space", "?")
+    cases = [(f"verify trees of {n} nodes from logits, V = {v:,}", f"verify_{{}}/V:{v}/nodes:{n}", "/team:0")
+             for v in (32000, 128256) for n in (8, 64)]
+    cases += [(f"draft 4 children, V = {v:,}", f"draft_{{}}/V:{v}", "/team:0") for v in (32000, 128256)]
+    cases += [(f"packed masks of {n} nodes", f"mask_{{}}/nodes:{n}", "") for n in (8, 64)]
+    lines = []
+    for title, name, team in cases:
+        host, kokkos = rows[name.format("on_host")]["real_time"], rows[name.format("with_kokkos") + team]["real_time"]
+        lines.append([title, f"{host:.3g} us", f"{kokkos:.3g} us", f"{kokkos / host:.2f}"])
+    table(["8 requests", "host group", f"Kokkos ({space})", "Kokkos / host"], lines)
+
+
 def main():
+    if len(sys.argv) == 3 and sys.argv[2] == "--kokkos":
+        report_kokkos(Path(sys.argv[1]) / "kokkos.json")
+        return
     directory = Path(sys.argv[1])
     runs = {t: comparison(directory, t) for t in TEMPERATURES}
     names = [row["method"] for row in runs["1"]]
@@ -62,6 +81,22 @@ def main():
     table(["library's share of a step", *(f"V = {v:,}" for v in sizes)],
           [[f"`sequential`, {shape}: sampling + mask + verification"] +
            [f"{step[f'sequential/{shape}/V:{v}']['us_a_step']:.3g} us" for v in sizes] for shape in ("chain_4", "4x2x2x1")])
+
+    if (directory / "tree.json").exists():
+        tree = medians(directory / "tree.json")
+        table(["one verdict of a whole tree, from probabilities", *(f"V = {v:,}" for v in sizes)], [
+            row(title, tree, name + "/V:{}") for title, name in (
+                ("chain of 4: `speculative_sampling`", "speculative_sampling_of_a_chain"),
+                ("chain of 4: `block`", "block_of_a_chain"),
+                ("4x2x2x1: `recursive_rejection`", "recursive_rejection_of_a_tree"),
+                ("4x2x2x1: `traversal`", "traversal_of_a_tree"),
+                ("4x2x2x1: traversal, written out", "traversal_written_out"),
+                ("4 chains of 4: `traversal`", "traversal_of_a_fork"),
+                ("4 chains of 4: `multi_path_block`", "multi_path_block_of_a_fork"),
+                ("4x2x2x1: `binned_nested_ranked_block`", "binned_nested_ranked_block_of_a_tree"),
+                ("4x2x2x1: `shared_randomness`", "shared_randomness_of_a_tree"))])
+    if (directory / "kokkos.json").exists():
+        report_kokkos(directory / "kokkos.json")
 
     forward = medians(directory / "transformer.json")
     rows_ = (1, 2, 4, 8, 16, 32, 64)

@@ -1,4 +1,4 @@
-// Launches over bfloat16 logits and over probabilities, and verifiers of whole trees with their scratch.
+// Launches over bfloat16 and half logits and over probabilities, and verifiers of whole trees with their scratch.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -27,6 +27,14 @@ TEST_F(cuda_device, bfloat16_steps_are_those_of_the_host) {
     for (index_t const n : {4999, 32000, 128256}) expect(n, {});
     expect(32000, {.temperature = 0.7F, .top_p = 0.9F});
     expect(152064, {}, {.max_cluster = 1});
+}
+
+// `half` has the bytes of `__half`: a row of those is read through a pointer to these.
+TEST_F(cuda_device, half_steps_are_those_of_the_host) {
+    for (index_t const n : {4999, 32000})
+        mt::expect_step<multidraft::half, draft::sequential, verifier>(n, {}, true, {}, how::at_once);
+    mt::expect_step<multidraft::half, draft::sequential, verifier>(32000, {.temperature = 0.7F, .top_p = 0.9F}, false,
+                                                                   {}, how::at_once);
 }
 
 /// Leaves its mark on each node in scratch and walks down the first children that the target likes less than the mark.

@@ -14,6 +14,7 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stochastic_beam.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
@@ -22,6 +23,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -154,6 +156,50 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
     }
 }
 
+/// Two levels of stochastic beam search, from rows that are p and q in turn. Logarithms of doubles are the machine's
+/// own, so the sequences are compared bit for bit and their scores to a part in 2^16.
+template <class G, class T, class Layout>
+MULTIDRAFT_HD void run_beams(G const& g, program_input<T, Layout> const& in, recorder& record) {
+    addressed_source source{addressed_uniforms(in.seed, 6)};
+    auto const even = warped(g, in.q, in.w).row;
+    auto const odd = warped(g, in.p, in.w).row;
+    auto const row = [&](index_t i) { return i % 2 == 0 ? even : odd; };
+    constexpr std::size_t width = 3;
+    draft::beam beams[width] = {};
+    std::size_t from = 1;
+    for (std::int32_t level = 0; level < 2; ++level) {
+        double next[width] = {};
+        token_id taken[width * width] = {};
+        index_t counts[width] = {};
+        draft::beam_step steps[width];
+        // A group has no room for a ledger a sequence: each is made when it is asked for.
+        auto const sums = [&](index_t i) {
+            auto const q = row(i);
+            auto const drawn = static_cast<std::size_t>(counts[i]);
+            auto ledger = g.weigh(q.size(), weight_of{q});
+            for (std::size_t k = 0; k < drawn; ++k) {
+                span<token_id const> const out(taken + static_cast<std::size_t>(i) * width, k + 1);
+                g.reweigh(ledger, q.size(), weight_of{q}, out, out[k]);
+            }
+            return ledger;
+        };
+        auto const place_of = [level](index_t i) { return place{level, i}; };
+        index_t const kept = draft::stochastic_beam_level(
+            g, span<draft::beam const>(beams, from), row, sums, place_of, source, span<double>(next, width),
+            span<token_id>(taken, width * width), span<index_t>(counts, width), span<draft::beam_step>(steps, width));
+        record(kept);
+        for (index_t k = 0; k < kept; ++k) {
+            auto const& s = steps[k];
+            record(s.from);
+            record(s.token);
+            record(static_cast<std::int32_t>(s.score * 65536 + (s.score < 0 ? -0.5 : 0.5)));
+            beams[k] = {k, s.log_probability, s.score};
+        }
+        for (std::size_t i = 0; i < from; ++i) record(counts[i]);
+        from = static_cast<std::size_t>(kept);
+    }
+}
+
 /// Every sampler at one node.
 template <class G, class T, class Layout>
 MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, recorder& record) {
@@ -175,6 +221,49 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, 
         draw(draft::stratified{}, position, 4);
     }
     draw(draft::sequential{}, 7, 9);
+    run_beams(g, in, record);
+}
+
+/// Candidates of two draft models at one node, whose rows are q and p in turn, against the target p.
+template <class G, class T, class Layout>
+MULTIDRAFT_HD void verify_models(G const& g, program_input<T, Layout> const& in, recorder& record) {
+    using view = row_view<T, Layout>;
+    struct target_rows {
+        view row;
+        warp w;
+        [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 4; }
+        [[nodiscard]] MULTIDRAFT_HD index_t size() const { return row.size(); }
+        [[nodiscard]] MULTIDRAFT_HD softmax_row<view> operator()(G const& with, node_id) const {
+            return warped(with, row, w).row;
+        }
+    };
+    struct rows_of_models {  // with their normalisers: a residual asks for them entry by entry
+        softmax_row<view> even;
+        softmax_row<view> odd;
+        [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 4; }
+        [[nodiscard]] MULTIDRAFT_HD index_t size() const { return even.size(); }
+        [[nodiscard]] MULTIDRAFT_HD softmax_row<view> operator()(G const&, node_id, index_t k) const {
+            return k % 2 == 0 ? even : odd;
+        }
+    };
+    rows_of_models const draft{warped(g, in.q, in.w).row, warped(g, in.p, in.w).row};
+    addressed_source source{addressed_uniforms(in.seed, 7)};
+    node_id const parents[4] = {none, 0, 0, 0};
+    for (std::int32_t position = 0; position < 2; ++position) {
+        g.barrier();
+        if (g.leader()) in.tokens[0] = 0;
+        for (int k = 0; k < 3; ++k) {
+            auto q = warped(g, k % 2 == 0 ? in.q : in.p, in.w);
+            draft::iid{}(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1));
+        }
+        g.barrier();
+        drafted<law::independent> const tree{
+            tree_view{span<node_id const>(parents, 4), span<token_id const>(in.tokens, 4)}};
+        verdict const answer = verify::multi_round<law::independent>{}(g, tree, target_rows{in.p, in.w}, draft, source,
+                                                                       position + 20, span<node_id>(in.path, 4));
+        record(answer.accepted);
+        record(answer.next);
+    }
 }
 
 /// Every verifier, on a tree of one level and on a chain whose rows are all p and q. Candidates are drawn from q.
@@ -228,6 +317,7 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in,
         verify_with(verify::naive<law::deterministic>{}, draft::top_n{}, position, true, verify::unread{});
         verify_with(verify::naive<law::iid>{}, draft::iid{}, position, false, verify::unread{});
     }
+    verify_models(g, in, record);
     if (in.scratch != nullptr) run_tree_verifiers(g, in, record);
 }
 

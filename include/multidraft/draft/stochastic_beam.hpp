@@ -31,7 +31,7 @@ struct beam_step {
 };
 
 /// log(e^a + e^b), for any a and b below plus infinity.
-[[nodiscard]] inline double log_add(double a, double b) noexcept {
+[[nodiscard]] MULTIDRAFT_HD inline double log_add(double a, double b) noexcept {
     double const larger = a < b ? b : a;
     double const smaller = a < b ? a : b;
     return smaller == -std::numeric_limits<double>::infinity() ? larger
@@ -52,7 +52,9 @@ struct beam_step {
 /// Law: the kept children of one parent, in this order, are `sequential`, and how many are kept depends on times and on
 /// tokens that came before, never on the token not kept: recursive rejection stays lossless (RSD 3.2).
 ///
-/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the ledger of its weights, which is changed.
+/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the ledger of its weights without the first
+///   `counts[i]` of its `taken`: one that is kept and changed here, or, for groups that have no room for so many, a
+///   value made anew at the price of a pass.
 /// - `place_of(i)`: where its draws are addressed (purposes `draft` and `gumbel`).
 /// - `next`: scratch, one number a sequence. `taken`: scratch, `out.size()` tokens a sequence. `counts`: one number a
 ///   sequence, receives how many children were kept.
@@ -60,9 +62,9 @@ struct beam_step {
 /// Returns how many sequences there are: fewer than asked for when the support of all rows is exhausted. O(W (W + two
 /// chunks of a row)).
 template <group G, class Row, class Sums, class PlaceOf, draw_source Source>
-index_t stochastic_beam_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
-                              PlaceOf const& place_of, Source& source, span<double> next, span<token_id> taken,
-                              span<index_t> counts, span<beam_step> out) {
+MULTIDRAFT_HD index_t stochastic_beam_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
+                                            PlaceOf const& place_of, Source& source, span<double> next,
+                                            span<token_id> taken, span<index_t> counts, span<beam_step> out) {
     constexpr double never = std::numeric_limits<double>::infinity();
     std::size_t const width = out.size();
     for (std::size_t i = 0; i < beams.size(); ++i) {
@@ -77,7 +79,7 @@ index_t stochastic_beam_level(G const& g, span<beam const> beams, Row const& row
         auto const i = static_cast<index_t>(first);
         auto const q = row(i);
         weight_of const w{q};
-        auto& ledger = sums(i);
+        auto&& ledger = sums(i);
         place const where = place_of(i);
         span<token_id> const mine = taken.subspan(first * width, width);
         auto const drawn = static_cast<std::size_t>(counts[first]);
