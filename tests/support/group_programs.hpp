@@ -11,6 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -219,6 +220,7 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, 
         draw(draft::top_then_one{}, position, 4);
         draw(draft::top_paired{}, position, 2);
         draw(draft::stratified{}, position, 4);
+        draw(draft::conditional_poisson{}, position, 4);
     }
     draw(draft::sequential{}, 7, 9);
     run_beams(g, in, record);

@@ -1,10 +1,12 @@
 // Sets of different tokens with a probability in proportion to the product of their q.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
+#include <limits>
 
+#include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -18,116 +20,190 @@ namespace multidraft::draft {
 /// whose bound Optimal MDSD 4.2.2 gives): what n independent draws are, given that they are different. Written in
 /// increasing order of the token, since the set is all that was drawn.
 ///
-/// By elementary symmetric polynomials e_k, in double. The most likely 32 tokens are decided one after another by
-/// coins, token i being in with probability q_i e_{k-1}(later ones) / e_k(i and later ones); the polynomials of the
-/// rest, whose q are small, come from their power sums without loss, and what is left to draw of the rest is drawn
-/// token by token, x in proportion to q_x e_{k-1}(rest without x). Cost: 2 n passes over the row at most, no memory of
-/// its size.
+/// By elementary symmetric polynomials e_k, in double; sums over a row are in its own type. The n most likely tokens
+/// are decided one after another by coins, token i being in with probability q_i e_{k-1}(later ones) / e_k(i and later
+/// ones); the polynomials of the rest come from their power sums, and what is left to draw of the rest is drawn token
+/// by token, x in proportion to q_x e_{k-1}(rest without x). (Newton's identities cancel where few tokens of the rest
+/// have all its mass; each is then at most as likely as any of the n, so that what is lost is lost against e_n of all.)
+/// Cost: a selection and 2 n passes over the row at most, no memory of its size.
 ///
-/// When the support of q is smaller than n, the whole support. Up to 16 children; more are an `invalid_input`. On the
-/// host: its sums are of doubles.
+/// When the support of q is smaller than n, the whole support. Up to 16 children; more are an `invalid_input`, on
+/// devices nothing is drawn.
 struct conditional_poisson {
     using law = multidraft::law::conditional_poisson;
     static constexpr std::size_t most = 16;
 
     template <group G, distribution Q, class Ledger, draw_source Source>
-    index_t operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where, span<token_id> out) const {
-        if (out.size() > most)
-            refuse("children", where.node, out.size(), "conditional Poisson sampling draws up to 16 children");
+    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+                                     span<token_id> out) const {
+        if (out.size() > most) {
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("children", where.node, out.size(), "conditional Poisson sampling draws up to 16 children");
+#endif
+            return 0;
+        }
         if (out.empty() || !(sums.total > 0)) return 0;
-        constexpr std::size_t listed = 32;
-        token_id top[listed];
-        auto const size = q.size();
-        auto const count = std::min(listed, static_cast<std::size_t>(std::max<index_t>(size, 0)));
-        span<token_id> const tops(top, count);
+        index_t const size = q.size();
+        auto const wanted = static_cast<index_t>(out.size());
+        chosen top;
+        top.count = size < wanted ? size : wanted;
+        span<token_id> const tops = out.first(static_cast<std::size_t>(top.count));
         g.top(size, weight_of{q}, tops);
+        g.barrier();
+        for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[static_cast<std::size_t>(i)];
+        g.barrier();  // `out` is written again
 
         // Weights as parts of the whole: e_n of them is a probability and cannot overflow.
         auto const whole = static_cast<double>(sums.total);
-        auto const part = [&](index_t i) { return static_cast<double>(q.weight(i)) / whole; };
-        span<token_id const> const taken(top, count);
-        auto const rest = [&](index_t i) {
-            for (token_id const x : taken)
-                if (x == i) return 0.0;
-            return part(i);
-        };
-        polynomials below(static_cast<int>(out.size()));
-        if (static_cast<std::size_t>(size) > count) {
-            double power[most + 1] = {};
-            for (std::size_t k = 1; k <= out.size(); ++k)
-                power[k] = g.sum(size, [&](index_t i) {
-                    double const x = rest(i);
-                    double product = x;
-                    for (std::size_t j = 1; j < k; ++j) product *= x;
-                    return product;
-                });
-            below.from_power_sums(power);
+        part_of_rest<Q> const rest{q, top, whole};
+        polynomials below(wanted);
+        using real = probability_of<Q>;
+        double const mass = size > top.count ? static_cast<double>(g.sum(size, power_of_rest<Q>{rest, 1, 1})) : 0.0;
+        if (mass > 0) {
+            // In parts of the rest: no power of one overflows, and those that underflow do not matter.
+            double power[most + 1] = {0, 1};
+            for (index_t k = 2; k <= wanted; ++k)
+                power[k] = static_cast<double>(g.sum(size, power_of_rest<Q>{rest, mass, k}));
+            below.from_power_sums(power, 16 * static_cast<double>(std::numeric_limits<real>::epsilon()));
+            below.scale(mass);
         }
         // Suffixes: after[i] is of the listed tokens from i on and the rest.
-        polynomials after[listed + 1];
-        after[count] = below;
-        for (std::size_t i = count; i-- > 0;) {
+        polynomials after[most + 1];
+        after[top.count] = below;
+        for (index_t i = top.count; i-- > 0;) {
             after[i] = after[i + 1];
-            after[i].add(part(top[i]));
+            after[i].add(rest.part(top.token[i]));
         }
-        auto left = static_cast<int>(out.size());
+        index_t left = wanted;
         while (left > 0 && !(after[0].e[left] > 0)) --left;
-        index_t drawn = 0;
-        for (std::size_t i = 0; i < count && left > 0; ++i) {
-            double const in = part(top[i]) * after[i + 1].e[left - 1];
-            if (!source.coin(where(purpose::draft, static_cast<index_t>(i)), in, in + after[i + 1].e[left])) continue;
-            out[static_cast<std::size_t>(drawn++)] = top[i];
+        chosen drawn;
+        for (index_t i = 0; i < top.count && left > 0; ++i) {
+            double const in = product(rest.part(top.token[i]), after[i + 1].e[left - 1]);
+            if (!source.coin(where(purpose::draft, i), in, in + after[i + 1].e[left])) continue;
+            drawn.insert(top.token[i]);
             --left;
         }
-        for (int k = 0; left > 0; ++k) {
-            auto const already = span<token_id const>(out).first(static_cast<std::size_t>(drawn));
-            auto const weight = [&](index_t i) {
-                double x = rest(i);
-                for (token_id const t : already)
-                    if (t == i) x = 0;
-                return x * std::max(below.without(x, left - 1), 0.0);
-            };
+        for (index_t k = 0; left > 0; ++k) {
+            if (!(below.e[left] > 0)) break;
+            weight_of_set<Q> const weight{rest, drawn, below, left};
             auto const weights = g.weigh(size, weight);
             if (!(weights.total > 0)) break;
             index_t const x =
-                source.pick(g, weights, size, weight, {}, where(purpose::draft, static_cast<index_t>(listed) + k));
+                source.pick(g, weights, size, weight, {}, where(purpose::draft, static_cast<index_t>(most) + k));
             if (x == none) break;
             below.remove(rest(x));
-            out[static_cast<std::size_t>(drawn++)] = x;
+            drawn.insert(x);
             --left;
         }
-        std::sort(out.begin(), out.begin() + drawn);
-        return drawn;
+        if (g.leader())
+            for (index_t k = 0; k < drawn.count; ++k) out[static_cast<std::size_t>(k)] = drawn.token[k];
+        g.barrier();
+        return drawn.count;
     }
 
 private:
+    /// Some tokens.
+    struct chosen {
+        token_id token[most] = {};
+        index_t count = 0;
+
+        /// In increasing order.
+        MULTIDRAFT_HD void insert(token_id x) noexcept {
+            index_t k = count++;
+            for (; k > 0 && token[k - 1] > x; --k) token[k] = token[k - 1];
+            token[k] = x;
+        }
+        [[nodiscard]] MULTIDRAFT_HD bool has(token_id x) const noexcept {
+            bool found = false;
+            for (index_t k = 0; k < count; ++k) found = found || token[k] == x;
+            return found;
+        }
+    };
+
+    /// q of a token over that of all, 0 for the listed tokens.
+    template <distribution Q>
+    struct part_of_rest {
+        Q q;
+        chosen listed;
+        double whole;
+
+        [[nodiscard]] MULTIDRAFT_HD double part(index_t i) const { return static_cast<double>(q.weight(i)) / whole; }
+        [[nodiscard]] MULTIDRAFT_HD double operator()(index_t i) const { return listed.has(i) ? 0.0 : part(i); }
+    };
+
+    /// A power of a token's part of the rest, whose mass is given, as a number of the row's own type.
+    template <distribution Q>
+    struct power_of_rest {
+        part_of_rest<Q> rest;
+        double mass;
+        index_t exponent;
+
+        [[nodiscard]] MULTIDRAFT_HD probability_of<Q> operator()(index_t i) const {
+            double const x = rest(i) / mass;
+            double power = x;
+            for (index_t k = 1; k < exponent; ++k) power = product(power, x);
+            return static_cast<probability_of<Q>>(power);
+        }
+    };
+
     /// e_0 .. e_n of a set of numbers.
     struct polynomials {
         double e[most + 1] = {1};
-        int n = 0;
+        index_t n = 0;
 
         polynomials() = default;
-        explicit polynomials(int degree) noexcept : n(degree) {}
+        MULTIDRAFT_HD explicit polynomials(index_t degree) noexcept : n(degree) {}
 
-        void add(double x) noexcept {
-            for (int k = n; k > 0; --k) e[k] += x * e[k - 1];
+        MULTIDRAFT_HD void add(double x) noexcept {
+            for (index_t k = n; k > 0; --k) e[k] = fused(x, e[k - 1], e[k]);
         }
         /// e_k without one of the numbers.
-        [[nodiscard]] double without(double x, int k) const noexcept {
+        [[nodiscard]] MULTIDRAFT_HD double without(double x, index_t k) const noexcept {
             double value = 1;
-            for (int i = 1; i <= k; ++i) value = e[i] - x * value;
-            return value;
+            for (index_t i = 1; i <= k; ++i) value = fused(-x, value, e[i]);
+            return value > 0 ? value : 0.0;
         }
-        void remove(double x) noexcept {
-            for (int k = 1; k <= n; ++k) e[k] = std::max(e[k] - x * e[k - 1], 0.0);
-        }
-        /// Newton's identities.
-        void from_power_sums(double const* power) noexcept {
-            for (int k = 1; k <= n; ++k) {
-                double sum = 0;
-                for (int i = 1; i <= k; ++i) sum += (i % 2 == 1 ? 1.0 : -1.0) * e[k - i] * power[i];
-                e[k] = std::max(sum / k, 0.0);
+        MULTIDRAFT_HD void remove(double x) noexcept {
+            for (index_t k = 1; k <= n; ++k) {
+                double const value = fused(-x, e[k - 1], e[k]);
+                e[k] = value > 0 ? value : 0.0;
             }
+        }
+        /// Newton's identities. What is not above the rounding of its own terms is 0, as e_2 of one number is.
+        MULTIDRAFT_HD void from_power_sums(double const* power, double rounding) noexcept {
+            for (index_t k = 1; k <= n; ++k) {
+                double sum = 0;
+                double size = 0;
+                for (index_t i = 1; i <= k; ++i) {
+                    sum = fused(i % 2 == 1 ? e[k - i] : -e[k - i], power[i], sum);
+                    size = fused(e[k - i], power[i], size);
+                }
+                e[k] = sum > product(size, rounding) ? sum / k : 0.0;
+            }
+        }
+        /// Those of the numbers times x.
+        MULTIDRAFT_HD void scale(double x) noexcept {
+            double power = 1;
+            for (index_t k = 1; k <= n; ++k) {
+                power = product(power, x);
+                e[k] = product(e[k], power);
+            }
+        }
+    };
+
+    /// q_x e_{k-1}(rest without x) / e_k(rest), for tokens of the rest that were not drawn: a number of the row's own
+    /// type, with sum k.
+    template <distribution Q>
+    struct weight_of_set {
+        part_of_rest<Q> rest;
+        chosen drawn;
+        polynomials of_rest;
+        index_t k;
+
+        [[nodiscard]] MULTIDRAFT_HD probability_of<Q> operator()(index_t i) const {
+            double const x = drawn.has(i) ? 0.0 : rest(i);
+            return static_cast<probability_of<Q>>(product(x, of_rest.without(x, k - 1)) / of_rest.e[k]);
         }
     };
 };
