@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Turns a directory of results (bench/run) into the README's tables and picture.
+"""Turns a directory of results (bench/run) into the README's tables.
 
 report.py DIRECTORY            prints Markdown
 report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only
-report.py DIRECTORY --plot     also draws DIRECTORY/methods.svg (needs matplotlib)
 """
 import json
 import sys
@@ -82,6 +81,13 @@ def main():
           [[f"`sequential`, {shape}: sampling + mask + verification"] +
            [f"{step[f'sequential/{shape}/V:{v}']['us_a_step']:.3g} us" for v in sizes] for shape in ("chain_4", "4x2x2x1")])
 
+    table(["ranked verification at one node, 4 `iid` draws, from probabilities", *(f"V = {v:,}" for v in sizes)], [
+        row("one sort by p/q (the baseline of the exact form)", verify, "ratio_sort/V:{}"),
+        row("`ranked`, exact", verify, "node<verify::ranked<law::iid>, draft::iid>/V:{}/children:4"),
+        row("one rejection (the baseline of the binned form)", verify, "rejection_pass/V:{}"),
+        row("its histogram", verify, "rank_histogram<float>/V:{}"),
+        row("`binned_ranked`", verify, "node<verify::binned_ranked<law::iid>, draft::iid>/V:{}/children:4")])
+
     if (directory / "tree.json").exists():
         tree = medians(directory / "tree.json")
         table(["one verdict of a whole tree, from probabilities", *(f"V = {v:,}" for v in sizes)], [
@@ -93,6 +99,7 @@ def main():
                 ("4x2x2x1: traversal, written out", "traversal_written_out"),
                 ("4 chains of 4: `traversal`", "traversal_of_a_fork"),
                 ("4 chains of 4: `multi_path_block`", "multi_path_block_of_a_fork"),
+                ("4x2x2x1: `binned_ranked_block`", "binned_ranked_block_of_a_tree"),
                 ("4x2x2x1: `binned_nested_ranked_block`", "binned_nested_ranked_block_of_a_tree"),
                 ("4x2x2x1: `shared_randomness`", "shared_randomness_of_a_tree"))])
     if (directory / "kokkos.json").exists():
@@ -103,24 +110,6 @@ def main():
     table(["forward call, bf16, one thread", *(f"{r} rows" for r in rows_)],
           [[model] + [f"{forward[f'forward/automatic/model:{i}/rows:{r}/threads:1']['real_time']:.0f} us" for r in rows_]
            for i, model in enumerate(("target", "draft", "draft-tiny"))])
-
-    if "--plot" in sys.argv:
-        import matplotlib
-        matplotlib.use("svg")
-        import matplotlib.pyplot as plt
-        matplotlib.rcParams["svg.hashsalt"] = "multidraft"
-        figure, axes = plt.subplots(1, 2, figsize=(11, 3.6), sharey=True)
-        for axis, key, title in ((axes[0], "block_efficiency", "tokens per target call"), (axes[1], "speed_up", "speed-up")):
-            for k, t in enumerate(TEMPERATURES):
-                axis.barh([i + 0.27 * (k - 1) for i in range(len(names))], [r[key] for r in runs[t]], height=0.25, label=f"temperature {t}")
-            axis.set_yticks(range(len(names)), names)
-            axis.set_title(title)
-            axis.axvline(1, color="grey", linewidth=0.8)
-            axis.grid(axis="x", alpha=0.3)
-        axes[0].invert_yaxis()
-        axes[1].legend(loc="lower right", fontsize=8)
-        figure.tight_layout()
-        figure.savefig(directory / "methods.svg", metadata={"Date": None})
 
 
 if __name__ == "__main__":

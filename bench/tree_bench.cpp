@@ -15,6 +15,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -159,6 +160,9 @@ void shared_randomness_of_a_tree(benchmark::State& s) {
     verdict_of<verify::shared_randomness, draft::shared_randomness>(s, tree);
 }
 
+void binned_ranked_block_of_a_tree(benchmark::State& s) {
+    verdict_of<verify::binned_ranked_block<law::stratified>, draft::stratified>(s, tree);
+}
 void binned_nested_ranked_block_of_a_tree(benchmark::State& s) {
     verdict_of<verify::binned_nested_ranked_block<law::stratified>, draft::stratified>(s, tree);
 }
@@ -170,6 +174,7 @@ BENCHMARK(traversal_of_a_tree)->Apply(vocabularies);
 BENCHMARK(traversal_written_out)->Apply(vocabularies);
 BENCHMARK(traversal_of_a_fork)->Apply(vocabularies);
 BENCHMARK(multi_path_block_of_a_fork)->Apply(vocabularies);
+BENCHMARK(binned_ranked_block_of_a_tree)->Apply(vocabularies);
 BENCHMARK(binned_nested_ranked_block_of_a_tree)->Apply(vocabularies);
 BENCHMARK(shared_randomness_of_a_tree)->Apply(vocabularies);
 

@@ -9,6 +9,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
@@ -16,6 +17,7 @@
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/rank_histogram.hpp"
+#include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
@@ -83,7 +85,7 @@ void rank_histogram(benchmark::State& state) {
     report_bytes(state, 2 * state.range(0) * static_cast<std::int64_t>(sizeof(Real)));
 }
 
-/// The baseline of the histogram: the tokens in the order of p/q.
+/// The baseline of the exact form of ranked verification: the tokens in the order of p/q.
 void ratio_sort(benchmark::State& state) {
     bench::rows const r(1, static_cast<index_t>(state.range(0)));
     struct entry {
@@ -210,6 +212,8 @@ BENCHMARK(ratio_sort)->Apply(vocabularies);
 BENCHMARK(acceptance)->Apply(vocabularies);
 BENCHMARK(node<verify::recursive_rejection<law::sequential>>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::naive<law::sequential>>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::binned_ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::binned_ranked<law::stratified>, draft::stratified>)->Apply(vocabularies_and_children);
 BENCHMARK(tree_from_logits)->Apply(vocabularies);
 

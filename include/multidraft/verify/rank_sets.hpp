@@ -193,23 +193,20 @@ private:
         set.length = width;
         set.first = intervals_.size();
         auto const right_end = [](double t) { return std::min(t, 1.0); };
-        point const end{right_end(hole_.at + width), best(right_end(hole_.at + width))};
+        auto const at = [&](double t) { return point{right_end(t), best(right_end(t))}; };
+        point end = at(hole_.at + width);
         double const after = end.below - hole_.below;
         if (after >= want - slack) {
             point start = hole_;
-            point stop = end;
             if (end.at < 1 && after - want >= slack) {
-                auto const excess = [&](double t) {
-                    stop = {right_end(t + width), best(right_end(t + width))};
-                    start = {t, best(t)};
-                    return stop.below - start.below - want;
-                };
-                double const t = decreasing_root(excess, hole_.at, 1.0 - width, 1e-15);
-                if (t != start.at) static_cast<void>(excess(t));
+                auto const excess = [&](double t) { return best(right_end(t + width)) - best(t) - want; };
+                double const last = 1.0 - width;
+                start = at(decreasing_root(excess, hole_.at, after - want, last, excess(last), 1e-15));
+                end = at(start.at + width);
             }
             if (start.at > hole_.at) gaps_.push_back({hole_, start});
-            hole_ = stop;
-            intervals_.push_back({start.at, stop.at, start.below, stop.below});
+            hole_ = end;
+            intervals_.push_back({start.at, end.at, start.below, end.below});
         } else {
             double taken = 0;
             double mass = 0;
@@ -231,7 +228,7 @@ private:
                 double const t = all_of_it <= want
                                      ? full
                                      : decreasing_root([&](double s) { return want - got(s); }, 0.0, full, 1e-15);
-                point const cut{y.at - t, best(y.at - t)};
+                point const cut = at(y.at - t);
                 if (t >= y.at - x.at)
                     gaps_.pop_back();
                 else
@@ -245,8 +242,7 @@ private:
             // Gaps were taken from the right.
             std::reverse(intervals_.begin() + static_cast<std::ptrdiff_t>(set.first), intervals_.end());
             if (width - taken > 0) {
-                double const at = right_end(hole_.at + width - taken);
-                point const next{at, best(at)};
+                point const next = at(hole_.at + width - taken);
                 intervals_.push_back({hole_.at, next.at, hole_.below, next.below});
                 hole_ = next;
             }
