@@ -86,7 +86,10 @@ def main():
         row("`ranked`, exact", verify, "node<verify::ranked<law::iid>, draft::iid>/V:{}/children:4"),
         row("one rejection (the baseline of the binned form)", verify, "rejection_pass/V:{}"),
         row("its histogram", verify, "rank_histogram<float>/V:{}"),
-        row("`binned_ranked`", verify, "node<verify::binned_ranked<law::iid>, draft::iid>/V:{}/children:4")])
+        row("`binned_ranked`", verify, "node<verify::binned_ranked<law::iid>, draft::iid>/V:{}/children:4"),
+        row("its histogram, temperature 0.6 and top-p 0.9", verify, "rank_histogram<float, true>/V:{}"),
+        row("`binned_ranked`, temperature 0.6 and top-p 0.9", verify,
+            "node<verify::binned_ranked<law::iid>, draft::iid, true>/V:{}/children:4")])
 
     if (directory / "tree.json").exists():
         tree = medians(directory / "tree.json")
@@ -101,6 +104,8 @@ def main():
                 ("4 chains of 4: `multi_path_block`", "multi_path_block_of_a_fork"),
                 ("4x2x2x1: `binned_ranked_block`", "binned_ranked_block_of_a_tree"),
                 ("4x2x2x1: `binned_nested_ranked_block`", "binned_nested_ranked_block_of_a_tree"),
+                ("4x2x2x1: `binned_nested_ranked_block`, temperature 0.6 and top-p 0.9",
+                 "binned_nested_ranked_block_of_a_cut_tree"),
                 ("4x2x2x1: `shared_randomness`", "shared_randomness_of_a_tree"))])
     if (directory / "kokkos.json").exists():
         report_kokkos(directory / "kokkos.json")

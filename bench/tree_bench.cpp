@@ -38,7 +38,7 @@ struct drawn_trees {
     std::vector<std::vector<token_id>> tokens;
     addressed_source source{addressed_uniforms(1)};
 
-    drawn_trees(topology s, index_t v) : shape(std::move(s)), rows(shape.size(), v) {
+    drawn_trees(topology s, index_t v, bench::sampling how = {}) : shape(std::move(s)), rows(shape.size(), v, 1, how) {
         host_group const g;
         for (std::int32_t position = 0; position < count; ++position) {
             std::vector<token_id> drawn(static_cast<std::size_t>(shape.size()), 0);
@@ -60,9 +60,9 @@ struct drawn_trees {
 
 /// One verdict.
 template <class Verifier, class Sampler>
-void verdict_of(benchmark::State& state, std::vector<int> const& children) {
+void verdict_of(benchmark::State& state, std::vector<int> const& children, bench::sampling how = {}) {
     std::vector<index_t> const levels(children.begin(), children.end());
-    drawn_trees<Sampler> trees(branching(levels), static_cast<index_t>(state.range(0)));
+    drawn_trees<Sampler> trees(branching(levels), static_cast<index_t>(state.range(0)), how);
     std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(trees.shape.size(), trees.shape.max_depth()));
     std::vector<node_id> path(16);
     host_group const g;
@@ -156,6 +156,9 @@ void recursive_rejection_of_a_tree(benchmark::State& s) {
 }
 void multi_path_block_of_a_fork(benchmark::State& s) { verdict_of<verify::multi_path_block, draft::iid>(s, fork); }
 void traversal_of_a_fork(benchmark::State& s) { verdict_of<verify::traversal<law::iid>, draft::iid>(s, fork); }
+void binned_nested_ranked_block_of_a_cut_tree(benchmark::State& s) {
+    verdict_of<verify::binned_nested_ranked_block<law::stratified>, draft::stratified>(s, tree, {0.6F, 0.9});
+}
 void shared_randomness_of_a_tree(benchmark::State& s) {
     verdict_of<verify::shared_randomness, draft::shared_randomness>(s, tree);
 }
@@ -176,6 +179,7 @@ BENCHMARK(traversal_of_a_fork)->Apply(vocabularies);
 BENCHMARK(multi_path_block_of_a_fork)->Apply(vocabularies);
 BENCHMARK(binned_ranked_block_of_a_tree)->Apply(vocabularies);
 BENCHMARK(binned_nested_ranked_block_of_a_tree)->Apply(vocabularies);
+BENCHMARK(binned_nested_ranked_block_of_a_cut_tree)->Apply(vocabularies);
 BENCHMARK(shared_randomness_of_a_tree)->Apply(vocabularies);
 
 }  // namespace

@@ -69,16 +69,19 @@ void rejection_pass(benchmark::State& state) {
     report_bytes(state, 2 * state.range(0) * 4);
 }
 
+constexpr bench::sampling nucleus{0.6F, 0.9};
+
 /// One histogram of p/q, of which a ranked verifier makes the law of its candidate.
-template <class Real>
+template <class Real, bool Cut = false>
 void rank_histogram(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
-    bench::rows const r(1, v);
+    bench::rows const r(1, v, 1, Cut ? nucleus : bench::sampling{});
     std::vector<Real> const target(r.target.begin(), r.target.end());
     std::vector<Real> const draft(r.draft.begin(), r.draft.end());
-    verify::ratio_of const where{probabilities<Real>(target.data(), v), probabilities<Real>(draft.data(), v), Real(1)};
+    verify::ratio_of const rows{probabilities<Real>(target.data(), v), probabilities<Real>(draft.data(), v), Real(1)};
     std::array<double, verify::ratio_knots::count> mass{};
     for (auto _ : state) {
+        auto where = rows;
         benchmark::DoNotOptimize(verify::rank_histogram<false>(host_group{}, where, {}, mass.data()));
         benchmark::DoNotOptimize(mass);
     }
@@ -136,11 +139,11 @@ void acceptance(benchmark::State& state) {
 }
 
 /// One node from probabilities: real candidates (without replacement unless said otherwise), real coins.
-template <class Verifier, class Sampler = draft::sequential>
+template <class Verifier, class Sampler = draft::sequential, bool Cut = false>
 void node(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     auto const children = static_cast<std::size_t>(state.range(1));
-    bench::rows const r(1, v);
+    bench::rows const r(1, v, 1, Cut ? nucleus : bench::sampling{});
     host_group const g;
     addressed_source source{addressed_uniforms(1)};
     probabilities<float> const p(r.target.data(), v);
@@ -208,6 +211,7 @@ BENCHMARK(plain_sum)->Apply(vocabularies);
 BENCHMARK(rejection_pass)->Apply(vocabularies);
 BENCHMARK(rank_histogram<float>)->Apply(vocabularies);
 BENCHMARK(rank_histogram<double>)->Apply(vocabularies);
+BENCHMARK(rank_histogram<float, true>)->Apply(vocabularies);
 BENCHMARK(ratio_sort)->Apply(vocabularies);
 BENCHMARK(acceptance)->Apply(vocabularies);
 BENCHMARK(node<verify::recursive_rejection<law::sequential>>)->Apply(vocabularies_and_children);
@@ -215,6 +219,8 @@ BENCHMARK(node<verify::naive<law::sequential>>)->Apply(vocabularies_and_children
 BENCHMARK(node<verify::ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::binned_ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::binned_ranked<law::stratified>, draft::stratified>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::binned_ranked<law::iid>, draft::iid, true>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::recursive_rejection<law::iid>, draft::iid, true>)->Apply(vocabularies_and_children);
 BENCHMARK(tree_from_logits)->Apply(vocabularies);
 
 }  // namespace

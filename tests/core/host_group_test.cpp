@@ -532,12 +532,45 @@ struct pairs {
     multidraft::binned_pair operator()(index_t i) const { return (*all)[static_cast<std::size_t>(i)]; }
 };
 
+/// Weights most of which are 0, by a function that says where.
+struct some_weights {
+    std::vector<float> const* values;
+    float operator()(index_t i) const { return (*values)[static_cast<std::size_t>(i)]; }
+};
+struct sparse_weights : some_weights {
+    bool counts(index_t i) const { return (*this)(i) > 0; }
+};
+
+TEST(host_group, skips_what_does_not_count_without_a_trace) {
+    test_numbers numbers(31);
+    for (double const some : {0.0, 0.0005, 0.01, 0.5, 1.0})
+        for (index_t const n : {1, 63, 64, 65, 255, 256, 257, 4096, 4097, 9000, 1200000}) {
+            std::vector<float> values(static_cast<std::size_t>(n), 0.0F);
+            for (float& v : values)
+                if (numbers() < some) v = static_cast<float>(numbers());
+            some_weights const all{&values};
+            sparse_weights const few{{&values}};
+            EXPECT_EQ(g.sum(n, few), g.sum(n, all));
+            auto expected = g.weigh(n, all);
+            auto found = g.weigh(n, few);
+            ASSERT_EQ(found.total, expected.total);
+            for (float const at : {0.0F, 0.3F, 0.999F})
+                EXPECT_EQ(g.search(found, n, few, at * found.total), g.search(expected, n, all, at * expected.total));
+            index_t const changed = g.search(expected, n, all, expected.total / 2);
+            if (changed == multidraft::none) continue;
+            values[static_cast<std::size_t>(changed)] = 0;
+            g.reweigh(expected, n, all, {}, changed);
+            g.reweigh(found, n, few, {}, changed);
+            EXPECT_EQ(found.total, expected.total) << some << ", " << n << " entries";
+        }
+}
+
 TEST(host_group, counts_pairs_in_bins) {
     test_numbers numbers(32);
     auto const mass = [&] {
         return numbers() < 0.1 ? std::numeric_limits<std::int32_t>::max() : std::int32_t(numbers.below(100));
     };
-    for (index_t const bins : {1, 7, 386, 400, 401, 1000})
+    for (index_t const bins : {1, 7, 258, 264, 265, 1000})
         for (index_t const n : {0, 1, 3, 255, 256, 257, 5000}) {
             std::vector<multidraft::binned_pair> entries;
             std::vector<std::uint64_t> expected(2 * static_cast<std::size_t>(bins), 0);
@@ -564,6 +597,33 @@ TEST(host_group, counts_pairs_in_bins) {
             g.count_pairs(n, pairs{&entries}, counted);
             EXPECT_EQ(counted, expected) << bins << " bins, " << n << " entries";
         }
+}
+
+/// Entries of which only those in a bin count, which is asked first.
+struct listed_pairs {
+    std::vector<multidraft::binned_pair> const* entries;
+    bool counts(index_t i) const { return (*entries)[static_cast<std::size_t>(i)].bin >= 0; }
+    multidraft::binned_pair operator()(index_t i) const { return (*entries)[static_cast<std::size_t>(i)]; }
+};
+
+TEST(host_group, counts_few_pairs_in_bins) {
+    test_numbers numbers(33);
+    // From none to all; and rows that change from few to many on the way.
+    for (double const some : {0.0, 0.002, 0.1, 0.24, 0.26, 1.0})
+        for (bool const changes : {false, true})
+            for (index_t const n : {0, 1, 7, 8, 255, 256, 257, 511, 513, 5000, 20000}) {
+                std::vector<multidraft::binned_pair> entries;
+                for (index_t i = 0; i < n; ++i) {
+                    double const here = changes && i / 1000 % 2 == 1 ? 1 - some : some;
+                    entries.push_back({numbers() < here ? numbers.below(40) : multidraft::none,
+                                       std::int32_t(numbers.below(100)), std::int32_t(numbers.below(1 << 30))});
+                }
+                std::vector<std::uint64_t> expected(80, 1);
+                std::vector<std::uint64_t> counted(80, 2);
+                g.count_pairs(n, pairs{&entries}, expected);
+                g.count_pairs(n, listed_pairs{&entries}, counted);
+                EXPECT_EQ(counted, expected) << some << ", " << n << " entries";
+            }
 }
 
 TEST(host_group, leads) { EXPECT_TRUE(g.leader()); }

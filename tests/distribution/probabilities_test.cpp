@@ -46,6 +46,15 @@ TEST(probabilities, are_read_as_they_are) {
     EXPECT_NO_THROW(validate(g, row, "row"));
 }
 
+TEST(probabilities, know_where_they_are_0) {
+    std::vector<float> const data{0.5F, 0.0F, std::numeric_limits<float>::denorm_min(), std::nanf("")};
+    probabilities<float> const row(data.data(), 4);
+    EXPECT_TRUE(may_have_mass(row, 0));
+    EXPECT_FALSE(may_have_mass(row, 1));
+    EXPECT_TRUE(may_have_mass(row, 2));
+    EXPECT_TRUE(may_have_mass(row, 3));  // to be found
+}
+
 template <class Real>
 class probabilities_of : public testing::Test {};
 using reals = testing::Types<float, double>;

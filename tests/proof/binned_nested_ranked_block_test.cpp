@@ -164,7 +164,7 @@ TEST(binned_nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
                     step(children, 0, 0, source, out);
                     emitted[out] += source.probability();
                 },
-                k == 0 ? 4 : 12);
+                k == 0 ? 4 : 20);
             std::map<text, double> complete;
             for (auto const& [sequence, chance] : emitted) {
                 text prefix = sequence;
@@ -174,7 +174,7 @@ TEST(binned_nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
             }
             distance[k] = multidraft::testing::total_variation(complete, law_of_target(models.target, 3));
         }
-        std::printf("    4 cells: %.2e, 12 cells: %.2e\n", distance[0], distance[1]);
+        std::printf("    4 cells: %.2e, 20 cells: %.2e\n", distance[0], distance[1]);
         worst = std::max(worst, distance[1]);
     }
     EXPECT_LT(worst, 1e-3);

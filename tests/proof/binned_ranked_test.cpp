@@ -60,7 +60,7 @@ double acceptance(row const& p, row const& q, index_t n) {
     verify::ranked_rows<multidraft::probabilities<double>, multidraft::probabilities<double>> rows(
         multidraft::host_group{}, target, model, span<token_id const>(children), certain);
     static verify::rank_table table;
-    double density[verify::rank_table::knots + 1];
+    verify::knot_density<double> density[verify::rank_table::knots];
     EXPECT_TRUE(rows.build<false>(multidraft::host_group{}, verify::best_of{rows.draws()}, table, density));
     auto const m = rows.law(density);
     double result = rows.certain_mass;

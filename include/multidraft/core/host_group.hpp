@@ -1,8 +1,10 @@
 // The host group: one thread and its vector units; the reference that every other group must equal bit for bit.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -212,6 +214,8 @@ public:
 
     /// Pairs and sums in separate loops: the first is for the vector units. Neighbours in a row often share a bin, and
     /// an addition to a counter that was just stored waits for the store: so they take turns with tables on the stack.
+    ///
+    /// A function that says which entries count (`counts(i)`, cheap) is asked for no others where they are few.
     template <class F>
     MULTIDRAFT_HD void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
         F const f = function;
@@ -227,29 +231,31 @@ public:
             }
             return;
         }
-        alignas(64) std::uint64_t table[tables][2 * few_bins + 2];  // and a bin for entries outside
-        for (auto& t : table)
-            for (index_t b = 0; b < 2 * limit + 2; ++b) t[b] = 0;
-        alignas(64) std::uint32_t where[chunk_lanes];
-        alignas(64) std::uint32_t amount[2 * chunk_lanes];
-        auto const outside = static_cast<std::uint32_t>(limit);
+        pair_tables counted(limit);
+        index_t few[2 * chunk_lanes];
+        index_t waiting = 0;
         for (index_t begin = 0; begin < n; begin += chunk_lanes) {
             index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-            for (index_t l = 0; l < size; ++l) {
-                binned_pair const more = f(begin + l);
-                auto const b = static_cast<std::uint32_t>(more.bin);  // below 0 is far above
-                where[l] = 2 * (b < outside ? b : outside);
-                amount[2 * l] = static_cast<std::uint32_t>(more.first);
-                amount[2 * l + 1] = static_cast<std::uint32_t>(more.second);
+            if constexpr (requires { f.counts(index_t{}); }) {
+                alignas(64) unsigned char flags[chunk_lanes] = {};
+                index_t count = 0;
+                for (index_t l = 0; l < size; ++l) {
+                    flags[l] = f.counts(begin + l) ? 1 : 0;
+                    count += flags[l];
+                }
+                if (count <= chunk_lanes / 4) {
+                    if (count > 0) waiting += list_flags(flags, begin, few + waiting);
+                    if (waiting < chunk_lanes) continue;
+                    counted.add(chunk_lanes, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
+                    waiting -= chunk_lanes;
+                    for (index_t l = 0; l < waiting; ++l) few[l] = few[chunk_lanes + l];
+                    continue;
+                }
             }
-            index_t l = 0;
-            for (; l + tables <= size; l += tables)
-                for (index_t t = 0; t < tables; ++t) add_pair(table[t] + where[l + t], amount + 2 * (l + t));
-            for (; l < size; ++l) add_pair(table[0] + where[l], amount + 2 * l);
+            counted.add(size, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(begin + l); });
         }
-        std::uint64_t* const sums = bins.data();
-        for (auto const& t : table)
-            for (index_t b = 0; b < 2 * limit; ++b) sums[b] += t[b];
+        if (waiting > 0) counted.add(waiting, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
+        counted.gather(bins);
     }
 
 private:
@@ -258,7 +264,7 @@ private:
 
     static constexpr index_t block =
         64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
-    static constexpr index_t few_bins = 400;  ///< `count_pairs` keeps so many on the stack
+    static constexpr index_t few_bins = 264;  ///< `count_pairs` keeps so many on the stack
     static constexpr index_t tables = 4;
 
     /// One vector, one addition.
@@ -267,6 +273,57 @@ private:
         std::uint64_t const second = counter[1] + amount[1];
         counter[0] = first;
         counter[1] = second;
+    }
+
+    /// The counters of `count_pairs`, several tables of them.
+    class pair_tables {
+    public:
+        MULTIDRAFT_HD explicit pair_tables(index_t bins) noexcept : bins_(bins) {
+            for (auto& t : table_)
+                for (index_t b = 0; b < 2 * bins + 2; ++b) t[b] = 0;
+        }
+
+        /// Adds the pairs f(0), .. f(size - 1), `chunk_lanes` at most.
+        template <class F>
+        MULTIDRAFT_HD MULTIDRAFT_INLINE void add(index_t size, F const& f) {
+            alignas(64) std::uint32_t where[chunk_lanes];
+            alignas(64) std::uint32_t amount[2 * chunk_lanes];
+            auto const outside = static_cast<std::uint32_t>(bins_);
+            for (index_t l = 0; l < size; ++l) {
+                binned_pair const more = f(l);
+                auto const b = static_cast<std::uint32_t>(more.bin);  // below 0 is far above
+                where[l] = 2 * (b < outside ? b : outside);
+                amount[2 * l] = static_cast<std::uint32_t>(more.first);
+                amount[2 * l + 1] = static_cast<std::uint32_t>(more.second);
+            }
+            index_t l = 0;
+            for (; l + tables <= size; l += tables)
+                for (index_t t = 0; t < tables; ++t) add_pair(table_[t] + where[l + t], amount + 2 * (l + t));
+            for (; l < size; ++l) add_pair(table_[0] + where[l], amount + 2 * l);
+        }
+
+        MULTIDRAFT_HD void gather(span<std::uint64_t> sums) const {
+            for (auto const& t : table_)
+                for (index_t b = 0; b < 2 * bins_; ++b) sums[static_cast<std::size_t>(b)] += t[b];
+        }
+
+    private:
+        alignas(64) std::uint64_t table_[tables][2 * few_bins + 2];  // and a bin for entries outside
+        index_t bins_;
+    };
+
+    /// The positions of the flags that are 1, from `begin` on, in any order. Eight flags are tested at a time.
+    MULTIDRAFT_HD static index_t list_flags(unsigned char const (&flags)[chunk_lanes], index_t begin, index_t* out) {
+        index_t count = 0;
+        for (index_t first = 0; first < chunk_lanes; first += 8) {
+            std::uint64_t eight = 0;
+            std::memcpy(&eight, flags + first, sizeof eight);
+            for (; eight != 0; eight &= eight - 1) {
+                index_t const k = std::countr_zero(eight) / 8;
+                out[count++] = begin + first + (std::endian::native == std::endian::little ? k : 7 - k);
+            }
+        }
+        return count;
     }
 
     /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.
@@ -293,6 +350,18 @@ private:
         return best[0];
     }
 
+    /// Whether a function that says where it may be more than 0 (`counts(i)`, cheap) does so in a run; others do.
+    template <class F>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_counts(F const& f, index_t begin, index_t size) {
+        if constexpr (requires { f.counts(index_t{}); }) {
+            std::uint32_t any = 0;
+            for (index_t l = 0; l < size; ++l) any |= f.counts(begin + l) ? 1U : 0U;
+            return any != 0;
+        } else {
+            return true;
+        }
+    }
+
     /// The sum of one chunk in the fixed order. Rows that lie inside the row are walked without a test.
     template <class F>
     MULTIDRAFT_HD static auto sum_chunk(index_t begin, index_t n, F const& function) {
@@ -307,6 +376,7 @@ private:
             for (index_t l = 0; l < block; ++l) acc[l] = 0;
             for (index_t r = 0; r < rows; ++r) {
                 index_t const at = begin + r * chunk_lanes + first;
+                if (!any_counts(f, at, block)) continue;  // zeros do not change a sum
                 for (index_t l = 0; l < block; ++l) acc[l] += f(at + l);
             }
             for (index_t l = 0; l < block; ++l) lane[first + l] = acc[l];
@@ -345,7 +415,13 @@ private:
                                        Real (&values)[chunk_size]) {
         W const w = function;
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
-        for (index_t i = 0; i < size; ++i) values[i] = w(begin + i);
+        for (index_t i = 0; i < size; i += chunk_lanes) {
+            index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
+            bool const any = any_counts(w, begin + i, end - i);
+            for (index_t k = i; k < end; ++k) values[k] = 0;
+            if (any)
+                for (index_t k = i; k < end; ++k) values[k] = w(begin + k);
+        }
         for (index_t i = size; i < chunk_size; ++i) values[i] = 0;
         for (token_id const x : taken)
             if (x >= begin && x < begin + size) values[x - begin] = 0;

@@ -19,6 +19,16 @@ concept distribution = requires(D const& row, index_t i) {
     { row.weight(i) } -> std::floating_point;
 };
 
+/// False only where the row has no mass; cheaper to ask than for the mass. A distribution that knows says so by a
+/// member of this name; others are taken to have mass everywhere.
+template <distribution D>
+[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
+    if constexpr (requires { row.may_have_mass(i); })
+        return row.may_have_mass(i);
+    else
+        return true;
+}
+
 /// The floating-point type that a distribution is computed in.
 template <class D>
 using probability_of = std::decay_t<std::invoke_result_t<D const&, index_t>>;

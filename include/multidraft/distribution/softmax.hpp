@@ -42,6 +42,9 @@ public:
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
         return product(weight(i), inverse_sum_);
     }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept {
+        return kept_.keeps(logits_(i), i);
+    }
     /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where the cut does not keep the token.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
         real const x = logits_(i);

@@ -27,7 +27,7 @@ namespace multidraft::verify {
 /// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
 /// (8)), less what the knots cost: below 1e-3 (see `ratio_knots`, `rank_table::build`).
 ///
-/// Cost: one count over p and q for rows of floats (two for doubles) and 20 KiB of the lane's own memory; one more
+/// Cost: one count over p and q for rows of floats (two for doubles) and 15 KiB of the lane's own memory; one more
 /// pass when the candidate is refused. For groups of all kinds; the exact form by sorting is `ranked`. A candidate to
 /// which q gives no mass cannot have been drawn: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
@@ -48,7 +48,7 @@ public:
             if (!(q(x) > 0)) return {};
         ranked_rows<P, Q> rows(g, p, q, candidates, ranked_law<Law>::certain(q, candidates));
         rank_table table;
-        real density[rank_table::knots + 1];
+        knot_density<real> density[rank_table::knots];
         if (!rows.template build<false>(g, best_of{rows.draws()}, table, density)) return {};
         index_t const best = best_ranked(table, rows, source, where);
         token_id const x = candidates[static_cast<std::size_t>(best)];

@@ -16,14 +16,37 @@
 
 namespace multidraft::verify {
 
-/// The knots of the ratio p/q between which tokens are interpolated: 16 an octave of p/q + 1/64, from 0 to 64.
+namespace detail {
+
+template <class Real>
+using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+
+/// Whether a number that is not negative lies below another, by their bits: no branch. What is no such number (NaN, of
+/// either sign) is above all.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE bool is_below(Real x, Real limit) noexcept {
+    return __builtin_bit_cast(bits_of_real<Real>, x) < __builtin_bit_cast(bits_of_real<Real>, limit);
+}
+
+/// condition ? a : b without a branch.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real choose(bool condition, Real a, Real b) noexcept {
+    using bits = bits_of_real<Real>;
+    return __builtin_bit_cast(
+        Real, multidraft::detail::select(condition, __builtin_bit_cast(bits, a), __builtin_bit_cast(bits, b)));
+}
+
+}  // namespace detail
+
+/// The knots of the ratio p/q between which tokens are interpolated: 16 an octave of p/q + 1/4, from 0 to 64.
 ///
 /// A token between two knots belongs to both, to the upper one with a share that is linear in its ratio. So a function
 /// that is p/q at the knots is p/q between them: only at its kinks does a histogram of knots lose anything, unlike one
-/// of bins. Ratios above the last knot are there.
+/// of bins. What a kink loses is q times the distance of the knots: near 0 they may lie as far apart as they do near
+/// 1/4, above it farther and farther, as p = q p/q allows. Ratios above the last knot are there.
 struct ratio_knots {
     static constexpr int bits = 4;
-    static constexpr int octaves = 12;
+    static constexpr int octaves = 8;
     static constexpr index_t count = (index_t(octaves) << bits) + 1;
 
     /// The knot below a ratio, and the share of the knot above it.
@@ -46,26 +69,36 @@ struct ratio_knots {
     }
 
 private:
-    static constexpr float offset = 0x1p-6F;
+    static constexpr float offset = 0x1p-2F;
     static constexpr int shift = 23 - bits;
-    static constexpr std::uint32_t lowest = (127 - 6) << 23;
+    static constexpr std::uint32_t lowest = (127 - 2) << 23;
     static constexpr std::uint32_t highest = octaves << 23;
 };
 
 /// Where a token lies between the knots: a function of the token's p and q alone, the same in the histogram, in the
 /// ranks and in the law of the candidate, which is what makes that law exact.
+///
+/// Tokens of little q may be lumped, all at ratio 1: they need not be counted one by one (`lump_small_tokens`).
 template <distribution P, distribution Q>
 struct ratio_of {
     using real = probability_of<P>;
     P p;
     Q q;
-    real left;       ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
-    real scale = 1;  ///< 1 / left: what is counted is q / left, however little is left
+    real left;        ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
+    real scale = 1;   ///< 1 / left: what is counted is q / left, however little is left
+    real lumped = 0;  ///< tokens whose q lies below are lumped
 
-    /// Tokens without q lie anywhere: they have no mass to be counted.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_lumped(index_t i) const {
+        return detail::is_below(static_cast<real>(q(i)), lumped);
+    }
+
+    /// p / (q / left). Tokens without q lie anywhere: they have no mass to be counted.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD float ratio(index_t i) const {
+        return static_cast<float>(product(static_cast<real>(p(i)), left) / static_cast<real>(q(i)));
+    }
+
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_knots::place operator()(index_t i) const {
-        real const ratio = product(static_cast<real>(p(i)), left) / static_cast<real>(q(i));
-        return ratio_knots::of(static_cast<float>(ratio));
+        return ratio_knots::of(detail::choose(is_lumped(i), 1.0F, ratio(i)));
     }
 };
 template <class P, class Q, class Real>
@@ -73,30 +106,12 @@ ratio_of(P, Q, Real) -> ratio_of<P, Q>;
 
 namespace detail {
 
-template <class Real>
-using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
-
-/// Whether a number that is not negative lies below another, by their bits: no branch. What is no such number (NaN, of
-/// either sign) is above all.
-template <class Real>
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE bool is_below(Real x, Real limit) noexcept {
-    return __builtin_bit_cast(bits_of_real<Real>, x) < __builtin_bit_cast(bits_of_real<Real>, limit);
-}
-
-/// condition ? a : b without a branch.
-template <class Real>
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real choose(bool condition, Real a, Real b) noexcept {
-    using bits = bits_of_real<Real>;
-    return __builtin_bit_cast(
-        Real, multidraft::detail::select(condition, __builtin_bit_cast(bits, a), __builtin_bit_cast(bits, b)));
-}
-
 /// Below this a token is counted apart, in smaller units.
 template <class Real>
 inline constexpr Real small_mass = Real(0x1p-14);
 
-/// Where a token is counted, the knot below it, small tokens apart, and the parts of q(i) / left that this knot has and
-/// the one above, as integers.
+/// Where a token that is not lumped is counted, the knot below it, small tokens apart, and the parts of q(i) / left
+/// that this knot has and the one above, as integers.
 ///
 /// Tokens below 2^-14 are counted in units of 2^-44, the others in units of 2^-30: rounding is then relative to a
 /// token's own mass, or below the rounding of a row of floats. A row of doubles takes a second word, of 2^-30 units
@@ -107,15 +122,18 @@ struct mass_at_knots {
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t i) const {
         using real = probability_of<P>;
-        auto const at = where(i);
+        auto const at = ratio_knots::of(where.ratio(i));
         real const qi = product(static_cast<real>(where.q(i)), where.scale);
         bool const small = is_below(qi, small_mass<real>);
         // NaN counts as 0: it is found where a token is drawn. So may a certain token, whose q / left has no bound.
         real const valid = choose(is_below(qi, real(1.99)), qi, real(0));
         real const amount = product(valid, choose(small, real(0x1p44), real(0x1p30)));
-        return {at.knot + multidraft::detail::select(small, ratio_knots::count, 0),
-                integer(product(amount, static_cast<real>(1.0F - at.share))),
-                integer(product(amount, static_cast<real>(at.share)))};
+        index_t const bin = at.knot + multidraft::detail::select(small, ratio_knots::count, 0);
+        std::int32_t const above = integer(product(amount, static_cast<real>(at.share)));
+        if constexpr (sizeof(real) == 4)
+            return {bin, integer(amount) - above, above};
+        else
+            return {bin, integer(product(amount, static_cast<real>(1.0F - at.share))), above};
     }
 
 private:
@@ -130,6 +148,24 @@ private:
         }
     }
 };
+
+/// The same where tokens are lumped, most of them; which are not (`counts`) is a cheaper question.
+template <int Word, distribution P, distribution Q>
+struct mass_of_few : mass_at_knots<Word, P, Q> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return !this->where.is_lumped(i); }
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t i) const {
+        binned_pair result = mass_at_knots<Word, P, Q>::operator()(i);
+        result.bin = multidraft::detail::select(this->where.is_lumped(i), none, result.bin);
+        return result;
+    }
+};
+
+/// Tokens of less q / left than this are lumped where all of them together have no more than `lumped_most`, and where
+/// they are most: not more than a quarter of a sample of the row may be others.
+inline constexpr double lumped_below = 0x1p-25;
+inline constexpr double lumped_most = 0x1p-13;
+inline constexpr index_t lumped_sample = 1024;
 
 /// An integer mass: of tokens in large units, and of small ones in 2^-14 of them.
 struct counted_mass {
@@ -162,7 +198,11 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
     constexpr index_t knots = ratio_knots::count;
     constexpr double unit = Word == 0 ? 0x1p-30 : 0x1p-60;
     mass_at_knots<Word, P, Q> const counted{where};
-    g.count_pairs(where.q.size(), counted, bins);
+    // A device has one way, which spares it a second copy of the count.
+    if (MULTIDRAFT_ON_DEVICE || where.lumped > 0)
+        g.count_pairs(where.q.size(), mass_of_few<Word, P, Q>{counted}, bins);
+    else
+        g.count_pairs(where.q.size(), counted, bins);
     std::uint32_t touched[knots / 32 + 1] = {};  // by a certain token
     for (token_id const x : certain) {
         index_t const below = counted(x).bin % knots;
@@ -191,20 +231,53 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
 
 }  // namespace detail
 
-/// Puts the mass of q / left that belongs to each knot in `mass[0 .. ratio_knots::count)`, the certain tokens left out,
-/// and returns the sum.
+/// Lumps the tokens of very little q where they are most and have very little of it together; returns their mass, of q
+/// / left.
 ///
-/// One count for rows of floats, two for doubles. Sums of integers are exact, so all groups get equal bits. `mass` is
-/// every lane's own (`Shared` false) or memory that all lanes see, written by the leader.
+/// A lump has the law that its tokens have by q, and n draws hit it with probability n 2^-13 at most: half of that is
+/// the most it can cost of acceptance. One pass over q at most; rows cut by top-k or top-p, and peaked ones, have few
+/// other tokens, and only those are counted one by one then, which takes a tenth of the time.
+template <group G, distribution P, distribution Q>
+[[nodiscard]] MULTIDRAFT_HD double lump_small_tokens(G const& g, ratio_of<P, Q>& where, span<token_id const> certain) {
+    using real = probability_of<P>;
+    real const limit = product(static_cast<real>(detail::lumped_below), where.left);
+    for (token_id const x : certain)
+        if (detail::is_below(static_cast<real>(where.q(x)), limit)) return 0;
+    Q const q = where.q;
+    index_t const size = q.size();
+    index_t const sample = size < detail::lumped_sample ? size : detail::lumped_sample;
+    index_t const first = (size - sample) / 2;
+    real const others = g.sum(sample, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        return detail::choose(detail::is_below(static_cast<real>(q(first + i)), limit), real(0), real(1));
+    });
+    if (others > static_cast<real>(sample / 4)) return 0;
+    real const scale = where.scale;
+    real const mass = g.sum(size, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        auto const qi = static_cast<real>(q(i));
+        return product(detail::choose(detail::is_below(qi, limit), qi, real(0)), scale);
+    });
+    if (!(mass <= static_cast<real>(detail::lumped_most))) return 0;
+    where.lumped = limit;
+    return static_cast<double>(mass);
+}
+
+/// Puts the mass of q / left that belongs to each knot in `mass[0 .. ratio_knots::count)`, the certain tokens left out,
+/// and returns the sum. May lump tokens: `where` says so afterwards.
+///
+/// One count for rows of floats, two for doubles; a pass over q where many tokens have little of it. Sums of integers
+/// are exact, so all groups get equal bits. `mass` is every lane's own (`Shared` false) or memory that all lanes see,
+/// written by the leader.
 template <bool Shared, group G, distribution P, distribution Q>
-MULTIDRAFT_HD double rank_histogram(G const& g, ratio_of<P, Q> const& where, span<token_id const> certain,
-                                    double* mass) {
+MULTIDRAFT_HD double rank_histogram(G const& g, ratio_of<P, Q>& where, span<token_id const> certain, double* mass) {
     constexpr index_t knots = ratio_knots::count;
     auto counters = multidraft::detail::selection_counters<std::size_t(4 * knots)>(g);
     span<std::uint64_t> const bins(counters.data(), std::size_t(4 * knots));
-    if (!Shared || g.leader())
+    double const lumped = lump_small_tokens(g, where, certain);
+    if (!Shared || g.leader()) {
         for (index_t b = 0; b < knots; ++b) mass[b] = 0;
-    double total = detail::count_at_knots<Shared, 0>(g, where, certain, bins, mass);
+        mass[ratio_knots::of(1.0F).knot] = lumped;
+    }
+    double total = lumped + detail::count_at_knots<Shared, 0>(g, where, certain, bins, mass);
     if constexpr (sizeof(probability_of<P>) > 4)
         total += detail::count_at_knots<Shared, 1>(g, where, certain, bins, mass);
     return total;

@@ -64,6 +64,35 @@ struct certain_cut {
     }
 };
 
+/// m~ / (q / left) at a knot, and by how much it is larger at the next one. Floats lie in one word, which is one load
+/// of a vector of tokens instead of two: such loads are what the law costs.
+template <class Real>
+class knot_density {
+public:
+    MULTIDRAFT_HD void set(Real here, Real next) noexcept {
+        if constexpr (sizeof(Real) == 4)
+            both_ = __builtin_bit_cast(std::uint32_t, here) |
+                    std::uint64_t{__builtin_bit_cast(std::uint32_t, next - here)} << 32;
+        else
+            both_ = {here, next - here};
+    }
+    /// The density a share of the way to the next knot.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real operator()(float share) const noexcept {
+        if constexpr (sizeof(Real) == 4)
+            return fused(share, __builtin_bit_cast(Real, static_cast<std::uint32_t>(both_ >> 32)),
+                         __builtin_bit_cast(Real, static_cast<std::uint32_t>(both_)));
+        else
+            return fused(static_cast<Real>(share), both_.rise, both_.here);
+    }
+
+private:
+    struct pair {
+        Real here;
+        Real rise;
+    };
+    std::conditional_t<sizeof(Real) == 4, std::uint64_t, pair> both_{};
+};
+
 /// m~, the law of the candidate: q outside the certain tokens, times a function of p/q that is linear between knots. A
 /// distribution, unnormalised by rounding only.
 template <distribution P, distribution Q>
@@ -71,17 +100,14 @@ struct candidate_law {
     using real = probability_of<P>;
     ratio_of<P, Q> where;
     certain_cut<real> certain;
-    real const* density;  ///< m~ / (q / left) at the knots, and one more
-    real inverse;         ///< 1 / the mass of q outside the certain tokens
+    knot_density<real> const* density;  ///< at the knots
+    real inverse;                       ///< 1 / the mass of q outside the certain tokens
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return where.q.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
         auto const at = where(i);
-        real const low = density[at.knot];
-        real const rise = density[at.knot + 1] - low;
         real const qi = product(static_cast<real>(where.q(i)), inverse);
-        return detail::choose(certain.holds(where.q, i), real(0),
-                              product(qi, fused(static_cast<real>(at.share), rise, low)));
+        return detail::choose(certain.holds(where.q, i), real(0), product(qi, density[at.knot](at.share)));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
 };
@@ -100,7 +126,7 @@ struct rank_table {
     std::int32_t first[knots];
     std::int32_t count[knots];
     rank_piece pieces[3 * knots + 3];
-    rank_piece gaps[knots + 1];
+    rank_gap gaps[knots + 1];
 
     /// Makes the sets for a curve G, concave from 0 to 1. `length` is there, of sum 1; `certain` is the target's mass
     /// on the certain tokens.
@@ -237,24 +263,26 @@ struct ranked_rows {
         return children[static_cast<std::size_t>(child)];
     }
 
-    /// The histogram and the sets for the curve, and the densities as the rows' numbers: `density` has one entry more
-    /// than there are knots. False when q has no mass outside the certain tokens.
+    /// The histogram and the sets for the curve, and the densities as the rows' numbers, one a knot. False when q has
+    /// no mass outside the certain tokens.
     template <bool Shared, group G, class Curve>
-    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table, real* density) {
+    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
+                                           knot_density<real>* density) {
         double const total = rank_histogram<Shared>(g, where, certain_tokens(), table.length);
         if (!(total > 0)) return false;
         mass = total * static_cast<double>(where.left);
         if (!Shared || g.leader()) {
             for (index_t b = 0; b < rank_table::knots; ++b) table.length[b] = table.length[b] / total;
             table.build(curve, certain_mass);
-            for (index_t b = 0; b < rank_table::knots; ++b) density[b] = static_cast<real>(table.density[b]);
-            density[rank_table::knots] = density[rank_table::knots - 1];
+            for (index_t b = 0; b < rank_table::knots; ++b)
+                density[b].set(static_cast<real>(table.density[b]),
+                               static_cast<real>(table.density[b + 1 < rank_table::knots ? b + 1 : b]));
         }
         if constexpr (Shared) g.barrier();
         return true;
     }
 
-    [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> law(real const* density) const {
+    [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> law(knot_density<real> const* density) const {
         return {where, {where.q, certain_tokens()}, density, static_cast<real>(1 / mass)};
     }
 

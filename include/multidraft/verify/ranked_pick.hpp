@@ -43,18 +43,22 @@ struct picked_law {
 template <class Real>
 struct pick_numbers {
     Real left;            ///< see `ratio_of`
+    Real lumped;          ///< see `ratio_of`
     Real inverse;         ///< see `candidate_law`
     Real refused;         ///< R: the candidate is refused
     Real passed;          ///< f: then a certain token is picked
     Real certain_mass;    ///< of the target
     Real certain_factor;  ///< R f / p(certain)
     index_t certain;
-    Real density[rank_table::knots + 1];
+    knot_density<Real> density[rank_table::knots];
 
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> candidate(P const& p, Q const& q,
                                                               span<token_id const> children) const {
-        return {ratio_of<P, Q>{p, q, left}, {q, children.first(static_cast<std::size_t>(certain))}, density, inverse};
+        return {ratio_of<P, Q>{p, q, left, 1 / left, lumped},
+                {q, children.first(static_cast<std::size_t>(certain))},
+                density,
+                inverse};
     }
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD picked_law<P, Q> law(P const& p, Q const& q, span<token_id const> children) const {
@@ -78,6 +82,19 @@ template <class G>
     return tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
 }
 
+/// min(p, m~): what of the candidate is kept.
+template <distribution P, distribution Q>
+struct accepted_mass {
+    candidate_law<P, Q> m;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD probability_of<P> operator()(index_t i) const {
+        auto const law = m(i);
+        auto const p = m.where.p(i);
+        return p < law ? p : law;
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return may_have_mass(m.where.q, i); }
+};
+
 /// Makes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all lanes
 /// see. One count (two in double), and a sum where there are certain tokens. False when the rows hold no distribution
 /// or a child cannot have been drawn.
@@ -92,18 +109,15 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
     Real passed = 0;
     auto const certain_mass = static_cast<Real>(rows.certain_mass);
     if (rows.certain > 0) {
-        auto const m = rows.law(numbers.density);
-        Real const accepted = g.sum(m.size(), [m](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            Real const law = m(i);
-            Real const p = m.where.p(i);
-            return p < law ? p : law;
-        });
+        accepted_mass<P, Q> const smaller{rows.law(numbers.density)};
+        Real const accepted = g.sum(rows.where.q.size(), smaller);
         if (accepted != accepted) return false;
         refused = accepted < 1 ? 1 - accepted : Real(0);
         if (refused > Real(1e-15)) passed = certain_mass < refused ? certain_mass / refused : Real(1);
     }
     if (g.leader()) {
         numbers.left = rows.where.left;
+        numbers.lumped = rows.where.lumped;
         numbers.inverse = static_cast<Real>(1 / rows.mass);
         numbers.refused = refused;
         numbers.passed = passed;
