@@ -7,6 +7,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
@@ -70,17 +71,20 @@ template <class Real>
 class knot_density {
 public:
     MULTIDRAFT_HD void set(Real here, Real next) noexcept {
-        if constexpr (sizeof(Real) == 4)
-            both_ = __builtin_bit_cast(std::uint32_t, here) |
-                    std::uint64_t{__builtin_bit_cast(std::uint32_t, next - here)} << 32;
-        else
-            both_ = {here, next - here};
+        Real const rise = next - here;
+        if constexpr (sizeof(Real) == 4) {
+            auto const low = static_cast<std::uint32_t>(multidraft::detail::bits_of(here));
+            auto const high = static_cast<std::uint32_t>(multidraft::detail::bits_of(rise));
+            both_ = std::uint64_t{high} << 32 | low;
+        } else {
+            both_ = {here, rise};
+        }
     }
     /// The density a share of the way to the next knot.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real operator()(float share) const noexcept {
         if constexpr (sizeof(Real) == 4)
-            return fused(share, __builtin_bit_cast(Real, static_cast<std::uint32_t>(both_ >> 32)),
-                         __builtin_bit_cast(Real, static_cast<std::uint32_t>(both_)));
+            return fused(share, multidraft::detail::float_of(static_cast<std::int32_t>(both_ >> 32)),
+                         multidraft::detail::float_of(static_cast<std::int32_t>(both_)));
         else
             return fused(static_cast<Real>(share), both_.rise, both_.here);
     }
