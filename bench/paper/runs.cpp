@@ -2,9 +2,14 @@
 // each, on standard output. What bench/paper_tables starts.
 //
 // A job {"method", "tree", "temperature", "kind", "first", "prompts", "words", "tokens", "seed", "draft", "settings"}
-// gives
-// {"runs": [..]}, one object a prompt; a job {"bounds": N, "temperature", "kind", "first", "prompts"} gives the mean of
-// the rates and bounds of one node over rows of the texts, for 1 to N candidates, and their standard errors.
+// gives {"runs": [..]}, one object a prompt.
+//
+// A job {"bounds": N, "temperature", "kind", "first", "prompts"} gives the mean of the rates and bounds of one node
+// over rows of the texts, for 1 to N candidates, and their standard errors.
+//
+// A job {"steps": R, "methods", "tree", "temperature", "kind", "first", "words", "tokens", "seed", "draft"} gives
+// {"accepted": [..]}: for each method, the tokens that a step accepts at each position of a text that the target
+// generates from one prompt, summed over R seeds.
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
@@ -25,9 +30,11 @@
 #include "multidraft/analysis/k_seq.hpp"
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/exact_ranked_law.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "paper/steps.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
 
@@ -107,6 +114,18 @@ void set(method_settings& s, json const& values) {
     s.beams = values.value("beams", s.beams);
 }
 
+/// What a job says of both loops.
+generation_options options_of(json const& job) {
+    generation_options options;
+    options.max_tokens = job.value("tokens", 64);
+    options.warp.temperature = job.at("temperature").get<float>();
+    options.draft_warp = options.warp;
+    options.draft_warp->temperature =
+        job.value("draft_temperature", options.warp.greedy() ? 0.1F : options.warp.temperature);
+    options.seed = job.value("seed", std::uint64_t{0});
+    return options;
+}
+
 json generate(models& loaded, json const& job, std::vector<std::vector<token_id>> const& prompts) {
     transformer& target = loaded["target"];
     transformer& draft = loaded[job.value("draft", std::string("draft"))];
@@ -115,13 +134,7 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
     topology const shape = tree.empty() ? topology() : parse_shape(tree);
     method_settings const before = settings();
     set(settings(), job.value("settings", json::object()));
-    generation_options options;
-    options.max_tokens = job.value("tokens", 64);
-    options.warp.temperature = job.at("temperature").get<float>();
-    options.draft_warp = options.warp;
-    options.draft_warp->temperature =
-        job.value("draft_temperature", options.warp.greedy() ? 0.1F : options.warp.temperature);
-    options.seed = job.value("seed", std::uint64_t{0});
+    generation_options options = options_of(job);
     json runs = json::array();
     for (auto const& prompt : prompts) {
         generation const g = how.run(target, draft, shape, prompt, options, {});
@@ -141,6 +154,25 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
     }
     settings() = before;
     return {{"runs", runs}, {"lossless", how.lossless}};
+}
+
+/// Steps on the text that the target generates from a prompt. The text is the same for all methods and trees.
+json steps(models& loaded, json const& job, std::vector<token_id> const& prompt) {
+    transformer& target = loaded["target"];
+    generation_options options = options_of(job);
+    options.seed += job.at("first").get<std::uint64_t>();  // prompts have draws of their own
+    static std::map<json, std::vector<token_id>> texts;
+    std::vector<token_id>& text = texts[{prompt, options.warp.temperature, options.max_tokens, options.seed}];
+    if (text.empty()) {
+        auto const more = autoregressive(target, prompt, options).tokens;
+        text = prompt;
+        text.insert(text.end(), more.begin(), more.end());
+    }
+    auto const methods = job.at("methods").get<std::vector<std::string>>();
+    topology const shape = parse_shape(job.at("tree").get<std::string>());
+    auto const seeds = job.at("steps").get<std::uint32_t>();
+    return {{"accepted", bench::accepted_by_position(methods, target, loaded[job.value("draft", std::string("draft"))],
+                                                     shape, text, prompt.size(), seeds, options)}};
 }
 
 /// Mean and standard error by name.
@@ -216,15 +248,19 @@ int main() {
                 auto const& of_kind = texts.at(job.at("kind").get<std::string>());
                 std::size_t const words = job.value("words", std::size_t{16});
                 bool const of_bounds = job.contains("bounds");
+                bool const of_steps = job.contains("steps");
                 std::vector<std::vector<token_id>> prompts;
                 auto const first = job.value("first", std::size_t{3});
-                auto const count = job.value("prompts", std::size_t{12});
+                auto const count = of_steps ? std::size_t{1} : job.value("prompts", std::size_t{12});
                 for (std::size_t i = first; i < std::min(first + count, of_kind.size()); ++i) {
                     auto const text = of_kind[i].get<std::string>();
                     prompts.push_back(tokens.encode(of_bounds ? text : beginning(text, words)));
                     if (of_bounds && prompts.back().size() > 120) prompts.back().resize(120);
                 }
-                result = of_bounds ? bounds(loaded, job, prompts) : generate(loaded, job, prompts);
+                if (of_steps)
+                    result = steps(loaded, job, prompts.at(0));
+                else
+                    result = of_bounds ? bounds(loaded, job, prompts) : generate(loaded, job, prompts);
             } catch (std::exception const& e) {
                 result = {{"error", e.what()}};
             }
