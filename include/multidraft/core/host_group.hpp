@@ -232,29 +232,10 @@ public:
             return;
         }
         pair_tables counted(limit);
-        index_t few[2 * chunk_lanes];
-        index_t waiting = 0;
-        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
-            index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-            if constexpr (requires { f.counts(index_t{}); }) {
-                alignas(64) unsigned char flags[chunk_lanes] = {};
-                index_t count = 0;
-                for (index_t l = 0; l < size; ++l) {
-                    flags[l] = f.counts(begin + l) ? 1 : 0;
-                    count += flags[l];
-                }
-                if (count <= chunk_lanes / 4) {
-                    if (count > 0) waiting += list_flags(flags, begin, few + waiting);
-                    if (waiting < chunk_lanes) continue;
-                    counted.add(chunk_lanes, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
-                    waiting -= chunk_lanes;
-                    for (index_t l = 0; l < waiting; ++l) few[l] = few[chunk_lanes + l];
-                    continue;
-                }
-            }
-            counted.add(size, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(begin + l); });
-        }
-        if (waiting > 0) counted.add(waiting, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
+        if constexpr (requires { f.counts(index_t{}); })
+            add_few(n, f, counted);
+        else
+            for (index_t begin = 0; begin < n; begin += chunk_lanes) add_run(begin, n, f, counted);
         counted.gather(bins);
     }
 
@@ -311,6 +292,38 @@ private:
         alignas(64) std::uint64_t table_[tables][2 * few_bins + 2];  // and a bin for entries outside
         index_t bins_;
     };
+
+    template <class F>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_run(index_t begin, index_t n, F const& f, pair_tables& counted) {
+        index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+        counted.add(size, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(begin + l); });
+    }
+
+    /// Entries that count are listed until there is a run of them; where they are many, the run is taken as it is.
+    template <class F>
+    MULTIDRAFT_HD static void add_few(index_t n, F const& f, pair_tables& counted) {
+        index_t few[2 * chunk_lanes] = {};
+        index_t waiting = 0;
+        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
+            index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+            alignas(64) unsigned char flags[chunk_lanes] = {};
+            index_t count = 0;
+            for (index_t l = 0; l < size; ++l) {
+                flags[l] = f.counts(begin + l) ? 1 : 0;
+                count += flags[l];
+            }
+            if (count > chunk_lanes / 4) {
+                add_run(begin, n, f, counted);
+                continue;
+            }
+            if (count > 0) waiting += list_flags(flags, begin, few + waiting);
+            if (waiting < chunk_lanes) continue;
+            counted.add(chunk_lanes, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
+            waiting -= chunk_lanes;
+            for (index_t l = 0; l < waiting; ++l) few[l] = few[chunk_lanes + l];
+        }
+        counted.add(waiting, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
+    }
 
     /// The positions of the flags that are 1, from `begin` on, in any order. Eight flags are tested at a time.
     MULTIDRAFT_HD static index_t list_flags(unsigned char const (&flags)[chunk_lanes], index_t begin, index_t* out) {
