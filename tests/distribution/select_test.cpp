@@ -87,7 +87,7 @@ TYPED_TEST(select_of, keeps_the_largest) {
                                           : static_cast<real>((numbers() - 0.5) * std::exp(60 * (numbers() - 0.5)));
                 row.push_back(numbers() < 0.2 ? low : x);
             }
-            for (index_t k : {1, 2, 3, n / 2, n - 1, n}) {
+            for (index_t k : {1, 2, 3, 127, 128, 129, n / 2, n - 1, n}) {
                 if (k < 1 || k > n) continue;
                 expect_kept(select_largest(g, n, entries<real>{row.data()}, k), row, static_cast<std::size_t>(k));
                 if (this->HasFatalFailure()) return;

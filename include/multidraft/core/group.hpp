@@ -100,6 +100,9 @@ struct pair {
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
+/// A weight or a pair that is dear may have a member `counts(i)`, cheap, which is false only where the weight is 0 or
+/// the bin is none: a group may ask it first (the host group does) and then skips without a trace what does not count.
+///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>
 concept group = requires(G const& g, index_t n, group_archetype::term f, group_archetype::bin bin,

@@ -1,10 +1,8 @@
 // The host group: one thread and its vector units; the reference that every other group must equal bit for bit.
 #pragma once
 
-#include <bit>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <limits>
 #include <type_traits>
 
@@ -12,6 +10,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -24,6 +23,8 @@ class host_group {
 public:
     template <class Real>
     using ledger_type = ledger<Real>;
+
+    static constexpr index_t short_list = 128;  ///< up to so many `top` is faster than a selection by counting
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return true; }
     MULTIDRAFT_HD void barrier() const noexcept {}
@@ -191,47 +192,56 @@ public:
         }
     }
 
+    /// Bins, masses and sums in separate loops, the first two for the vector units; masses are asked for where there
+    /// are bins, one by one where they are few.
     template <class Bin, class Mass>
-    MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD void count(index_t n, Bin const& function, Mass const& mass, span<std::uint64_t> bins) const {
+        Bin const bin = function;
         for (auto& b : bins) b = 0;
-        auto const limit = static_cast<index_t>(bins.size());
-        index_t where[chunk_lanes];
+        auto const limit = static_cast<std::uint32_t>(bins.size());
+        std::uint32_t where[chunk_lanes];
         std::int32_t amount[chunk_lanes];
+        index_t list[chunk_lanes];
         for (index_t begin = 0; begin < n; begin += chunk_lanes) {
             index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+            alignas(64) unsigned char flags[chunk_lanes] = {};
             index_t inside = 0;
             for (index_t l = 0; l < size; ++l) {
-                where[l] = bin(begin + l);
-                inside += ((where[l] >= 0) & (where[l] < limit)) ? 1 : 0;
+                where[l] = static_cast<std::uint32_t>(bin(begin + l));  // below 0 is far above
+                flags[l] = where[l] < limit ? 1 : 0;
+                inside += flags[l];
             }
             if (inside == 0) continue;
+            if (inside <= chunk_lanes / 8) {
+                index_t const count = detail::list_flags(flags, 0, list);
+                for (index_t k = 0; k < count; ++k)
+                    bins[where[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
+                continue;
+            }
             for (index_t l = 0; l < size; ++l) amount[l] = mass(begin + l);
             for (index_t l = 0; l < size; ++l)
-                if ((where[l] >= 0) & (where[l] < limit))
-                    bins[static_cast<std::size_t>(where[l])] += static_cast<std::uint64_t>(amount[l]);
+                if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
         }
     }
 
-    /// Pairs and sums in separate loops: the first is for the vector units. Neighbours in a row often share a bin, and
-    /// an addition to a counter that was just stored waits for the store: so they take turns with tables on the stack.
-    ///
-    /// A function that says which entries count (`counts(i)`, cheap) is asked for no others where they are few.
+    /// Pairs and sums in separate loops: the first is for the vector units (see `detail::pair_tables`). A function that
+    /// says which entries count (`counts(i)`, cheap) is asked for no others where they are few.
     template <class F>
     MULTIDRAFT_HD void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
         F const f = function;
         for (auto& b : bins) b = 0;
         auto const limit = static_cast<index_t>(bins.size() / 2);
-        if (limit > few_bins) {
+        if (limit > detail::pair_tables::most_bins) {
             for (index_t i = 0; i < n; ++i) {
                 binned_pair const more = f(i);
                 if (more.bin < 0 || more.bin >= limit) continue;
                 std::uint32_t const amount[2] = {static_cast<std::uint32_t>(more.first),
                                                  static_cast<std::uint32_t>(more.second)};
-                add_pair(bins.data() + std::ptrdiff_t{2} * more.bin, amount);
+                detail::add_pair(bins.data() + std::ptrdiff_t{2} * more.bin, amount);
             }
             return;
         }
-        pair_tables counted(limit);
+        detail::pair_tables counted(limit);
         if constexpr (requires { f.counts(index_t{}); })
             add_few(n, f, counted);
         else
@@ -245,63 +255,17 @@ private:
 
     static constexpr index_t block =
         64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
-    static constexpr index_t few_bins = 264;  ///< `count_pairs` keeps so many on the stack
-    static constexpr index_t tables = 4;
-
-    /// One vector, one addition.
-    MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_pair(std::uint64_t* counter, std::uint32_t const* amount) {
-        std::uint64_t const first = counter[0] + amount[0];
-        std::uint64_t const second = counter[1] + amount[1];
-        counter[0] = first;
-        counter[1] = second;
-    }
-
-    /// The counters of `count_pairs`, several tables of them.
-    class pair_tables {
-    public:
-        MULTIDRAFT_HD explicit pair_tables(index_t bins) noexcept : bins_(bins) {
-            for (auto& t : table_)
-                for (index_t b = 0; b < 2 * bins + 2; ++b) t[b] = 0;
-        }
-
-        /// Adds the pairs f(0), .. f(size - 1), `chunk_lanes` at most.
-        template <class F>
-        MULTIDRAFT_HD MULTIDRAFT_INLINE void add(index_t size, F const& f) {
-            alignas(64) std::uint32_t where[chunk_lanes];
-            alignas(64) std::uint32_t amount[2 * chunk_lanes];
-            auto const outside = static_cast<std::uint32_t>(bins_);
-            for (index_t l = 0; l < size; ++l) {
-                binned_pair const more = f(l);
-                auto const b = static_cast<std::uint32_t>(more.bin);  // below 0 is far above
-                where[l] = 2 * (b < outside ? b : outside);
-                amount[2 * l] = static_cast<std::uint32_t>(more.first);
-                amount[2 * l + 1] = static_cast<std::uint32_t>(more.second);
-            }
-            index_t l = 0;
-            for (; l + tables <= size; l += tables)
-                for (index_t t = 0; t < tables; ++t) add_pair(table_[t] + where[l + t], amount + 2 * (l + t));
-            for (; l < size; ++l) add_pair(table_[0] + where[l], amount + 2 * l);
-        }
-
-        MULTIDRAFT_HD void gather(span<std::uint64_t> sums) const {
-            for (auto const& t : table_)
-                for (index_t b = 0; b < 2 * bins_; ++b) sums[static_cast<std::size_t>(b)] += t[b];
-        }
-
-    private:
-        alignas(64) std::uint64_t table_[tables][2 * few_bins + 2];  // and a bin for entries outside
-        index_t bins_;
-    };
 
     template <class F>
-    MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_run(index_t begin, index_t n, F const& f, pair_tables& counted) {
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_run(index_t begin, index_t n, F const& f,
+                                                        detail::pair_tables& counted) {
         index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
         counted.add(size, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(begin + l); });
     }
 
     /// Entries that count are listed until there is a run of them; where they are many, the run is taken as it is.
     template <class F>
-    MULTIDRAFT_HD static void add_few(index_t n, F const& f, pair_tables& counted) {
+    MULTIDRAFT_HD static void add_few(index_t n, F const& f, detail::pair_tables& counted) {
         index_t few[2 * chunk_lanes] = {};
         index_t waiting = 0;
         for (index_t begin = 0; begin < n; begin += chunk_lanes) {
@@ -316,27 +280,13 @@ private:
                 add_run(begin, n, f, counted);
                 continue;
             }
-            if (count > 0) waiting += list_flags(flags, begin, few + waiting);
+            if (count > 0) waiting += detail::list_flags(flags, begin, few + waiting);
             if (waiting < chunk_lanes) continue;
             counted.add(chunk_lanes, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
             waiting -= chunk_lanes;
             for (index_t l = 0; l < waiting; ++l) few[l] = few[chunk_lanes + l];
         }
         counted.add(waiting, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
-    }
-
-    /// The positions of the flags that are 1, from `begin` on, in any order. Eight flags are tested at a time.
-    MULTIDRAFT_HD static index_t list_flags(unsigned char const (&flags)[chunk_lanes], index_t begin, index_t* out) {
-        index_t count = 0;
-        for (index_t first = 0; first < chunk_lanes; first += 8) {
-            std::uint64_t eight = 0;
-            std::memcpy(&eight, flags + first, sizeof eight);
-            for (; eight != 0; eight &= eight - 1) {
-                index_t const k = std::countr_zero(eight) / 8;
-                out[count++] = begin + first + (std::endian::native == std::endian::little ? k : 7 - k);
-            }
-        }
-        return count;
     }
 
     /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.

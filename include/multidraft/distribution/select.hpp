@@ -135,6 +135,21 @@ template <group G, class X, class Mass, class Target>
 /// The k largest entries, ties to the lower index; 1 <= k <= n.
 template <group G, class X>
 [[nodiscard]] MULTIDRAFT_HD auto select_largest(G const& g, index_t n, X const& x, index_t k) {
+    using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
+    // A group that finds short lists in one pass says so. A sum tells whether the list has all ties of its last entry.
+    if constexpr (requires { G::short_list; }) {
+        if (k <= G::short_list) {
+            token_id list[G::short_list] = {};
+            g.top(n, x, span<token_id>(list, static_cast<std::size_t>(k)));
+            cut<real> result{x(list[k - 1])};
+            index_t listed = 0;
+            for (index_t i = 0; i < k; ++i) listed += x(list[i]) == result.value ? 1 : 0;
+            real const equal = g.sum(n, [x, value = result.value](index_t i)
+                                            MULTIDRAFT_INLINE_LAMBDA { return x(i) == value ? real(1) : real(0); });
+            if (equal > static_cast<real>(listed)) result.last = list[k - 1];
+            return result;
+        }
+    }
     return select_mass(
         g, n, x, [](index_t) { return std::int32_t(1); }, [k](std::uint64_t) { return static_cast<std::uint64_t>(k); });
 }
