@@ -111,6 +111,38 @@ TEST(binned_ranked, accepts_at_the_rate_of_its_law) {
     }
 }
 
+/// The law of the candidate for rows of one type.
+template <class Real>
+std::vector<double> law_in(std::vector<float> const& p, std::vector<float> const& q, index_t draws) {
+    std::vector<Real> const target(p.begin(), p.end());
+    std::vector<Real> const model(q.begin(), q.end());
+    auto const size = static_cast<index_t>(p.size());
+    using row_of = multidraft::probabilities<Real>;
+    std::vector<token_id> const children(static_cast<std::size_t>(draws), 0);
+    verify::ranked_rows<row_of, row_of> rows(multidraft::host_group{}, row_of(target.data(), size),
+                                             row_of(model.data(), size), span<token_id const>(children), 0);
+    verify::rank_table table;
+    verify::knot_density<Real> density[verify::rank_table::knots];
+    EXPECT_TRUE(rows.template build<false>(multidraft::host_group{}, verify::best_of{draws}, table, density));
+    std::vector<double> law;
+    for (index_t i = 0; i < size; ++i) law.push_back(static_cast<double>(rows.law(density)(i)));
+    return law;
+}
+
+// The law is proved in double; rows of floats keep their densities otherwise.
+TEST(binned_ranked, has_one_law_in_float_and_double) {
+    for (kind const k : multidraft::testing::all_kinds)
+        for (index_t const draws : {1, 2, 5}) {
+            auto const models = random_models(k, 30, 0, 500);
+            std::vector<float> const p(models.target[0].begin(), models.target[0].end());
+            std::vector<float> const q(models.draft[0].begin(), models.draft[0].end());
+            auto const in_float = law_in<float>(p, q, draws);
+            auto const in_double = law_in<double>(p, q, draws);
+            for (std::size_t i = 0; i < p.size(); ++i)
+                EXPECT_NEAR(in_float[i], in_double[i], 2e-6) << multidraft::testing::name_of(k) << ", token " << i;
+        }
+}
+
 TEST(binned_ranked, bugs_are_caught) {
     double worst = 0;
     for (std::uint64_t seed = 1; seed <= 5; ++seed)
