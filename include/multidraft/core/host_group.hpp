@@ -378,12 +378,16 @@ private:
                                        Real (&values)[chunk_size]) {
         W const w = function;
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
-        for (index_t i = 0; i < size; i += chunk_lanes) {
-            index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
-            bool const any = any_counts(w, begin + i, end - i);
-            for (index_t k = i; k < end; ++k) values[k] = 0;
-            if (any)
-                for (index_t k = i; k < end; ++k) values[k] = w(begin + k);
+        if constexpr (requires { w.counts(index_t{}); }) {
+            for (index_t i = 0; i < size; i += chunk_lanes) {
+                index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
+                if (any_counts(w, begin + i, end - i))
+                    for (index_t k = i; k < end; ++k) values[k] = w(begin + k);
+                else
+                    for (index_t k = i; k < end; ++k) values[k] = 0;
+            }
+        } else {
+            for (index_t i = 0; i < size; ++i) values[i] = w(begin + i);
         }
         for (index_t i = size; i < chunk_size; ++i) values[i] = 0;
         for (token_id const x : taken)

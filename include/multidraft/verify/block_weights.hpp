@@ -41,8 +41,9 @@ struct block_residual {
         real const left = fused(w, p(i), -static_cast<real>(m(i)));
         return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
     }
-    /// Where it may be more than 0: m is dear, and rows cut by top-k or top-p have little of p.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return may_have_mass(p, i); }
+    /// Where it may be more than 0. Asked where m is dear: rows cut by top-k or top-p have little of p.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires requires { requires M::dear; }
+    { return may_have_mass(p, i); }
 };
 template <class P, class M, class Real>
 block_residual(P, M, Real) -> block_residual<P, M>;

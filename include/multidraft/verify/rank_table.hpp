@@ -102,6 +102,7 @@ private:
 template <distribution P, distribution Q>
 struct candidate_law {
     using real = probability_of<P>;
+    static constexpr bool dear = true;  ///< to evaluate: worth a question whether that is needed
     ratio_of<P, Q> where;
     certain_cut<real> certain;
     knot_density<real> const* density;  ///< at the knots

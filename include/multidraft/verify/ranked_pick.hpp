@@ -24,6 +24,7 @@ namespace multidraft::verify {
 template <distribution P, distribution Q>
 struct picked_law {
     using real = probability_of<P>;
+    static constexpr bool dear = true;
     candidate_law<P, Q> candidate;
     real stays;           ///< 1 - f
     real certain_factor;  ///< R f / p(certain)
