@@ -38,7 +38,7 @@ TEST_F(cuda_device, operations_of_a_cluster_have_the_bits_of_the_host_group) {
     for (index_t const n : {1, 4097, 32000, 128256, 151936})
         for (int const ranks : {1, 2, 8}) {
             if (ranks > 1 && !has_clusters) continue;
-            expect_parity<operations, mc::cluster_group<256, 4>, bfloat16, aligned<16>>(n, ranks);
+            expect_parity<operations, mc::cluster_group<256, 2, float, 8>, bfloat16, aligned<16>>(n, ranks);
         }
 }
 
@@ -47,7 +47,7 @@ TEST_F(cuda_device, operations_of_a_grid_have_the_bits_of_the_host_group) {
     for (index_t const n : {1, 4097, 128256, 1 << 20, 257 * 4096 + 300})
         for (int const ranks : {1, 7, 32, 128}) {
             if (ranks > most) continue;
-            expect_parity<operations, mc::grid_group<256, 4>, float, aligned<16>>(n, ranks);
+            expect_parity<operations, mc::grid_group<256, 2, float, 4>, float, aligned<16>>(n, ranks);
         }
 }
 

@@ -23,8 +23,11 @@ template <class T>
 class on_device {
 public:
     explicit on_device(std::vector<T> const& host) : size_(host.size()) {
-        if (cudaMalloc(&data_, (size_ + 1) * sizeof(T)) != cudaSuccess) data_ = nullptr;
+        // Rows that are aligned are read to the end of their last 16 bytes.
+        std::size_t const bytes = (size_ * sizeof(T) / 16 + 1) * 16;
+        if (cudaMalloc(&data_, bytes) != cudaSuccess) data_ = nullptr;
         EXPECT_NE(data_, nullptr);
+        EXPECT_EQ(cudaMemset(data_, 0, bytes), cudaSuccess);
         EXPECT_EQ(cudaMemcpy(data_, host.data(), size_ * sizeof(T), cudaMemcpyHostToDevice), cudaSuccess);
     }
     explicit on_device(std::size_t size) : on_device(std::vector<T>(size)) {}

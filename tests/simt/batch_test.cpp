@@ -220,6 +220,11 @@ TEST(simt_shape, spreads_rows_over_a_device) {
     expect(choose(64, 128256, 132, 8, 128), 2, false, false);
     expect(choose(256, 128256, 132, 8, 128), 1, false, false);
     expect(choose(256, 1000, 132, 8, 128), 1, true, false);
+    // One chunk a block at least; several warps a chunk where all chunks are then at hand at once.
+    expect(choose(1, 32000, 132, 8, 128), 8, true, false);
+    expect(choose(1, 16000, 132, 8, 128), 4, true, false);
+    expect(choose(1, 151936, 132, 8, 128), 8, false, false);
+    expect(choose(1, 151936, 132, 16, 128), 16, true, false);
     // Long rows, and no memory for blocks of a grid to meet in.
     expect(choose(1, 262144, 132, 8, 128), 32, true, true);
     expect(choose(1, 1 << 20, 132, 8, 128), 128, true, true);
@@ -229,7 +234,7 @@ TEST(simt_shape, spreads_rows_over_a_device) {
     // No clusters.
     expect(choose(1, 128256, 108, 1, 128), 16, true, true);
     expect(choose(8, 128256, 108, 1, 128), 13, true, true);
-    expect(choose(1, 20000, 108, 1, 128), 1, true, false);
+    expect(choose(1, 20000, 108, 1, 128), 1, false, false);
     expect(choose(64, 128256, 108, 1, 128), 1, false, false);
     // Never more blocks than the device has room for at once, never none.
     for (std::int64_t const batch : {1, 2, 3, 5, 8, 9, 33, 66, 67, 132, 133, 4096})

@@ -95,10 +95,10 @@ bits on_host(Program const& program, Input const& in) {
 }
 
 /// Runs the program on an emulated group; every thread must get what the host group got.
-template <int Threads, int Split, class Program, class T>
+template <int Threads, int Split, class Program, class T, int Wide = 1>
 void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
     using lanes = mt::emulated_lanes<Threads>;
-    using group_type = cuda::simt_group<lanes, Split>;
+    using group_type = cuda::simt_group<lanes, Split, float, Wide>;
     static_assert(group<group_type>);
     using storage = typename group_type::storage;
 
@@ -134,10 +134,10 @@ void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t s
 }
 
 /// The same for the blocks of a grid, which meet in memory.
-template <int Threads, int Split, class Program, class T>
+template <int Threads, int Split, class Program, class T, int Wide = 1>
 void expect_grid_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
     using lanes = mt::emulated_grid_lanes<Threads>;
-    using group_type = cuda::simt_group<lanes, Split>;
+    using group_type = cuda::simt_group<lanes, Split, float, Wide>;
     static_assert(group<group_type>);
     using storage = typename group_type::storage;
     fixture<T> rows(n, seed, w);
@@ -198,6 +198,20 @@ TEST_F(emulated, operations_over_half_and_bfloat16) {
     }
 }
 
+// Threads that read more adjacent entries than they have lanes: two, four and eight rows at once.
+TEST_F(emulated, operations_that_read_several_rows_at_once) {
+    for (index_t const n : sizes) {
+        order const o = orders[n % 3];
+        expect_parity<64, 2, operations, bfloat16, 8>(2, {}, n, 11, {}, o);
+        expect_parity<128, 4, operations, bfloat16, 8>(1, {}, n, 12, {}, o);
+        expect_parity<256, 8, operations, float, 8>(1, {}, n, 13, {}, o);
+        expect_parity<128, 4, operations, float, 4>(3, {}, n, 14, {}, o);
+    }
+    if (sanitized) return;
+    expect_parity<256, 2, operations, bfloat16, 8>(8, {}, 128256, 1, {}, order::first_come);
+    expect_grid_parity<256, 2, operations, bfloat16, 8>(16, {}, 151937, 2, {}, order::warp_by_warp);
+}
+
 TEST_F(emulated, operations_over_a_large_vocabulary) {
     if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<256, 1, operations, float>(1, {}, 128256, 1, {}, order::first_come);
@@ -236,6 +250,7 @@ TEST_F(emulated, samplers_draw_the_tokens_of_the_host_group) {
     if (sanitized) return;
     expect_parity<256, 1, samplers, float>(1, {}, 128256, 3, {}, order::first_come);
     expect_parity<256, 4, samplers, bfloat16>(4, {}, 128256, 4, warps[1], order::last_come);
+    expect_parity<256, 2, samplers, bfloat16, 8>(2, {}, 32003, 4, warps[1], order::warp_by_warp);
 }
 
 TEST_F(emulated, verifiers_decide_as_with_the_host_group) {
@@ -246,6 +261,8 @@ TEST_F(emulated, verifiers_decide_as_with_the_host_group) {
     expect_parity<64, 2, verifiers, half>(2, {}, 4097, 9, {}, order::first_come);
     expect_parity<256, 1, verifiers, float>(1, {}, 128256, 3, {}, order::first_come);
     expect_parity<256, 4, verifiers, bfloat16>(4, {}, 128256, 4, warps[1], order::warp_by_warp);
+    expect_parity<256, 2, verifiers, bfloat16, 8>(8, {}, 128256, 4, warps[1], order::first_come);
+    expect_parity<256, 2, verifiers, float, 4>(2, {}, 32003, 5, {}, order::last_come);
 }
 
 TEST_F(emulated, rows_of_one_value_and_rows_without_mass) {

@@ -35,6 +35,13 @@
 #define MULTIDRAFT_INLINE_LAMBDA
 #endif
 
+/// Written before a loop that is short, or whose turns are long: a device compiler unrolls it and then lacks registers.
+#if defined(__CUDA_ARCH__)
+#define MULTIDRAFT_ROLL _Pragma("unroll 1")
+#else
+#define MULTIDRAFT_ROLL
+#endif
+
 namespace multidraft {
 
 /// A token of the vocabulary, in [0, V).

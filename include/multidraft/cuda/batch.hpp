@@ -143,6 +143,15 @@ struct request_rows {
     }
 };
 
+/// Entries of a row that a thread reads at a time.
+template <class Layout, class T>
+inline constexpr int read_at_once = [] {
+    if constexpr (requires { Layout::alignment; })
+        return Layout::alignment / static_cast<int>(sizeof(T));
+    else
+        return 1;
+}();
+
 /// Whether every row begins at a multiple of 16 bytes.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {

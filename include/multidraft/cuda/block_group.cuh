@@ -6,8 +6,9 @@
 
 namespace multidraft::cuda {
 
-/// A block of `Threads` threads, a multiple of 32 * `Split`; `Split` warps sum a chunk together (see `simt_group`).
-template <int Threads, int Split = 1, class Widest = float>
-using block_group = simt_group<block_lanes<Threads>, Split, Widest>;
+/// A block of `Threads` threads, a multiple of 32 * `Split`; `Split` warps sum a chunk together, a thread reads `Wide`
+/// entries at a time (see `simt_group`).
+template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
+using block_group = simt_group<block_lanes<Threads>, Split, Widest, Wide>;
 
 }  // namespace multidraft::cuda

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "multidraft/cuda/simt_group.hpp"
+#include "multidraft/cuda/lane_context.hpp"
 
 namespace multidraft::cuda {
 

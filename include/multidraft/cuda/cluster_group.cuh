@@ -49,8 +49,9 @@ private:
     int ranks_ = 1;
 };
 
-/// A cluster (see `cluster_lanes`): for few rows of many entries, where one multiprocessor would read too slowly.
-template <int Threads, int Split = 1, class Widest = float>
-using cluster_group = simt_group<cluster_lanes<Threads>, Split, Widest>;
+/// A cluster (see `cluster_lanes`, and `simt_group` for the parameters): for few rows of many entries, where one
+/// multiprocessor would read too slowly.
+template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
+using cluster_group = simt_group<cluster_lanes<Threads>, Split, Widest, Wide>;
 
 }  // namespace multidraft::cuda

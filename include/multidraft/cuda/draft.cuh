@@ -21,7 +21,7 @@ namespace detail {
 template <class Layout, int Split, class Sampler, class T>
 __global__ void __launch_bounds__(row_threads, 1)
     draft_kernel(Sampler sampler, draft_batch batch, request_batch requests, logits<T> rows, index_t vocabulary) {
-    using group_type = cluster_group<row_threads, Split>;
+    using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, T>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const e = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
@@ -31,11 +31,11 @@ __global__ void __launch_bounds__(row_threads, 1)
 template <class Layout, class Sampler, class T>
 __global__ void __launch_bounds__(row_threads, 1)
     draft_grid_kernel(Sampler sampler, draft_batch batch, request_batch requests, logits<T> rows, index_t vocabulary,
-                      grid_memory<wide_group::storage> memory, int ranks) {
-    __shared__ wide_group::storage shared;
+                      grid_memory<wide_storage> memory, int ranks) {
+    __shared__ wide_storage shared;
     auto const e = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
-    wide_group const g({e, rank, ranks, shared, memory}, shared);
+    wide_group<Layout, T> const g({e, rank, ranks, shared, memory}, shared);
     draft_entry<Layout>(g, sampler, e, batch, requests, rows, vocabulary);
 }
 

@@ -98,7 +98,7 @@ private:
 
 /// Blocks of a grid (see `grid_lanes`): for one row of millions of entries, or one request on a device without
 /// clusters.
-template <int Threads, int Split = 1, class Widest = float>
-using grid_group = simt_group<grid_lanes<Threads>, Split, Widest>;
+template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
+using grid_group = simt_group<grid_lanes<Threads>, Split, Widest, Wide>;
 
 }  // namespace multidraft::cuda

@@ -5,7 +5,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
-#include "multidraft/cuda/simt_group.hpp"
+#include "multidraft/cuda/lane_context.hpp"
 
 namespace multidraft::cuda {
 
@@ -31,8 +31,12 @@ namespace detail {
 inline constexpr int row_threads = 256;
 inline constexpr int row_warps = row_threads / warp_size;
 
-/// Warps that sum a chunk together where rows are few.
-inline constexpr int short_split = 4;
+/// Warps that sum a chunk together where rows are few: a float row is then read 16 bytes at a time, and a cluster of 8
+/// reads the 32 chunks of 128,256 entries at once.
+inline constexpr int short_split = 2;
+
+/// What a multiprocessor has of the units that warps are given to: with fewer warps than that some of them idle.
+inline constexpr int schedulers = 4;
 
 struct shape {
     int ranks = 1;
@@ -42,9 +46,9 @@ struct shape {
 
 /// The shape for `batch` requests whose rows have `vocabulary` entries.
 ///
-/// As many multiprocessors for a row as there are for each request, but no warp without work: a chunk is the work of
-/// one warp, or of `short_split`. So 256 requests get a block each, and one request at V = 128,256 (32 chunks) a
-/// cluster of 8, or of 16 where the caller allows that.
+/// As many multiprocessors for a row as there are for each request, but no block without a chunk. So 256 requests get a
+/// block each, and one request at V = 128,256 (32 chunks) a cluster of 8, or of 16 where the caller allows that. A
+/// chunk is the work of one warp; of `short_split` warps where that many are there for every chunk at once.
 ///
 /// The blocks of a grid can be many more than those of a cluster, but meet in device memory: a barrier takes 1 to 2
 /// microseconds instead of a few tenths. A multiprocessor reads less than 0.1 TB/s, a whole H200 4.8: a row of n bytes
@@ -56,11 +60,9 @@ struct shape {
                                   int max_grid) {
     shape s;
     std::int64_t const chunks = chunks_of(vocabulary);
-    while (s.ranks * 2 <= max_cluster && s.ranks * 2 * batch <= multiprocessors &&
-           s.ranks * 2 * row_warps <= chunks * short_split)
-        s.ranks *= 2;
+    while (s.ranks * 2 <= max_cluster && s.ranks * 2 * batch <= multiprocessors && s.ranks * 2 <= chunks) s.ranks *= 2;
     if (batch >= 1 && batch <= max_grid_requests) {
-        std::int64_t blocks = chunks * short_split / row_warps;
+        std::int64_t blocks = chunks * short_split / schedulers;
         blocks = blocks < multiprocessors / batch ? blocks : multiprocessors / batch;
         blocks = blocks < max_grid ? blocks : max_grid;
         if (blocks >= std::int64_t{4} * s.ranks) {
@@ -68,7 +70,7 @@ struct shape {
             s.grid = true;
         }
     }
-    s.split = s.grid || s.ranks * row_warps > chunks;
+    s.split = s.grid || s.ranks * row_warps >= chunks * short_split;
     return s;
 }
 

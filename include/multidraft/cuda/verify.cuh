@@ -34,7 +34,7 @@ template <class Layout, int Split, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
                   index_t vocabulary, verdict_batch out, scratch_slices scratch) {
-    using group_type = cluster_group<row_threads, Split>;
+    using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, typename Target::element>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
@@ -44,12 +44,12 @@ __global__ void __launch_bounds__(row_threads, 1)
 template <class Layout, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_grid_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
-                       index_t vocabulary, verdict_batch out, scratch_slices scratch,
-                       grid_memory<wide_group::storage> memory, int ranks) {
-    __shared__ wide_group::storage shared;
+                       index_t vocabulary, verdict_batch out, scratch_slices scratch, grid_memory<wide_storage> memory,
+                       int ranks) {
+    __shared__ wide_storage shared;
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
-    wide_group const g({b, rank, ranks, shared, memory}, shared);
+    wide_group<Layout, typename Target::element> const g({b, rank, ranks, shared, memory}, shared);
     verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b));
 }
 
@@ -81,7 +81,8 @@ template <class Verifier>
 /// the launch. Neither allocates nor synchronises; may be captured in a graph. Only the rows on the accepted path are
 /// read. Nothing is checked (see `validate`), but a row that is no distribution gives the token `none`.
 ///
-/// Rows that begin at multiples of 16 bytes are read 16 bytes at a time. Returns the launch's error;
+/// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, those of two-byte entries to the end
+/// of their last 16 bytes. Returns the launch's error;
 /// `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is not told the `largest` tree.
 template <class Verifier, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,

@@ -4,16 +4,19 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/shape.hpp"
 
 namespace multidraft::cuda::detail {
 
-/// The group of the grid-wide form.
-using wide_group = grid_group<row_threads, short_split>;
+/// The group of the grid-wide form, and what it keeps.
+template <class Layout, class T>
+using wide_group = grid_group<row_threads, short_split, float, read_at_once<Layout, T>>;
+using wide_storage = wide_group<contiguous, float>::storage;
 
 [[nodiscard]] constexpr std::size_t scratch_size(std::int32_t requests, std::size_t each) noexcept {
-    constexpr std::size_t line = grid_memory<wide_group::storage>::line;
+    constexpr std::size_t line = grid_memory<wide_storage>::line;
     return (static_cast<std::size_t>(requests) * each + line - 1) / line * line;
 }
 
@@ -21,11 +24,11 @@ using wide_group = grid_group<row_threads, short_split>;
 /// many must do for them too.
 [[nodiscard]] constexpr std::size_t workspace_size(std::int32_t requests, std::size_t each) noexcept {
     return scratch_size(requests, each) +
-           grid_memory<wide_group::storage>::bytes(requests < max_grid_requests ? requests : max_grid_requests);
+           grid_memory<wide_storage>::bytes(requests < max_grid_requests ? requests : max_grid_requests);
 }
 
 struct partition {
-    grid_memory<wide_group::storage> grid;
+    grid_memory<wide_storage> grid;
     bool has_grid = false;
 };
 
@@ -38,7 +41,7 @@ struct partition {
     if (workspace != nullptr && requests >= 1 && requests <= max_grid_requests &&
         size >= workspace_size(requests, each) && reinterpret_cast<std::uintptr_t>(workspace) % 16 == 0) {
         result.has_grid = true;
-        result.grid = grid_memory<wide_group::storage>::at(static_cast<std::byte*>(workspace) + scratch, requests);
+        result.grid = grid_memory<wide_storage>::at(static_cast<std::byte*>(workspace) + scratch, requests);
     }
     return true;
 }

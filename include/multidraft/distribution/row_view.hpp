@@ -20,7 +20,8 @@ struct strided {
 };
 
 /// Entries one after another, rows that begin at a multiple of `Bytes`: groups that read several adjacent entries at a
-/// time may then do so in one access. Whoever names this layout has checked it. Entries of two bytes are read in pairs.
+/// time may then do so in one access. Whoever names this layout has checked it. On a device entries of two bytes may be
+/// read with the others of their 16 bytes, also the last ones of a row.
 template <int Bytes = 16>
 struct aligned {
     static constexpr int alignment = Bytes;
@@ -43,13 +44,8 @@ public:
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
         if constexpr (requires { Layout::alignment; }) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
-#if MULTIDRAFT_ON_DEVICE
-            // Two entries make a word: nvcc joins the loads of adjacent words, but not of halves of words.
-            if constexpr (sizeof(T) == 2 && requires { T::from_bits(std::uint16_t{0}); }) {
-                std::uint32_t word;
-                __builtin_memcpy(&word, data + (i - (i & 1)), sizeof(word));
-                return to_real(T::from_bits(static_cast<std::uint16_t>((i & 1) != 0 ? word >> 16 : word)));
-            }
+#if defined(__CUDA_ARCH__)
+            if constexpr (sizeof(T) == 2 && Layout::alignment % 16 == 0) return from_block(data, i);
 #endif
             return to_real(data[layout_(i)]);
         } else {
@@ -58,6 +54,19 @@ public:
     }
 
 private:
+#if defined(__CUDA_ARCH__)
+    /// Entry i of an aligned row, as part of the 16 bytes that it lies in: nvcc joins loads of adjacent words, but not
+    /// of halves of words. Of a single entry it loads no more than the word.
+    [[nodiscard]] MULTIDRAFT_INLINE __device__ static real from_block(T const* data, index_t i) noexcept {
+        uint4 const block = reinterpret_cast<uint4 const*>(data)[i >> 3];
+        int const k = (i >> 1) & 3;
+        std::uint32_t const low = k == 0 ? block.x : block.y;
+        std::uint32_t const high = k == 2 ? block.z : block.w;
+        std::uint32_t const word = k < 2 ? low : high;
+        return to_real(T::from_bits(static_cast<std::uint16_t>((i & 1) != 0 ? word >> 16 : word)));
+    }
+#endif
+
     T const* data_ = nullptr;
     [[no_unique_address]] Layout layout_{};
     index_t size_ = 0;

@@ -28,6 +28,8 @@ template <group G, distribution P, draw_source Source>
                                                     Source& source, place where) {
     weight_of const w{p};
     auto sums = g.weigh(p.size(), w);
+
+    MULTIDRAFT_ROLL
     for (token_id const x : rejected) g.reweigh(sums, p.size(), w, rejected, x);
     if (!(sums.total > 0)) return emit(g, p, source, where);
     return source.pick(g, sums, p.size(), w, rejected, where(purpose::residual, 0));

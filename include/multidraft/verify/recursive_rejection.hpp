@@ -43,11 +43,11 @@ namespace detail {
 template <group G, distribution Q, class Real>
 [[nodiscard]] MULTIDRAFT_HD Real mass_left(G const& g, Q const& q, span<token_id const> drawn, Real difference) {
     if (difference > Real(0.125)) return difference;
-    return g.sum(q.size(), [q, drawn](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-        Real value = q(i);
-        for (token_id const x : drawn) value = x == i ? Real(0) : value;
-        return value;
-    });
+    auto sums = g.weigh(q.size(), q);
+
+    MULTIDRAFT_ROLL
+    for (token_id const x : drawn) g.reweigh(sums, q.size(), q, drawn, x);
+    return sums.total;
 }
 
 }  // namespace detail

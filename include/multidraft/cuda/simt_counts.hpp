@@ -1,0 +1,200 @@
+// Counting the entries of a row in bins by a CUDA group, and what a radix descent does with the counters.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/cuda/lane_context.hpp"
+#include "multidraft/cuda/simt_search.hpp"
+
+namespace multidraft::cuda {
+
+/// `count` and `count_pairs`: counters in the shared memory of each rank, whose sums all ranks get.
+template <lane_context Lanes, int Split, class Widest, int Wide>
+class simt_counts : public simt_search<Lanes, Split, Widest, Wide> {
+    using base = simt_search<Lanes, Split, Widest, Wide>;
+
+public:
+    using base::base;
+    using base::threads;
+    using base::wide;
+
+    using storage = typename base::storage;
+
+    /// The group's own counters for `count`, for as long as they are used no other's.
+    template <std::size_t N>
+    [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const noexcept {
+        static_assert(N <= storage::counters_size);
+        return {shared_->counters, N};
+    }
+
+    /// The sum of all counters.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t total_of(span<std::uint64_t const> counters) const {
+        std::uint64_t total = 0;
+        MULTIDRAFT_UNROLL_BY(8)
+        for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size) total += counters[b];
+        for (int bit = warp_size / 2; bit > 0; bit /= 2) total += lanes_.shuffle_xor(total, bit);
+        return total;
+    }
+
+    /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
+    /// bin 0 when none does. The number of bins is a multiple of 32.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t reaching_bin(span<std::uint64_t const> counters,
+                                                                        std::uint64_t& wanted) const {
+        auto const run = static_cast<index_t>(counters.size()) / warp_size;
+        index_t const first = lane() * run;
+        std::uint64_t sum = 0;
+        for (index_t k = 0; k < run; ++k)  // each thread starts elsewhere, to meet different banks
+            sum += counters[static_cast<std::size_t>(first + (k + lane()) % run)];
+        std::uint64_t from_here = sum;  // with the runs above
+        for (int step = 1; step < warp_size; step *= 2) {
+            std::uint64_t const above = lanes_.shuffle(from_here, (lane() + step) % warp_size);
+            from_here += lane() + step < warp_size ? above : 0;
+        }
+        std::uint32_t const reached = lanes_.ballot(from_here >= wanted);
+        int const chosen = reached == 0 ? 0 : warp_size - 1 - leading_zeros(reached);
+        wanted -= lanes_.shuffle(from_here - sum, chosen);
+        index_t b = (chosen + 1) * run - 1;
+
+        MULTIDRAFT_ROLL
+        for (; b > chosen * run && counters[static_cast<std::size_t>(b)] < wanted; --b)
+            wanted -= counters[static_cast<std::size_t>(b)];
+        return b;
+    }
+
+    /// Counts in the shared memory of each rank, 64 bits as two words, and adds the ranks' counts.
+    template <class Bin, class Mass>
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void count(index_t n, Bin const& bin_of, Mass const& mass_of,
+                                                span<std::uint64_t> bins) const {
+        Bin const bin = bin_of;
+        Mass const mass = mass_of;
+        struct one {
+            index_t at = none;
+            std::uint32_t more = 0;
+        };
+        count_in_windows<one>(
+            n, bins,
+            [&](index_t i, index_t begin, index_t here, one& item) MULTIDRAFT_INLINE_LAMBDA {
+                index_t const b = bin(i);
+                item.at = (b >= begin) & (b - begin < here) ? b - begin : none;
+            },
+            [&](index_t i, one& item) MULTIDRAFT_INLINE_LAMBDA {
+                if (item.at >= 0) item.more = static_cast<std::uint32_t>(mass(i));
+            },
+            [&](one const& item, std::uint32_t* low, std::uint32_t* high) MULTIDRAFT_INLINE_LAMBDA {
+                if (item.at >= 0) add_wide(low + item.at, high + item.at, item.more);
+            });
+    }
+
+    template <class F>
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+        F const f = function;
+        struct two {
+            index_t at = none;
+            std::uint32_t first = 0;
+            std::uint32_t second = 0;
+        };
+        count_in_windows<two>(
+            n, bins,
+            [&](index_t i, index_t begin, index_t here, two& item) MULTIDRAFT_INLINE_LAMBDA {
+                binned_pair const more = f(i);
+                if (more.bin >= begin / 2 && more.bin - begin / 2 < here / 2) item.at = 2 * more.bin - begin;
+                item.first = static_cast<std::uint32_t>(more.first);
+                item.second = static_cast<std::uint32_t>(more.second);
+            },
+            [](index_t, two&) MULTIDRAFT_INLINE_LAMBDA {},
+            [&](two const& item, std::uint32_t* low, std::uint32_t* high) MULTIDRAFT_INLINE_LAMBDA {
+                // Tokens that no model likes are many, in few bins: spare them turns at a counter.
+                if (item.at >= 0 && item.first != 0) add_wide(low + item.at, high + item.at, item.first);
+                if (item.at >= 0 && item.second != 0) add_wide(low + item.at + 1, high + item.at + 1, item.second);
+            });
+    }
+
+protected:
+    using base::entry_of;
+    using base::for_adjacent_of;
+    using base::for_runs;
+    using base::in_memory;
+    using base::lane;
+    using base::lanes_;
+    using base::shared_;
+    using base::wide_lanes;
+
+    /// Counts `here` bins from `begin` on at a time. `place(i, begin, here, item)` and then `weigh(i, item)` say what
+    /// entry i adds to them (an `Item` is nothing at first); `add(item, low, high)` adds it.
+    template <class Item, class Place, class Weigh, class Add>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE void count_in_windows(index_t n, span<std::uint64_t> bins, Place const& place,
+                                                          Weigh const& weigh_item, Add const& add) const {
+        constexpr auto capacity = static_cast<index_t>(storage::count_capacity);
+        auto* const low = reinterpret_cast<std::uint32_t*>(shared_->scratch);
+        std::uint32_t* const high = low + capacity;
+        auto const size = static_cast<index_t>(bins.size());
+        for (index_t begin = 0; begin < size; begin += capacity) {
+            index_t const here = size - begin < capacity ? size - begin : capacity;
+            lanes_.sync();
+            for (index_t b = lanes_.thread(); b < here; b += threads) {
+                low[b] = 0;
+                high[b] = 0;
+            }
+            lanes_.sync();
+            // One after the other for all entries of a run: loads are not joined across a branch or an addition.
+            for_runs(n, [&](index_t run, index_t left) MULTIDRAFT_INLINE_LAMBDA {
+                Item items[wide_lanes];
+                for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
+                    if (inside) place(entry_of(run, j), begin, here, items[j]);
+                });
+                for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
+                    if (inside) weigh_item(entry_of(run, j), items[j]);
+                });
+                MULTIDRAFT_UNROLL
+                for (Item const& item : items) add(item, low, high);
+            });
+            if constexpr (in_memory) {
+                lanes_.sync();
+                std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
+                for (index_t b = lanes_.thread(); b < here; b += threads) {
+                    std::uint64_t const mine = low[b] + (std::uint64_t{high[b]} << 32);
+                    if (mine != 0) lanes_.add_to(all + b, mine);
+                }
+                lanes_.sync_all();
+                for (index_t b = lanes_.thread(); b < here; b += threads)
+                    bins[static_cast<std::size_t>(begin + b)] = all[b];
+                // Nobody reads the other array any more, and nobody adds to it before the barrier.
+                std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
+                for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
+                    other[b] = 0;
+            } else {
+                lanes_.sync_all();
+                for (index_t b = lanes_.thread(); b < here; b += threads) {
+                    std::uint64_t total = 0;
+                    for (int r = 0; r < lanes_.ranks(); ++r)
+                        total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
+                    bins[static_cast<std::size_t>(begin + b)] = total;
+                }
+            }
+            lanes_.sync_all();
+        }
+    }
+
+    /// Adds to a counter of two words.
+    MULTIDRAFT_HD void add_wide(std::uint32_t* low, std::uint32_t* high, std::uint32_t more) const {
+        if (lanes_.add(low, more) > ~more) lanes_.add(high, 1U);
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static int leading_zeros(std::uint32_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+        return __clz(static_cast<int>(bits));
+#else
+        return __builtin_clz(bits);
+#endif
+    }
+
+    struct no_turn {};
+    [[no_unique_address]] mutable std::conditional_t<in_memory, unsigned, no_turn> count_turn_{};
+};
+
+}  // namespace multidraft::cuda

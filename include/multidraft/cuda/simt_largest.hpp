@@ -1,0 +1,267 @@
+// The largest entries of a row by a CUDA group.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/cuda/lane_context.hpp"
+#include "multidraft/cuda/simt_counts.hpp"
+
+namespace multidraft::cuda {
+
+/// `largest`, `first_largest` and `top`: each thread's or warp's best, then the best of those.
+template <lane_context Lanes, int Split, class Widest, int Wide>
+class simt_largest : public simt_counts<Lanes, Split, Widest, Wide> {
+    using base = simt_counts<Lanes, Split, Widest, Wide>;
+
+public:
+    using base::base;
+    using base::threads;
+    using base::warps;
+    using base::wide;
+
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto largest(index_t n, F const& function) const {
+        using real = detail::result_of<F>;
+        F const f = function;
+        real best = minus_infinity<real>;
+        for_adjacent(n, [&](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            real const here = f(i);
+            best = here > best ? here : best;
+        });
+        best = warp_largest(best);
+        real* all = detail::next<real>(shared_->best, best_turn_);
+        if constexpr (in_memory) {  // one value a block: the others read them all from far away
+            if (lane() == 0) all[warp()] = best;
+            lanes_.sync();
+            best = warp_largest(lane() < warps ? all[lane()] : minus_infinity<real>);
+            all = lanes_.mirror(all);
+            if (lanes_.thread() == 0) all[lanes_.rank()] = best;
+        } else {
+            push(all, lanes_.rank() * warps + warp(), best);
+        }
+        lanes_.sync_all();
+        best = minus_infinity<real>;
+        for (int k = lane(); k < lanes_.ranks() * (in_memory ? 1 : warps); k += warp_size)
+            best = all[k] > best ? all[k] : best;
+        return warp_largest(best);
+    }
+
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t first_largest(index_t n, F const& function) const {
+        using real = detail::result_of<F>;
+        if (n <= 0) return none;
+        F const f = function;
+        entry<real> best;
+        for_adjacent(n, [&](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            entry<real> const here{f(i), i};
+            if (before(here, best)) best = here;
+        });
+        best = warp_first(best);
+        unsigned const turn = best_turn_ & 1U;
+        real* keys = detail::next<real>(shared_->best, best_turn_);
+        index_t* indices = shared_->best_index[turn];
+        if constexpr (in_memory) {
+            if (lane() == 0) {
+                keys[warp()] = best.key;
+                indices[warp()] = best.index;
+            }
+            lanes_.sync();
+            best = {};
+            if (lane() < warps) best = {keys[lane()], indices[lane()]};
+            best = warp_first(best);
+            keys = lanes_.mirror(keys);
+            indices = lanes_.mirror(indices);
+            if (lanes_.thread() == 0) {
+                keys[lanes_.rank()] = best.key;
+                indices[lanes_.rank()] = best.index;
+            }
+        } else {
+            push(keys, lanes_.rank() * warps + warp(), best.key);
+            push(indices, lanes_.rank() * warps + warp(), best.index);
+        }
+        lanes_.sync_all();
+        best = {};
+        for (int k = lane(); k < lanes_.ranks() * (in_memory ? 1 : warps); k += warp_size) {
+            entry<real> const here{keys[k], indices[k]};
+            if (before(here, best)) best = here;
+        }
+        best = warp_first(best);
+        return best.index == nowhere ? 0 : best.index;
+    }
+
+    /// Each warp keeps its 32 largest sorted, one a thread, and the warps' lists are merged. More than 32 take a pass
+    /// for every 32.
+    template <class F>
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void top(index_t n, F const& function, span<token_id> out) const {
+        using real = detail::result_of<F>;
+        F const f = function;
+        auto const k = static_cast<index_t>(out.size());
+        real* const keys = reinterpret_cast<real*>(shared_->scratch);
+        auto* const indices = reinterpret_cast<index_t*>(shared_->scratch + sizeof(real) * std::size_t(threads));
+        static_assert((sizeof(real) + sizeof(index_t)) * std::size_t(threads) <= sizeof(shared_->scratch));
+        entry<real> bound;  // entries up to this one are out already
+        bool bounded = false;
+        for (index_t begin = 0; begin < k; begin += warp_size) {
+            index_t const wanted = k - begin < warp_size ? k - begin : warp_size;
+            entry<real> kept;  // of the warp's list, the one at this thread's lane
+            entry<real> least;
+            index_t const chunks = chunks_of(n);
+            index_t const step = static_cast<index_t>(warps * lanes_.ranks());
+            for (index_t c = static_cast<index_t>(warp() * lanes_.ranks() + lanes_.rank()); c < chunks; c += step) {
+                index_t const end = n - c * chunk_size < chunk_size ? n : (c + 1) * chunk_size;
+                index_t const last = (c + 1) * (chunk_size / wide);
+                for (index_t run = c * (chunk_size / wide); run < last && wide * run < end; run += warp_size) {
+                    index_t const mine = run + lane();
+                    entry<real> here[wide_lanes];
+                    for_adjacent_of(end - wide * mine, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
+                        index_t const i = entry_of(mine, j);
+                        if (inside) here[j] = {f(i), i};
+                    });
+                    MULTIDRAFT_UNROLL
+                    for (entry<real>& e : here) {
+                        if (bounded && !before(bound, e)) e = {};
+                        insert(e, wanted, kept, least);
+                    }
+                }
+            }
+            lanes_.sync();  // whoever used the scratch memory before is done
+            keys[lanes_.thread()] = kept.key;
+            indices[lanes_.thread()] = kept.index;
+            merge_lists(wanted, keys, indices, kept);
+            if (leading_warp() && lane() < wanted)
+                out[static_cast<std::size_t>(begin + lane())] = kept.index == nowhere ? none : kept.index;
+            lanes_.sync_all();
+            if (begin + wanted < k) {
+                index_t const last = out[static_cast<std::size_t>(begin + wanted - 1)];
+                // Nothing left: an entry that all others stand before.
+                bound = last == none ? entry<real>{} : entry<real>{f(last), last};
+                bounded = true;
+            }
+        }
+    }
+
+protected:
+    using base::entry_of;
+    using base::for_adjacent;
+    using base::for_adjacent_of;
+    using base::in_memory;
+    using base::lane;
+    using base::lanes_;
+    using base::larger;
+    using base::push;
+    using base::shared_;
+    using base::warp;
+    using base::warp_largest;
+    using base::wide_lanes;
+
+    static constexpr index_t nowhere = std::numeric_limits<index_t>::max();
+
+    /// An entry of a row by its key; the default stands after every entry there is.
+    template <class Real>
+    struct entry {
+        Real key = minus_infinity<Real>;
+        index_t index = nowhere;
+    };
+
+    /// Larger keys first, ties to the lower index. NaN stands before nothing.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD static bool before(entry<Real> const& a, entry<Real> const& b) noexcept {
+        return (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
+    }
+
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD entry<Real> warp_first(entry<Real> best) const {
+        MULTIDRAFT_UNROLL
+        for (int bit = warp_size / 2; bit > 0; bit /= 2) {
+            entry<Real> const other{lanes_.shuffle_xor(best.key, bit), lanes_.shuffle_xor(best.index, bit)};
+            if (before(other, best)) best = other;
+        }
+        return best;
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD bool leading_warp() const noexcept { return lanes_.rank() == 0 && warp() == 0; }
+
+    /// Puts the entries that the threads of a warp offer, one each, into the warp's sorted list.
+    template <class Real>
+    MULTIDRAFT_HD void insert(entry<Real> const& offered, index_t wanted, entry<Real>& kept, entry<Real>& least) const {
+        for (std::uint32_t better = lanes_.ballot(before(offered, least)); better != 0;) {
+            int const from = lowest_bit(better);
+            entry<Real> const here{lanes_.shuffle(offered.key, from), lanes_.shuffle(offered.index, from)};
+            bool const stays = before(kept, here);
+            int const place = bits_set(lanes_.ballot(stays));
+            entry<Real> const above{lanes_.shuffle(kept.key, (lane() + warp_size - 1) % warp_size),
+                                    lanes_.shuffle(kept.index, (lane() + warp_size - 1) % warp_size)};
+            if (lane() == place) kept = here;
+            if (lane() > place) kept = above;
+            least = {lanes_.shuffle(kept.key, wanted - 1), lanes_.shuffle(kept.index, wanted - 1)};
+            better &= better - 1;
+            better &= lanes_.ballot(before(offered, least));
+        }
+    }
+
+    /// Merges the lists that the warps of all ranks wrote to `keys` and `indices`; the leading warp has the result.
+    template <class Real>
+    MULTIDRAFT_HD void merge_lists(index_t wanted, Real* keys, index_t* indices, entry<Real>& kept) const {
+        entry<Real> least;
+        auto const insert_list = [&](entry<Real> const& here) { insert(here, wanted, kept, least); };
+        if constexpr (in_memory) {
+            lanes_.sync();
+            // The lists of the blocks go where the mirrors of two large arrays lie.
+            static_assert(std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(Widest) <= sizeof(shared_->scratch) &&
+                          std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(index_t) <=
+                              sizeof(shared_->counters) &&
+                          Lanes::max_grid_ranks <= max_ranks * warps);
+            Real* const all_keys = reinterpret_cast<Real*>(lanes_.mirror(shared_->scratch));
+            auto* const all_indices = reinterpret_cast<index_t*>(lanes_.mirror(shared_->counters));
+            if (warp() == 0) {
+                kept = {};
+                for (int w = 0; w < warps; ++w)
+                    insert_list({keys[w * warp_size + lane()], indices[w * warp_size + lane()]});
+                all_keys[lanes_.rank() * warp_size + lane()] = kept.key;
+                all_indices[lanes_.rank() * warp_size + lane()] = kept.index;
+            }
+            lanes_.sync_all();
+            if (leading_warp()) {
+                kept = {};
+                least = {};
+                for (int r = 0; r < lanes_.ranks(); ++r)
+                    insert_list({all_keys[r * warp_size + lane()], all_indices[r * warp_size + lane()]});
+            }
+        } else {
+            lanes_.sync_all();
+            if (leading_warp()) {
+                kept = {};
+                for (int r = 0; r < lanes_.ranks(); ++r)
+                    for (int w = 0; w < warps; ++w)
+                        insert_list({*lanes_.at_rank(keys + w * warp_size + lane(), r),
+                                     *lanes_.at_rank(indices + w * warp_size + lane(), r)});
+            }
+        }
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static int lowest_bit(std::uint32_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+        return __ffs(static_cast<int>(bits)) - 1;
+#else
+        return __builtin_ctz(bits);
+#endif
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static int bits_set(std::uint32_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+        return __popc(bits);
+#else
+        return __builtin_popcount(bits);
+#endif
+    }
+
+    mutable unsigned best_turn_ = 0;
+};
+
+}  // namespace multidraft::cuda

@@ -1,0 +1,369 @@
+// Sums over a row by a CUDA group: chunks summed by teams of warps, in the fixed order.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/cuda/lane_context.hpp"
+#include "multidraft/cuda/simt_threads.hpp"
+
+namespace multidraft::cuda {
+
+/// `sum`, `weigh` and `softmax`: sums of chunks in the fixed order, each by a team of warps.
+template <lane_context Lanes, int Split, class Widest, int Wide>
+class simt_sums : public simt_threads<Lanes, Split, Widest, Wide> {
+    using base = simt_threads<Lanes, Split, Widest, Wide>;
+
+public:
+    using base::base;
+    using base::own;
+    using base::slots;
+    using base::teams;
+    using base::threads;
+    using base::wide;
+
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto sum(index_t n, F const& f) const {
+        using real = detail::result_of<F>;
+        index_t const chunks = chunks_of(n);
+        real total = 0;
+        for (index_t first = 0; first < chunks; first += slots) {
+            index_t const last = window_end(first, chunks);
+            real* const sums = detail::next<real>(shared_->temporary, temporary_turn_);
+            sum_chunks<16>(first, last, n, f, sums);
+            total = in_order(sums, last - first, total);
+        }
+        return total;
+    }
+
+    template <class W>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto weigh(index_t n, W const& w) const {
+        using real = detail::result_of<W>;
+        index_t const chunks = chunks_of(n);
+        shared_ledger<real> sums;
+        for (index_t first = 0; first < chunks; first += slots) {
+            index_t const last = window_end(first, chunks);
+            sums.sums = detail::next<real>(shared_->ledgers, ledger_turn_);
+            sum_chunks<32>(first, last, n, w, sums.sums);
+            sums.total = in_order(sums.sums, last - first, sums.total);
+        }
+        return sums;
+    }
+
+    /// A thread keeps its entries of a whole chunk in registers between the chunk's maximum and its sum: the row is
+    /// read once.
+    template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE softmax_sums<Real, shared_ledger<Real>> softmax(index_t n,
+                                                                                                   X const& x,
+                                                                                                   Real scale) const {
+        constexpr Real nothing = minus_infinity<Real>;
+        softmax_sums<Real, shared_ledger<Real>> result;
+        result.largest = nothing;
+        index_t const chunks = chunks_of(n);
+        for (index_t first = 0; first < chunks; first += slots) {
+            index_t const last = window_end(first, chunks);
+            Real* const peaks = detail::as<Real>(shared_->peaks[ledger_turn_ & 1U]);
+            Real* const sums = detail::next<Real>(shared_->ledgers, ledger_turn_);
+            result.weights.sums = sums;
+            for_chunks(first, last, [&](index_t c, bool active) MULTIDRAFT_INLINE_LAMBDA {
+                Real peak = nothing;
+                Real const here = exponentials_of_chunk(active ? c : 0, active ? n : 0, x, scale, peak);
+                if (active && leads_team()) {
+                    push(peaks, c - first, peak);
+                    push(sums, c - first, here);
+                }
+            });
+            lanes_.sync_all();
+            collect(peaks, last - first);
+            collect(sums, last - first);
+            Real const before_window = result.largest;
+            Real best = nothing;
+            for (index_t c = lane(); c < last - first; c += warp_size) best = peaks[c] > best ? peaks[c] : best;
+            best = warp_largest(best);
+            result.largest = best > before_window ? best : before_window;
+            for (index_t c = lanes_.thread(); c < last - first; c += threads)
+                if (peaks[c] != result.largest && peaks[c] != nothing)
+                    sums[c] = product(sums[c], exponential((peaks[c] - result.largest) * scale));
+            lanes_.sync();
+            if (first > 0 && before_window < result.largest)
+                result.weights.total =
+                    product(result.weights.total, exponential((before_window - result.largest) * scale));
+            result.weights.total = in_order(sums, last - first, result.weights.total);
+        }
+        return result;
+    }
+
+protected:
+    using base::collect;
+    using base::entry_of;
+    using base::for_chunks;
+    using base::in_order;
+    using base::lane;
+    using base::lanes_;
+    using base::larger;
+    using base::own_lanes;
+    using base::push;
+    using base::shared_;
+    using base::warp;
+    using base::warp_largest;
+    using base::wide_lanes;
+    using base::window_end;
+
+    static constexpr int rows_at_once = wide / own;  ///< rows of a chunk that a warp reads at once
+    static constexpr int threads_a_row = warp_size / rows_at_once;
+    static constexpr index_t runs_a_row = chunk_lanes / wide;            ///< runs of `wide` entries
+    static constexpr index_t reading_step = chunk_lanes * rows_at_once;  ///< entries from one reading to the next
+    static constexpr auto readings = static_cast<std::size_t>(chunk_size / reading_step);  ///< of a whole chunk
+
+    /// Sums chunks first .. last - 1 of f into `sums[0 ..]` of every rank. A thread reads `Entries` before it adds them
+    /// (16 rows at most).
+    template <int Entries, class Real, class F>
+    MULTIDRAFT_HD void sum_chunks(index_t first, index_t last, index_t n, F const& function, Real* sums) const {
+        [[maybe_unused]] constexpr int together = Entries / wide < 1 ? 1 : Entries / wide;
+        F const f = function;
+        for_chunks(first, last, [&](index_t c, bool active) MULTIDRAFT_INLINE_LAMBDA {
+            Real acc[own_lanes];
+            MULTIDRAFT_UNROLL
+            for (int j = 0; j < own; ++j) acc[j] = 0;
+            if (active) {
+                index_t const size = n - c * chunk_size < chunk_size ? n - c * chunk_size : chunk_size;
+                index_t const run = first_run(c);
+                index_t const whole = size / reading_step;
+                auto const add = [&](Real(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
+                    exchange(values);
+                    MULTIDRAFT_UNROLL
+                    for (int k = 0; k < wide; ++k) acc[k % own] += values[k];
+                };
+                MULTIDRAFT_UNROLL_BY(together)
+                for (index_t r = 0; r < whole; ++r) {
+                    Real values[wide_lanes];
+                    MULTIDRAFT_UNROLL
+                    for (index_t j = 0; j < wide; ++j) values[j] = f(entry_of(run + r * (reading_step / wide), j));
+                    add(values);
+                }
+                if (size % reading_step != 0) {  // a term more of 0 changes no sum
+                    Real values[wide_lanes];
+                    MULTIDRAFT_UNROLL
+                    for (index_t j = 0; j < wide; ++j) {
+                        index_t const i = entry_of(run + whole * (reading_step / wide), j);
+                        values[j] = 0;
+                        if (i < n) values[j] = f(i);
+                    }
+                    add(values);
+                }
+            }
+            Real const here = pairwise(acc);
+            if (active && leads_team()) push(sums, c - first, here);
+        });
+        lanes_.sync_all();
+        collect(sums, last - first);
+    }
+
+    /// Whether the thread's warp is the one of its team that has the results.
+    [[nodiscard]] MULTIDRAFT_HD bool leads_team() const noexcept { return warp() % Split == 0; }
+
+    /// Which of the rows that its warp reads at once the thread reads.
+    [[nodiscard]] MULTIDRAFT_HD int reads_row() const noexcept { return lane() / threads_a_row; }
+
+    /// Which run of `wide` entries of the row the thread reads first in chunk c; those that it reads next are
+    /// `runs_a_row` times a row of the chunk further.
+    [[nodiscard]] MULTIDRAFT_HD index_t first_run(index_t c) const noexcept {
+        return c * (chunk_size / wide) + reads_row() * runs_a_row + warp() % Split * threads_a_row +
+               lane() % threads_a_row;
+    }
+
+    /// Makes of the `wide` adjacent entries of one row that a thread has read its own lanes of all rows that the warp
+    /// has read, row by row. Thread t of row u has lanes u * own, u * own + 1, .. of those that it read. A
+    /// transposition: in each step threads that differ in one bit of their row give each other half of what they have.
+    template <class Real>
+    MULTIDRAFT_HD void exchange([[maybe_unused]] Real (&v)[wide_lanes]) const {
+        MULTIDRAFT_UNROLL
+        for (int bit = rows_at_once / 2; bit > 0; bit /= 2) {
+            bool const upper = (reads_row() & bit) != 0;
+            MULTIDRAFT_UNROLL
+            for (int k = 0; k < wide; ++k) {
+                if ((k / own & bit) != 0) continue;
+                Real& low = v[k];
+                Real& high = v[k + bit * own];
+                Real const got = lanes_.shuffle_xor(upper ? low : high, bit * threads_a_row);
+                if (upper)
+                    low = got;
+                else
+                    high = got;
+            }
+        }
+    }
+
+    /// The largest entry of chunk c and the sum of exp((x - largest) * scale), which the team's leading warp gets; n =
+    /// 0 for a team without a chunk.
+    template <class X, class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(index_t c, index_t n, X const& row, Real scale,
+                                                           Real& peak) const {
+        constexpr Real nothing = minus_infinity<Real>;
+        X const x = row;
+        index_t const run = first_run(c);
+        Real acc[own_lanes];
+        constexpr int chains = own < 4 ? own : 4;  // comparisons that do not wait for one another
+        Real best[static_cast<std::size_t>(chains)];
+        MULTIDRAFT_UNROLL
+        for (int j = 0; j < own; ++j) acc[j] = 0;
+        MULTIDRAFT_UNROLL
+        for (int j = 0; j < chains; ++j) best[j] = nothing;
+        index_t const size = n - c * chunk_size < chunk_size ? n - c * chunk_size : chunk_size;
+        index_t const whole = size / reading_step;
+        Real kept[readings][wide_lanes];
+        // Of the last reading, which is not whole; it is read twice, for want of registers to keep it in.
+        auto const read_rest = [&](Real(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
+            MULTIDRAFT_UNROLL
+            for (index_t j = 0; j < wide; ++j) {
+                index_t const i = entry_of(run + whole * (reading_step / wide), j);
+                values[j] = nothing;
+                if (i < n) values[j] = x(i);
+            }
+            exchange(values);
+        };
+        auto const look_at = [&](Real const(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
+            MULTIDRAFT_UNROLL
+            for (int k = 0; k < wide; ++k) best[k % chains] = larger(values[k], best[k % chains]);
+        };
+        if (whole > 0) {  // all threads alike, and no branch between loads: those beyond the row read its beginning
+            MULTIDRAFT_UNROLL
+            for (std::size_t r = 0; r < readings; ++r) {
+                index_t const reading = static_cast<index_t>(r) < whole ? static_cast<index_t>(r) : 0;
+                MULTIDRAFT_UNROLL
+                for (index_t j = 0; j < wide; ++j) kept[r][j] = x(entry_of(run + reading * (reading_step / wide), j));
+            }
+        }
+        if (size != chunk_size) {
+            Real rest[wide_lanes];
+            read_rest(rest);
+            look_at(rest);
+        }
+        MULTIDRAFT_UNROLL
+        for (std::size_t r = 0; r < readings; ++r) {
+            if (static_cast<index_t>(r) < whole) {
+                exchange(kept[r]);
+                look_at(kept[r]);
+            }
+        }
+        MULTIDRAFT_UNROLL
+        for (int half = chains / 2; half > 0; half /= 2) {
+            MULTIDRAFT_UNROLL
+            for (int j = 0; j < half; ++j) best[j] = larger(best[j + half], best[j]);
+        }
+        peak = team_largest(best[0]);
+        Real const level = peak == nothing ? Real(0) : peak;
+        auto const add = [&](Real const(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
+            MULTIDRAFT_UNROLL
+            for (int k = 0; k < wide; ++k) acc[k % own] += exponential((values[k] - level) * scale);
+        };
+        MULTIDRAFT_UNROLL
+        for (std::size_t r = 0; r < readings; ++r)
+            if (static_cast<index_t>(r) < whole) add(kept[r]);
+        if (size != chunk_size) {  // exp(-inf) = 0 for what lies beyond the row
+            Real rest[wide_lanes];
+            read_rest(rest);
+            add(rest);
+        }
+        return pairwise(acc);
+    }
+
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real team_largest(Real best) const {
+        best = warp_largest(best);
+        if constexpr (Split > 1) {
+            Real* const all = detail::next<Real>(shared_->team_peak, peak_turn_) + warp() / Split * Split;
+            if (lane() == 0) all[warp() % Split] = best;
+            lanes_.sync();
+            MULTIDRAFT_UNROLL
+            for (int w = 0; w < Split; ++w) best = all[w] > best ? all[w] : best;
+        }
+        return best;
+    }
+
+    /// The sum of a chunk from the threads' lanes, in the fixed order; the leading warp of the team gets it.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real pairwise(Real (&acc)[own_lanes]) const {
+        if constexpr (Split > 1) {  // the strides that reach across warps come first
+            constexpr int others = (Split - 1) * warp_size;
+            Real* const all = detail::next<Real>(shared_->partial, partial_turn_) + warp() / Split * (others * own);
+            if (!leads_team()) {
+                MULTIDRAFT_UNROLL
+                for (int j = 0; j < own; ++j) all[(warp() % Split - 1) * (warp_size * own) + lane() * own + j] = acc[j];
+            }
+            lanes_.sync();
+            if (!leads_team()) return acc[0];
+            Real part[static_cast<std::size_t>(Split - 1)][own_lanes];
+            MULTIDRAFT_UNROLL
+            for (int w = 0; w < Split - 1; ++w) {
+                MULTIDRAFT_UNROLL
+                for (int j = 0; j < own; ++j) part[w][j] = all[w * (warp_size * own) + lane() * own + j];
+            }
+            MULTIDRAFT_UNROLL
+            for (int j = 0; j < own; ++j) {
+                MULTIDRAFT_UNROLL
+                for (int half = Split / 2; half > 0; half /= 2) {
+                    acc[j] += part[half - 1][j];
+                    MULTIDRAFT_UNROLL
+                    for (int w = 1; w < half; ++w) part[w - 1][j] += part[w + half - 1][j];
+                }
+            }
+        }
+        return fold<rows_at_once>(acc);
+    }
+
+    /// Adds `Width` adjacent lanes a thread over a warp: the strides across threads, the largest first, then Width / 2
+    /// .. 1 within a thread. While a thread has several values, each of a pair of threads takes over half of them, so
+    /// that 8 a thread cost 12 shuffles instead of 40. Sums do not depend on which operand stands first.
+    ///
+    /// Where the warp reads `Rows` rows at once, threads of one row stand `Width * Rows` lanes apart and the next row's
+    /// threads between them: see `exchange`.
+    template <int Rows, std::size_t Width, class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real fold(Real (&v)[Width]) const {
+        Real total = across<0, Rows>(v);
+        // The thread's value is one of Width; the strides within a thread are the bits that chose it.
+        MULTIDRAFT_UNROLL
+        for (int k = 0; (1 << k) < static_cast<int>(Width); ++k) total += lanes_.shuffle_xor(total, bit_of<Rows>(k));
+        return total;
+    }
+
+    /// The bit of a thread's number that stands for the k-th largest stride across threads.
+    template <int Rows>
+    [[nodiscard]] MULTIDRAFT_HD static constexpr int bit_of(int k) noexcept {
+        int const bit = (warp_size / 2 / Rows) >> k;
+        return bit > 0 ? bit : (warp_size * warp_size / 2 / Rows) >> k;
+    }
+
+    template <int Step, int Rows, std::size_t Width, class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real across(Real (&v)[Width]) const {
+        constexpr int bit = bit_of<Rows>(Step);
+        if constexpr (Width > 1) {
+            constexpr std::size_t half = Width / 2;
+            bool const upper = (lane() & bit) != 0;
+            Real rest[half];
+            MULTIDRAFT_UNROLL
+            for (std::size_t j = 0; j < half; ++j) {
+                Real const kept = upper ? v[j + half] : v[j];
+                Real const given = upper ? v[j] : v[j + half];
+                rest[j] = kept + lanes_.shuffle_xor(given, bit);
+            }
+            return across<Step + 1, Rows>(rest);
+        } else {
+            Real total = v[0];
+            MULTIDRAFT_UNROLL
+            for (int k = Step; k < 5; ++k) total += lanes_.shuffle_xor(total, bit_of<Rows>(k));
+            return total;
+        }
+    }
+
+    mutable unsigned ledger_turn_ = 0;
+    mutable unsigned temporary_turn_ = 0;
+    mutable unsigned partial_turn_ = 0;
+    mutable unsigned peak_turn_ = 0;
+};
+
+}  // namespace multidraft::cuda

@@ -1,0 +1,205 @@
+// The threads of a CUDA group, the shared memory they have, and how the entries and chunks of a row fall to them.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/cuda/lane_context.hpp"
+
+namespace multidraft::cuda {
+
+/// The ledger of a device group: the chunk sums lie in shared memory, whole in every rank; the total is at hand.
+template <class Real>
+struct shared_ledger {
+    Real* sums = nullptr;
+    Real total = 0;
+};
+
+/// What a group of threads keeps in shared memory: one for each rank. `Real` is the widest type of its rows.
+template <class Real, std::size_t Threads, std::size_t Split>
+struct group_storage {
+    static constexpr std::size_t slots = ledger<Real>::capacity;
+    static constexpr std::size_t warps = Threads / warp_size;
+    static constexpr std::size_t counters_size = 2048;
+    static constexpr std::size_t count_capacity = chunk_size * sizeof(Real) / 8;  ///< bins that `count` counts at once
+
+    // Everything that ranks or warps write for one another comes twice and is used in turn: an operation then needs one
+    // barrier, since whoever is an operation ahead writes the other copy.
+    Real ledgers[2][slots];
+    Real peaks[2][slots];
+    Real temporary[2][slots];
+    Real best[2][std::size_t(max_ranks) * warps];
+    index_t best_index[2][std::size_t(max_ranks) * warps];
+    Real partial[2][Split > 1 ? Threads * 8 / Split / Split*(Split - 1) : 1];
+    Real team_peak[2][warps];
+    Real runs[16];
+    alignas(16) unsigned char scratch[chunk_size * sizeof(Real)];  ///< a chunk's weights, lists of the largest, bins
+    std::uint64_t counters[counters_size];
+};
+
+namespace detail {
+
+/// What a function of an index gives.
+template <class F>
+using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
+
+/// Shared memory of the widest type as an array of Real.
+template <class Real, class Widest>
+[[nodiscard]] MULTIDRAFT_HD Real* as(Widest* p) noexcept {
+    static_assert(sizeof(Real) <= sizeof(Widest), "multidraft: the group's storage is for narrower rows");
+    return reinterpret_cast<Real*>(p);
+}
+
+/// Of two copies in shared memory the one whose turn it is.
+template <class Real, class Widest, std::size_t N>
+[[nodiscard]] MULTIDRAFT_HD Real* next(Widest (&copies)[2][N], unsigned& turn) noexcept {
+    return as<Real>(copies[turn++ & 1U]);
+}
+
+}  // namespace detail
+
+/// The threads of a group and what is common to its operations over a row; see `simt_group` for the parameters.
+template <lane_context Lanes, int Split, class Widest, int Wide>
+class simt_threads {
+    static_assert(Split == 1 || Split == 2 || Split == 4 || Split == 8);
+    static_assert(Wide == 1 || Wide == 2 || Wide == 4 || Wide == 8);
+    static_assert(Lanes::threads % (warp_size * Split) == 0, "multidraft: a rank has whole teams");
+
+public:
+    using storage = group_storage<Widest, static_cast<std::size_t>(Lanes::threads), static_cast<std::size_t>(Split)>;
+    template <class Real>
+    using ledger_type = shared_ledger<Real>;
+
+    static constexpr bool throws = false;  ///< see `may_throw`
+
+    static constexpr int threads = Lanes::threads;
+    static constexpr int warps = threads / warp_size;
+    static constexpr int teams = warps / Split;
+    static constexpr int own = 8 / Split;                 ///< adjacent lanes of the fixed order that a thread has
+    static constexpr int wide = Wide > own ? Wide : own;  ///< adjacent entries that it reads at a time
+    static constexpr index_t slots = ledger<Widest>::capacity;
+
+    MULTIDRAFT_HD simt_threads(Lanes lanes, storage& shared) noexcept : lanes_(lanes), shared_(&shared) {
+        lanes_.sync_all();  // no rank writes to another that has not started
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return lanes_.rank() == 0 && lanes_.thread() == 0; }
+    MULTIDRAFT_HD void barrier() const { lanes_.sync_all(); }
+    [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
+
+protected:
+    static constexpr bool in_memory = meets_in_memory<Lanes>;
+    static constexpr auto own_lanes = static_cast<std::size_t>(own);
+    static constexpr auto wide_lanes = static_cast<std::size_t>(wide);
+
+    [[nodiscard]] MULTIDRAFT_HD int lane() const noexcept { return lanes_.thread() % warp_size; }
+    [[nodiscard]] MULTIDRAFT_HD int warp() const noexcept { return lanes_.thread() / warp_size; }
+
+    [[nodiscard]] MULTIDRAFT_HD static index_t window_end(index_t first, index_t chunks) noexcept {
+        return chunks - first < slots ? chunks : first + slots;
+    }
+
+    /// Writes a value that all threads of a warp have to one place of every rank's shared memory.
+    template <class T>
+    MULTIDRAFT_HD void push(T* at, index_t k, T value) const {
+        if constexpr (in_memory) {
+            if (lane() == 0) *lanes_.mirror(at + k) = value;
+        } else {
+            if (lane() < lanes_.ranks()) *lanes_.at_rank(at + k, lane()) = value;
+        }
+    }
+
+    /// After a barrier: what was pushed to `at .. at + count` is there.
+    template <class T>
+    MULTIDRAFT_HD void collect([[maybe_unused]] T* at, [[maybe_unused]] index_t count) const {
+        if constexpr (in_memory) {
+            for (index_t k = lanes_.thread(); k < count; k += threads) at[k] = *lanes_.mirror(at + k);
+            lanes_.sync();
+        }
+    }
+
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD static Real in_order(Real const* sums, index_t count, Real total) {
+        for (index_t c = 0; c < count; ++c) total += sums[c];
+        return total;
+    }
+
+    /// Entry j of a run. The compiler joins the loads of entries of which it sees that they differ in these bits alone.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr index_t entry_of(index_t run, index_t j) noexcept {
+        return wide * run | j;
+    }
+
+    /// Calls `body(j, j < left)` for j < `wide`: the second argument is a constant where all are there, so that what
+    /// the body reads at j is adjacent.
+    template <class Body>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE void for_adjacent_of(index_t left, Body const& body) const {
+        if (left >= wide) {
+            MULTIDRAFT_UNROLL
+            for (int j = 0; j < wide; ++j) body(j, true);
+        } else {
+            MULTIDRAFT_UNROLL
+            for (int j = 0; j < wide; ++j) body(j, j < left);
+        }
+    }
+
+    /// Calls `body(run, entries)` for the runs of `wide` adjacent entries that the thread has of a row of n, and how
+    /// many of the row there are from the run on; in what order does not matter.
+    template <class Body>
+    MULTIDRAFT_HD void for_runs(index_t n, Body const& body) const {
+        index_t const runs = n / wide + (n % wide != 0 ? 1 : 0);
+        index_t const step = static_cast<index_t>(threads * lanes_.ranks());
+        for (index_t k = static_cast<index_t>(lanes_.rank() * threads + lanes_.thread()); k < runs; k += step)
+            body(k, n - wide * k);
+    }
+
+    /// Calls `body(i)` for the entries, in runs of `wide` adjacent ones a thread.
+    template <class Body>
+    MULTIDRAFT_HD void for_adjacent(index_t n, Body const& body) const {
+        for_runs(n, [&](index_t run, index_t left) MULTIDRAFT_INLINE_LAMBDA {
+            for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
+                if (inside) body(entry_of(run, j));
+            });
+        });
+    }
+
+    /// Calls `body(c, c < last)` so often that all threads call it equally often, each chunk with the threads of one
+    /// team.
+    template <class Body>
+    MULTIDRAFT_HD void for_chunks(index_t first, index_t last, Body const& body) const {
+        index_t const step = static_cast<index_t>(teams * lanes_.ranks());
+        index_t const mine = static_cast<index_t>(warp() / Split * lanes_.ranks() + lanes_.rank());
+        for (index_t c = first; c < last; c += step) {
+            bool const active = mine < last - c;
+            // A team of one warp meets nobody.
+            if (Split > 1 || active) body(c + mine, active);
+        }
+    }
+
+    /// The larger of two numbers; b where a is NaN.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD static Real larger(Real a, Real b) noexcept {
+#if defined(__CUDA_ARCH__)
+        return max(a, b);  // one instruction
+#else
+        return a > b ? a : b;
+#endif
+    }
+
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD Real warp_largest(Real best) const {
+        MULTIDRAFT_UNROLL
+        for (int bit = warp_size / 2; bit > 0; bit /= 2) {
+            Real const other = lanes_.shuffle_xor(best, bit);
+            best = other > best ? other : best;
+        }
+        return best;
+    }
+
+    Lanes lanes_;
+    storage* shared_;
+};
+
+}  // namespace multidraft::cuda
