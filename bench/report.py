@@ -102,6 +102,8 @@ def main():
                 ("4x2x2x1: traversal, written out", "traversal_written_out"),
                 ("4 chains of 4: `traversal`", "traversal_of_a_fork"),
                 ("4 chains of 4: `multi_path_block`", "multi_path_block_of_a_fork"),
+                ("4x2x2x1: one rejection at every inner node (the baseline of the next three)",
+                 "rejection_at_every_inner_node"),
                 ("4x2x2x1: `binned_ranked_block`", "binned_ranked_block_of_a_tree"),
                 ("4x2x2x1: `binned_nested_ranked_block`", "binned_nested_ranked_block_of_a_tree"),
                 ("4x2x2x1: `binned_nested_ranked_block`, temperature 0.6 and top-p 0.9",

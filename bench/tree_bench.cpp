@@ -135,6 +135,24 @@ void traversal_written_out(benchmark::State& state) {
     state.counters["accepted"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
 }
 
+/// One rejection at every node with children: what verifiers that look at all of them are measured against. The rows of
+/// a tree are more than a cache holds.
+void rejection_at_every_inner_node(benchmark::State& state) {
+    drawn_trees<draft::sequential> trees(branching({4, 2, 2, 1}), static_cast<index_t>(state.range(0)));
+    host_group const g;
+    for (auto _ : state)
+        for (node_id node = 0; node < trees.shape.size(); ++node) {
+            if (trees.shape.child_count(node) == 0) continue;
+            auto const p = trees.target()(g, node);
+            auto const q = trees.draft()(g, node);
+            auto sums = g.weigh(trees.rows.size, [p, q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                float const left = p(i) - q(i);
+                return left > 0 ? left : 0.0F;
+            });
+            benchmark::DoNotOptimize(sums.total);
+        }
+}
+
 void vocabularies(benchmark::internal::Benchmark* b) {
     for (int v : {4096, 32000, 128256}) b->Arg(v);
     b->ArgNames({"V"})->Unit(benchmark::kMicrosecond);
@@ -177,6 +195,7 @@ BENCHMARK(traversal_of_a_tree)->Apply(vocabularies);
 BENCHMARK(traversal_written_out)->Apply(vocabularies);
 BENCHMARK(traversal_of_a_fork)->Apply(vocabularies);
 BENCHMARK(multi_path_block_of_a_fork)->Apply(vocabularies);
+BENCHMARK(rejection_at_every_inner_node)->Apply(vocabularies);
 BENCHMARK(binned_ranked_block_of_a_tree)->Apply(vocabularies);
 BENCHMARK(binned_nested_ranked_block_of_a_tree)->Apply(vocabularies);
 BENCHMARK(binned_nested_ranked_block_of_a_cut_tree)->Apply(vocabularies);

@@ -45,9 +45,11 @@ public:
         if constexpr (requires { Layout::alignment; }) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
-            if constexpr (sizeof(T) == 2 && Layout::alignment % 16 == 0) return from_block(data, i);
+            if constexpr (sizeof(T) == 2 && Layout::alignment % 16 == 0 && requires { T::from_bits(std::uint16_t{0}); })
+                return from_block(data, i);
+            else
 #endif
-            return to_real(data[layout_(i)]);
+                return to_real(data[layout_(i)]);
         } else {
             return to_real(data_[layout_(i)]);
         }
@@ -56,7 +58,7 @@ public:
 private:
 #if defined(__CUDA_ARCH__)
     /// Entry i of an aligned row, as part of the 16 bytes that it lies in: nvcc joins loads of adjacent words, but not
-    /// of halves of words. Of a single entry it loads no more than the word.
+    /// of halves of words.
     [[nodiscard]] MULTIDRAFT_INLINE __device__ static real from_block(T const* data, index_t i) noexcept {
         uint4 const block = reinterpret_cast<uint4 const*>(data)[i >> 3];
         int const k = (i >> 1) & 3;
