@@ -1,8 +1,8 @@
 // The loops between the matrix products of the example transformer, for the threads of a block on a device.
 //
-// Each is the work of one block on one row (one token), written over a lane context (`multidraft/cuda/lane_context.hpp`),
-// so that the tests run this text on the CPU. A row's sums depend on its own numbers and on the order of the entries
-// that it attends to, not on where those lie nor on what else is in the batch.
+// Each is the work of one block on one row (one token), written over a lane context
+// (`multidraft/cuda/lane_context.hpp`), so that the tests run this text on the CPU. A row's sums depend on its own
+// numbers and on the order of the entries that it attends to, not on where those lie nor on what else is in the batch.
 #pragma once
 
 #include <cstdint>
