@@ -85,8 +85,8 @@ struct ratio_of {
     P p;
     Q q;
     real left;        ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
-    real scale = 1;   ///< 1 / left: what is counted is q / left, however little is left
     real lumped = 0;  ///< tokens whose q lies below are lumped
+    real scale = 1;   ///< 1 / left, for counting: what is counted is q / left, however little is left
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_lumped(index_t i) const {
         return detail::is_below(static_cast<real>(q(i)), lumped);

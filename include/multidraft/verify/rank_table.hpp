@@ -139,7 +139,7 @@ struct rank_table {
     /// The wanted law of the candidate is the one that is accepted most (ranked verification): H, the set of low p/q
     /// that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)), gets all of Q(H), as max(p, c q); the rest
     /// gets min(p, c' q). Then the sets are the left-curtain coupling of q and G by falling m/q. O(knots) evaluations
-    /// of G, about fifteen for each set.
+    /// of G, about seven for each set.
     template <class Curve>
     MULTIDRAFT_HD void build(Curve const& curve, double certain) {
         // H = the knots below `border`.

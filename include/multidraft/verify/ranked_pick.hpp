@@ -56,7 +56,7 @@ struct pick_numbers {
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> candidate(P const& p, Q const& q,
                                                               span<token_id const> children) const {
-        return {ratio_of<P, Q>{p, q, left, 1 / left, lumped},
+        return {ratio_of<P, Q>{p, q, left, lumped},
                 {q, children.first(static_cast<std::size_t>(certain))},
                 density,
                 inverse};
