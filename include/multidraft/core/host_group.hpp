@@ -6,6 +6,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
@@ -421,36 +422,14 @@ private:
         return sum_16(lane);
     }
 
-    /// The run (of 16) in which the running sum passes t; `t` becomes what is left of it. When rounding lets it pass in
-    /// none, the last run with mass.
-    template <class Real, class Sum>
-    MULTIDRAFT_HD static index_t choose_run(Real const* v, index_t length, Sum sum, Real& t) {
-        Real before = 0;
-        Real left = 0;
-        index_t found = none;
-        for (index_t k = 0; k < 16; ++k) {
-            Real const here = sum(v + k * length);
-            if (here > 0) {
-                found = k;
-                left = t - before;
-                if (before + here > t) break;
-            }
-            before += here;
-        }
-        t = left;
-        return found;
-    }
-
     template <class Real>
     MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], Real t) {
-        index_t const a = choose_run(
-            values, 256, [](Real const* v) { return sum_256(v); }, t);
+        index_t const a = detail::choose_run([&](index_t k) { return sum_256(values + k * 256); }, t);
         if (a == none) return none;
-        index_t const b = choose_run(
-            values + a * 256, 16, [](Real const* v) { return sum_16(v); }, t);
+        Real const* const run = values + a * 256;
+        index_t const b = detail::choose_run([=](index_t k) { return sum_16(run + k * 16); }, t);
         if (b == none) return none;
-        index_t const c = choose_run(
-            values + a * 256 + b * 16, 1, [](Real const* v) { return *v; }, t);
+        index_t const c = detail::choose_run([=](index_t k) { return run[b * 16 + k]; }, t);
         return c == none ? none : a * 256 + b * 16 + c;
     }
 };

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <type_traits>
 
+#include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
@@ -159,27 +160,6 @@ protected:
         return values;
     }
 
-    /// The run (of 16) in which the running sum passes t, as `host_group` chooses it; `t` becomes what is left of it.
-    template <class Real, class Sum>
-    [[nodiscard]] MULTIDRAFT_HD static index_t choose_run(Sum const& sum, Real& t) {
-        Real passed = 0;
-        Real left = 0;
-        index_t found = none;
-
-        MULTIDRAFT_ROLL
-        for (index_t k = 0; k < 16; ++k) {
-            Real const here = sum(k);
-            if (here > 0) {
-                found = k;
-                left = t - passed;
-                if (passed + here > t) break;
-            }
-            passed += here;
-        }
-        t = left;
-        return found;
-    }
-
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD index_t descend(Real const* values, Real t) const {
         Real* const runs = detail::as<Real>(shared_->runs);
@@ -192,7 +172,7 @@ protected:
             if (half_lane == 0) runs[run] = here;
         }
         lanes_.sync();
-        index_t const a = choose_run([runs](index_t k) { return runs[k]; }, t);
+        index_t const a = multidraft::detail::choose_run([runs](index_t k) { return runs[k]; }, t);
         if (a == none) return none;
         values += a * 256;
         Real lanes[16];
@@ -204,10 +184,11 @@ protected:
             for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
         }
         Real const mine = lanes[0];
-        index_t const b = choose_run([this, mine](index_t k) { return lanes_.shuffle(mine, static_cast<int>(k)); }, t);
+        index_t const b = multidraft::detail::choose_run(
+            [this, mine](index_t k) { return lanes_.shuffle(mine, static_cast<int>(k)); }, t);
         if (b == none) return none;
         values += b * 16;
-        index_t const c = choose_run([values](index_t k) { return values[k]; }, t);
+        index_t const c = multidraft::detail::choose_run([values](index_t k) { return values[k]; }, t);
         return c == none ? none : a * 256 + b * 16 + c;
     }
 };

@@ -7,6 +7,7 @@
 #include <limits>
 #include <type_traits>
 
+#include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
@@ -514,25 +515,6 @@ private:
         return result;
     }
 
-    /// The run (of 16) in which the running sum passes t, as in the host group.
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD static index_t choose_run(Real const* runs, Real& t) {
-        Real before = 0;
-        Real left = 0;
-        index_t found = none;
-        for (index_t k = 0; k < 16; ++k) {
-            Real const here = runs[k];
-            if (here > 0) {
-                found = k;
-                left = t - before;
-                if (before + here > t) break;
-            }
-            before += here;
-        }
-        t = left;
-        return found;
-    }
-
     /// The token of one chunk at which the running sum passes t: 16 runs of 256 terms, 16 of 16, 16 terms.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t descend(index_t begin, index_t n, W const& w, span<token_id const> taken,
@@ -549,16 +531,16 @@ private:
         member_->team_barrier();
         for (index_t v = rank(); v < 16; v += size()) runs[v] = pairwise<adding, 16>(strands + v * 16);
         member_->team_barrier();
-        index_t const a = choose_run(runs, t);
+        index_t const a = multidraft::detail::choose_run([v = runs](index_t k) { return v[k]; }, t);
         index_t result = none;
         if (a != none) {
             for (index_t v = rank(); v < 256; v += size()) strands[v] = term(begin + a * 256 + v);
             member_->team_barrier();
             for (index_t v = rank(); v < 16; v += size()) runs[16 + v] = pairwise<adding, 16>(strands + v * 16);
             member_->team_barrier();
-            index_t const b = choose_run(runs + 16, t);
+            index_t const b = multidraft::detail::choose_run([v = runs + 16](index_t k) { return v[k]; }, t);
             if (b != none) {
-                index_t const c = choose_run(strands + b * 16, t);
+                index_t const c = multidraft::detail::choose_run([v = strands + b * 16](index_t k) { return v[k]; }, t);
                 if (c != none) result = begin + a * 256 + b * 16 + c;
             }
         }
