@@ -12,6 +12,7 @@ namespace {
 
 using multidraft::exponential;
 using multidraft::exponential_variate;
+using multidraft::falling_exponential;
 using multidraft::logarithm;
 using multidraft::detail::bits_of;
 using multidraft::detail::float_of;
@@ -66,6 +67,61 @@ TEST(exponential, handles_the_special_values) {
     EXPECT_EQ(exponential(-103.9F), std::numeric_limits<float>::denorm_min());
     EXPECT_EQ(bits_of(exponential(std::nanf(""))), 0x7fc00000);
     EXPECT_EQ(bits_of(exponential(-std::nanf("7"))), 0x7fc00000);
+}
+
+// Of the power with the rounded rate, which is another temperature by a relative 2^-24 at most.
+TEST(falling_exponential, is_within_two_ulps_of_the_power) {
+    worst all;
+    for (float const scale : {1.0F, 0.7F, 3.3F, 0.01F, 1000.0F, 1e-30F, 1e30F}) {
+        falling_exponential<float> const w(scale);
+        long double const rate = static_cast<long double>(scale * 0x1.715476p0F);
+        for (std::uint64_t k = 0; k < (std::uint64_t{1} << 31); k += 2039) {
+            float const x = float_of(static_cast<std::int32_t>(0x80000000U + static_cast<std::uint32_t>(k)));
+            if (std::isnan(x)) continue;
+            long double const power = static_cast<long double>(x) * rate;
+            long double const exact = std::exp2(power);
+            float const got = w(x);
+            ASSERT_GE(got, 0.0F) << x;
+            ASSERT_LE(got, 1.0F) << x;
+            if (power >= -126) {
+                all.see(ulps(got, exact) / (multidraft::has_fma ? 1.0 : 1.0 - static_cast<double>(power)), x);
+            } else if (power > -126.4L) {
+                ASSERT_NEAR(static_cast<double>(got), static_cast<double>(exact), multidraft::has_fma ? 1e-44 : 1e-43) << x;
+            } else if (power < -126.6L) {
+                ASSERT_EQ(bits_of(got), 0) << x;
+            }
+        }
+    }
+    EXPECT_LT(all.error, 2.1) << "at " << all.at;
+    RecordProperty("ulps", std::to_string(all.error));
+}
+
+TEST(falling_exponential, is_exp_of_the_scaled_argument) {
+    for (float const scale : {1.0F, 0.7F, 3.3F}) {
+        falling_exponential<float> const w(scale);
+        falling_exponential<double> const reference(static_cast<double>(scale));
+        for (float x = 0.0F; x > -80.0F / scale; x -= 0.01F) {
+            double const exact = reference(static_cast<double>(x));
+            double const argument = -static_cast<double>(scale * x);
+            ASSERT_NEAR(static_cast<double>(w(x)), exact, (0.15 + 0.1 * argument) * 1e-6 * exact) << x;
+        }
+    }
+}
+
+TEST(falling_exponential, handles_the_special_values_at_every_scale) {
+    constexpr float most = std::numeric_limits<float>::max();
+    for (float const scale : {1.0F, 0.7F, 1e-30F, 1e30F, most, std::numeric_limits<float>::denorm_min(),
+                              std::numeric_limits<float>::min()}) {
+        falling_exponential<float> const w(scale);
+        EXPECT_EQ(w(0.0F), 1.0F) << scale;
+        EXPECT_EQ(w(-0.0F), 1.0F) << scale;
+        EXPECT_EQ(bits_of(w(-infinity)), 0) << scale;
+        EXPECT_TRUE(std::isnan(w(std::nanf("")))) << scale;
+        EXPECT_TRUE(std::isnan(w(-std::nanf("7")))) << scale;
+        EXPECT_EQ(falling_exponential<double>(static_cast<double>(scale))(-std::numeric_limits<double>::infinity()), 0);
+    }
+    EXPECT_EQ(falling_exponential<float>(most)(-1e-30F), 0.0F);
+    EXPECT_EQ(falling_exponential<float>(std::numeric_limits<float>::denorm_min())(-1e25F), 1.0F);
 }
 
 TEST(logarithm, is_within_one_ulp_of_the_truth_everywhere) {
@@ -140,6 +196,17 @@ TEST(exp_log, give_the_same_bits_everywhere) {
         for (std::uint32_t const part : parts) mixed = (mixed ^ part) * 0x100000001b3U;
     }
     EXPECT_EQ(mixed, 0xaae895f6a9b3a4abU);
+}
+
+TEST(falling_exponential, gives_the_same_bits_everywhere) {
+    if (!multidraft::has_fma) GTEST_SKIP() << "no FMA instruction in this build";
+    std::uint64_t mixed = 0;
+    for (float const scale : {1.0F, 0.7F, 5.0F}) {
+        falling_exponential<float> const w(scale);
+        for (float x = 0.0F; x > -90.0F; x -= 0.000317F)
+            mixed = (mixed ^ static_cast<std::uint32_t>(bits_of(w(x)))) * 0x100000001b3U;
+    }
+    EXPECT_EQ(mixed, 0xd24e3204f8ea1e40U);
 }
 
 // In a vectorised loop, inlined into a sum, the bits are those of a single call.

@@ -62,6 +62,37 @@ __global__ void exp_log_kernel(std::uint32_t begin, std::uint32_t stride, std::u
     variates[k] = __builtin_bit_cast(std::uint32_t, exponential_variate(word));
 }
 
+__global__ void falling_kernel(falling_exponential<float> of, std::uint32_t begin, std::uint32_t stride,
+                               std::uint32_t* out, std::uint32_t count) {
+    std::uint32_t const k = blockIdx.x * blockDim.x + threadIdx.x;
+    if (k < count) out[k] = __builtin_bit_cast(std::uint32_t, of(__builtin_bit_cast(float, begin + k * stride)));
+}
+
+// All floats from -0 to minus infinity that are worth it, and NaN.
+TEST_F(cuda_device, falling_exponential_has_the_bits_of_the_host) {
+    constexpr std::uint32_t count = 1U << 23;
+    on_device<std::uint32_t> const out(count);
+    struct range {
+        std::uint32_t begin, stride;
+    };
+    for (float const scale : {1.0F, 0.7F, 1e30F, 1e-40F})
+        for (range const r : {range{0x80000000U, 64}, range{0xa0000000U, 64}, range{0xc0000000U, 64},
+                              range{0xe0000000U, 64}, range{0xc2000000U, 1}}) {
+            falling_exponential<float> const of(scale);
+            falling_kernel<<<count / 256, 256>>>(of, r.begin, r.stride, out.data(), count);
+            EXPECT_CUDA(cudaDeviceSynchronize());
+            auto const got = out.host();
+            for (std::uint32_t k = 0; k < count; ++k) {
+                std::uint32_t const word = r.begin + k * r.stride;
+                float const expected = of(__builtin_bit_cast(float, word));
+                if (expected != expected)
+                    ASSERT_GT(got[k] & 0x7fffffffU, 0x7f800000U) << "NaN of the float " << word;
+                else
+                    ASSERT_EQ(got[k], __builtin_bit_cast(std::uint32_t, expected)) << "of the float " << word;
+            }
+        }
+}
+
 // Every 64th float of all, then all floats with |x| in [64, 128), where results leave the range of floats.
 TEST_F(cuda_device, exponential_and_logarithm_have_the_bits_of_the_host) {
     constexpr std::uint32_t count = 1U << 23;

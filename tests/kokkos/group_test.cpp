@@ -113,7 +113,9 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
     auto soft = g.softmax(n, x, static_cast<Real>(0.7));
     put(soft.largest);
     put(soft.weights.total);
-    auto const weight = [x, soft](index_t i) { return exponential((x(i) - soft.largest) * static_cast<Real>(0.7)); };
+    auto const weight = [x, largest = soft.largest, of = falling_exponential<Real>(static_cast<Real>(0.7))](index_t i) {
+        return of(x(i) - largest);
+    };
     for (double const share : {0.0, 0.2, 0.6, 0.95})
         put(g.search(soft.weights, n, weight, static_cast<Real>(share) * soft.weights.total, {}));
 

@@ -247,6 +247,19 @@ TEST(simt_shape, spreads_rows_over_a_device) {
             }
 }
 
+TEST(simt_shape, asks_for_rows_ahead_where_requests_are_few) {
+    using mc::detail::rows_ahead;
+    EXPECT_EQ(rows_ahead(1, {}), 4);
+    EXPECT_EQ(rows_ahead(2, {}), 4);
+    EXPECT_EQ(rows_ahead(3, {}), 2);
+    EXPECT_EQ(rows_ahead(8, {}), 1);
+    EXPECT_EQ(rows_ahead(9, {}), 0);
+    EXPECT_EQ(rows_ahead(0, {}), 0);
+    EXPECT_EQ(rows_ahead(1, {.max_ahead = 0}), 0);
+    EXPECT_EQ(rows_ahead(1, {.max_ahead = 1}), 1);
+    EXPECT_EQ(rows_ahead(1, {.max_ahead = 20}), 8);
+}
+
 // --- Validation: each fault by its name, place and value; the first of several.
 
 /// The report of a batch, gathered as the launches do.

@@ -115,8 +115,8 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
         auto const soft = g.softmax(n, x, scale);
         record(soft.largest);
         record(static_cast<float>(soft.weights.total));
-        auto const w = [x, largest = soft.largest, scale](index_t i)
-                           MULTIDRAFT_INLINE_LAMBDA { return exponential((x(i) - largest) * scale); };
+        auto const w = [x, largest = soft.largest, weight = falling_exponential<float>(scale)](index_t i)
+                           MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - largest); };
         for (float const u : steps) record(g.search(soft.weights, n, w, u * soft.weights.total, {}));
     }
     auto bins = multidraft::detail::selection_counters<2048>(g);

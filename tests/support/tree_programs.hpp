@@ -44,7 +44,11 @@ struct swapping_rows {
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return even.size(); }
     template <class G>
     [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& g, node_id node) const {
-        return warped(g, node % 2 == 0 ? even : odd, w).row;
+        return weighed(g, node).row;
+    }
+    template <class G>
+    [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const {
+        return warped(g, node % 2 == 0 ? even : odd, w);
     }
 };
 

@@ -111,6 +111,7 @@ public:
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
         constexpr Real nothing = minus_infinity<Real>;
+        falling_exponential<Real> const weight(scale);
         softmax_sums<Real> result;
         result.largest = nothing;
         index_t const chunks = chunks_of(n);
@@ -127,16 +128,14 @@ public:
                 // A chunk of minus infinities has no mass (and infinity - infinity is no number); one that holds NaN
                 // has a NaN sum.
                 Real const base = here == nothing ? Real(0) : here;
-                result.weights.sums[c - first] = sum_chunk(begin, n, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                    return exponential((x(i) - base) * scale);
-                });
+                result.weights.sums[c - first] =
+                    sum_chunk(begin, n, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - base); });
             }
-            if (first > 0 && before < result.largest)
-                result.weights.total *= exponential((before - result.largest) * scale);
+            if (first > 0 && before < result.largest) result.weights.total *= weight(before - result.largest);
             for (index_t c = first; c < last; ++c) {
                 Real& here = result.weights.sums[c - first];
                 if (peak[c - first] != result.largest && peak[c - first] != nothing)
-                    here *= exponential((peak[c - first] - result.largest) * scale);
+                    here *= weight(peak[c - first] - result.largest);
                 result.weights.total += here;
             }
         }

@@ -134,12 +134,38 @@ struct request_rows {
     request_batch const& requests;
     index_t vocabulary;
     std::int32_t b;
+    int ahead = 0;  ///< rows that `expect` asks for at most
 
     [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return trees(b).size(); }
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return vocabulary; }
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, node_id node) const {
         return distribution_of<Layout>(g, batch, trees.offsets[b] + node, vocabulary, requests, b);
+    }
+    /// Of rows that are normalised here: the row with the ledger of its weights (see `verify::emit_at`).
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto weighed(
+        G const& g, node_id node) const requires std::is_same_v<Rows, logits<typename Rows::element>> {
+        return warped(g, view_of<Layout>(batch, trees.offsets[b] + node, vocabulary), requests.warp(b));
+    }
+    /// Has the rows of the first of some nodes, of which one may be read next, brought into the second-level cache.
+    template <group G>
+    MULTIDRAFT_HD void expect([[maybe_unused]] G const& g, [[maybe_unused]] node_range nodes)
+        const requires std::is_same_v<Rows, logits<typename Rows::element>> {
+#if defined(__CUDA_ARCH__)
+        constexpr std::int64_t line = 128;
+        std::int64_t const bytes = std::int64_t{vocabulary} * static_cast<std::int64_t>(sizeof(typename Rows::element));
+        std::int64_t const first = line * (g.lanes().rank() * G::threads + g.lanes().thread());
+        std::int64_t const step = line * g.lanes().ranks() * G::threads;
+        MULTIDRAFT_ROLL
+        for (node_id k = 0; k < nodes.count && k < ahead; ++k) {
+            auto const* const row =
+                reinterpret_cast<char const*>(batch.data + (trees.offsets[b] + nodes.first + k) * batch.row_stride);
+            MULTIDRAFT_ROLL
+            for (std::int64_t at = first; at < bytes; at += step)
+                asm volatile("prefetch.global.L2 [%0];" ::"l"(row + at));
+        }
+#endif
     }
 };
 

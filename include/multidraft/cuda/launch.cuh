@@ -13,6 +13,38 @@ namespace multidraft::cuda {
 
 namespace detail {
 
+/// Blocks of a cluster that every device with clusters can place.
+inline constexpr int portable_cluster = 8;
+
+/// Lets a kernel be launched in clusters of more than `portable_cluster` blocks.
+template <class Kernel>
+[[nodiscard]] cudaError_t allow_large_clusters(Kernel* kernel) {
+    return cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel), cudaFuncAttributeNonPortableClusterSizeAllowed,
+                                1);
+}
+
+/// Whether the device has room for `batch` clusters of a kernel at once, all of them of `ranks` blocks of
+/// `row_threads`.
+template <class Kernel>
+[[nodiscard]] bool can_place(Kernel* kernel, std::int64_t batch, int ranks) {
+    cudaLaunchConfig_t configuration{};
+    configuration.gridDim = dim3(static_cast<unsigned>(ranks));
+    configuration.blockDim = dim3(static_cast<unsigned>(row_threads));
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(ranks);
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    configuration.attrs = &cluster;
+    configuration.numAttrs = 1;
+    int clusters = 0;
+    if (allow_large_clusters(kernel) == cudaSuccess &&
+        cudaOccupancyMaxActiveClusters(&clusters, reinterpret_cast<void const*>(kernel), &configuration) == cudaSuccess)
+        return clusters >= batch;
+    static_cast<void>(cudaGetLastError());  // "no" is an answer, not an error of the launch that follows
+    return false;
+}
+
 /// The shape for a kernel on the current device; grid-wide only when `has_memory` for it.
 template <class Kernel>
 [[nodiscard]] cudaError_t choose_for(Kernel* kernel, std::int64_t batch, index_t vocabulary,
@@ -31,10 +63,12 @@ template <class Kernel>
     if (has_memory)
         if (cudaError_t const e = cudaDeviceGetAttribute(&is_cooperative, cudaDevAttrCooperativeLaunch, device))
             return e;
-    int const cluster = options.max_cluster < max_ranks ? options.max_cluster : max_ranks;
-    int const grid = options.max_grid < max_grid_ranks ? options.max_grid : max_grid_ranks;
-    result = choose(batch, vocabulary, multiprocessors, has_clusters != 0 && attributes.ptxVersion >= 90 ? cluster : 1,
-                    is_cooperative != 0 ? grid : 1);
+    int const most = options.max_cluster < max_ranks ? options.max_cluster : max_ranks;
+    int const grid = is_cooperative == 0 ? 1 : options.max_grid < max_grid_ranks ? options.max_grid : max_grid_ranks;
+    int const cluster = has_clusters != 0 && attributes.ptxVersion >= 90 ? most : 1;
+    result = choose(batch, vocabulary, multiprocessors, cluster, grid);
+    if (!result.grid && result.ranks > portable_cluster && !can_place(kernel, batch, result.ranks))
+        result = choose(batch, vocabulary, multiprocessors, portable_cluster, grid);
     return cudaSuccess;
 }
 
@@ -45,10 +79,8 @@ template <class... Parameters, class... Arguments>
     int const ranks = s.ranks;
     if (batch == 0) return cudaSuccess;
     if (batch < 0 || batch > 0x7fffffff / ranks) return cudaErrorInvalidValue;
-    if (ranks > 8 && !s.grid)
-        if (cudaError_t const e = cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel),
-                                                       cudaFuncAttributeNonPortableClusterSizeAllowed, 1))
-            return e;
+    if (ranks > portable_cluster && !s.grid)
+        if (cudaError_t const e = allow_large_clusters(kernel)) return e;
     cudaLaunchConfig_t configuration{};
     configuration.gridDim = dim3(static_cast<unsigned>(batch * ranks));
     configuration.blockDim = dim3(static_cast<unsigned>(threads));

@@ -17,11 +17,14 @@ inline constexpr std::int32_t max_grid_requests = 8;
 
 /// What a caller may decide about a launch.
 struct launch_options {
-    /// Blocks of a cluster at most; 1 turns clusters off. Above 8 the device must be able to place such clusters
-    /// (Hopper can, of 16).
-    int max_cluster = 8;
+    /// Blocks of a cluster at most; 1 turns clusters off. Above 8, which is what every device with clusters can place,
+    /// the runtime is asked whether this one can (Hopper, of 16): a call on the host for a launch of few requests.
+    int max_cluster = 16;
     /// Blocks of the grid-wide form at most; 1 turns it off. It needs the workspace that the size functions name.
     int max_grid = max_grid_ranks;
+    /// Rows of a node's children that are asked for before one of them is accepted, at most, where few requests leave
+    /// the memory idle; 0 turns it off.
+    int max_ahead = 4;
 };
 
 namespace detail {
@@ -44,10 +47,21 @@ struct shape {
     bool grid = false;   ///< the ranks are blocks of a cooperative launch, not of a cluster
 };
 
+/// How many rows of a node's children verification asks for ahead.
+///
+/// Of one tree one row is read after the other, each only when a coin has fallen: 0.7 us from a load to its data on the
+/// way down, which becomes a third where the row is in the second-level cache by then. Up to 8 rows at a time (2 MB of
+/// bfloat16 at V = 128,256) are read in less than a pass takes; more requests need the memory for themselves.
+[[nodiscard]] inline int rows_ahead(std::int64_t batch, launch_options const& options) {
+    if (batch < 1 || batch > 8 || options.max_ahead < 1) return 0;
+    auto const each = static_cast<int>(8 / batch);
+    return each < options.max_ahead ? each : options.max_ahead;
+}
+
 /// The shape for `batch` requests whose rows have `vocabulary` entries.
 ///
 /// As many multiprocessors for a row as there are for each request, but no block without a chunk. So 256 requests get a
-/// block each, and one request at V = 128,256 (32 chunks) a cluster of 8, or of 16 where the caller allows that. A
+/// block each, and one request at V = 128,256 (32 chunks) a cluster of 16, or of 8 where there can be none of 16. A
 /// chunk is the work of one warp; of `short_split` warps where that many are there for every chunk at once.
 ///
 /// The blocks of a grid can be many more than those of a cluster, but meet in device memory: a barrier takes 1 to 2

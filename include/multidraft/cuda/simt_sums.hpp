@@ -61,6 +61,7 @@ public:
                                                                                                    X const& x,
                                                                                                    Real scale) const {
         constexpr Real nothing = minus_infinity<Real>;
+        falling_exponential<Real> const weight(scale);
         softmax_sums<Real, shared_ledger<Real>> result;
         result.largest = nothing;
         index_t const chunks = chunks_of(n);
@@ -71,7 +72,7 @@ public:
             result.weights.sums = sums;
             for_chunks(first, last, [&](index_t c, bool active) MULTIDRAFT_INLINE_LAMBDA {
                 Real peak = nothing;
-                Real const here = exponentials_of_chunk(active ? c : 0, active ? n : 0, x, scale, peak);
+                Real const here = exponentials_of_chunk(active ? c : 0, active ? n : 0, x, weight, peak);
                 if (active && leads_team()) {
                     push(peaks, c - first, peak);
                     push(sums, c - first, here);
@@ -87,11 +88,10 @@ public:
             result.largest = best > before_window ? best : before_window;
             for (index_t c = lanes_.thread(); c < last - first; c += threads)
                 if (peaks[c] != result.largest && peaks[c] != nothing)
-                    sums[c] = product(sums[c], exponential((peaks[c] - result.largest) * scale));
+                    sums[c] = product(sums[c], weight(peaks[c] - result.largest));
             lanes_.sync();
             if (first > 0 && before_window < result.largest)
-                result.weights.total =
-                    product(result.weights.total, exponential((before_window - result.largest) * scale));
+                result.weights.total = product(result.weights.total, weight(before_window - result.largest));
             result.weights.total = in_order(sums, last - first, result.weights.total);
         }
         return result;
@@ -198,11 +198,11 @@ protected:
         }
     }
 
-    /// The largest entry of chunk c and the sum of exp((x - largest) * scale), which the team's leading warp gets; n =
+    /// The largest entry of chunk c and the sum of weight(x - largest), which the team's leading warp gets; n =
     /// 0 for a team without a chunk.
     template <class X, class Real>
-    [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(index_t c, index_t n, X const& row, Real scale,
-                                                           Real& peak) const {
+    [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(index_t c, index_t n, X const& row,
+                                                           falling_exponential<Real> const& weight, Real& peak) const {
         constexpr Real nothing = minus_infinity<Real>;
         X const x = row;
         index_t const run = first_run(c);
@@ -259,7 +259,7 @@ protected:
         Real const level = peak == nothing ? Real(0) : peak;
         auto const add = [&](Real const(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
             MULTIDRAFT_UNROLL
-            for (int k = 0; k < wide; ++k) acc[k % own] += exponential((values[k] - level) * scale);
+            for (int k = 0; k < wide; ++k) acc[k % own] += weight(values[k] - level);
         };
         MULTIDRAFT_UNROLL
         for (std::size_t r = 0; r < readings; ++r)

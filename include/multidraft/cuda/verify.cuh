@@ -33,24 +33,24 @@ struct scratch_slices {
 template <class Layout, int Split, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
-                  index_t vocabulary, verdict_batch out, scratch_slices scratch) {
+                  index_t vocabulary, verdict_batch out, scratch_slices scratch, int ahead) {
     using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, typename Target::element>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b));
+    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b), ahead);
 }
 
 template <class Layout, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_grid_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
-                       index_t vocabulary, verdict_batch out, scratch_slices scratch, grid_memory<wide_storage> memory,
-                       int ranks) {
+                       index_t vocabulary, verdict_batch out, scratch_slices scratch, int ahead,
+                       grid_memory<wide_storage> memory, int ranks) {
     __shared__ wide_storage shared;
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
     wide_group<Layout, typename Target::element> const g({b, rank, ranks, shared, memory}, shared);
-    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b));
+    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b), ahead);
 }
 
 }  // namespace detail
@@ -95,6 +95,7 @@ template <class Verifier, class Target, class Draft>
         scratch = {static_cast<std::byte*>(workspace),
                    verify::scratch_bytes<Verifier>(trees.largest, static_cast<std::int32_t>(out.path_stride))};
     }
+    int const ahead = detail::rows_ahead(trees.requests, options);
     detail::partition parts;
     if (!detail::divide(workspace, workspace_size, trees.requests, scratch.each, parts)) return cudaErrorInvalidValue;
     auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid) {
@@ -106,13 +107,13 @@ template <class Verifier, class Target, class Draft>
             if (shape.grid) {
                 if (cudaError_t const e = parts.grid.clear(trees.requests, stream)) return e;
                 return detail::launch(kernel_of_grid, trees.requests, shape, detail::row_threads, stream, verifier,
-                                      trees, requests, target, draft, vocabulary, out, scratch, parts.grid,
+                                      trees, requests, target, draft, vocabulary, out, scratch, ahead, parts.grid,
                                       shape.ranks);
             }
         }
         return detail::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
                               detail::row_threads, stream, verifier, trees, requests, target, draft, vocabulary, out,
-                              scratch);
+                              scratch, ahead);
     };
     if (detail::rows_are_aligned(target) && detail::rows_are_aligned(draft))
         return with(detail::verify_kernel<aligned<16>, 1, Verifier, Target, Draft>,

@@ -29,11 +29,12 @@ struct verdict_batch {
 
 /// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). A tree deeper
 /// than the path or larger than the scratch has room for, and whatever the verifier refuses, gives 0 accepted nodes and
-/// the token `none`.
+/// the token `none`. `ahead`: see `detail::rows_ahead`.
 template <class Layout, class Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,
-                                  index_t vocabulary, verdict_batch const& out, span<std::byte> scratch = {}) {
+                                  index_t vocabulary, verdict_batch const& out, span<std::byte> scratch = {},
+                                  int ahead = 0) {
     tree_view const tree = trees(b);
     node_id const nodes = tree.size();
     verdict answer;
@@ -42,7 +43,7 @@ MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int
         addressed_source source{requests.uniforms(b)};
         drafted<typename Verifier::law> const candidates{tree};
         span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));
-        detail::request_rows<Layout, Target> const p{target, trees, requests, vocabulary, b};
+        detail::request_rows<Layout, Target> const p{target, trees, requests, vocabulary, b, ahead};
         auto const with = [&](auto const& q) {
             return verify::verify_tree(verifier, g, candidates, p, q, source, requests.positions[b], path, scratch);
         };

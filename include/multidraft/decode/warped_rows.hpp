@@ -33,11 +33,16 @@ public:
     template <group G>
     [[nodiscard]] row operator()(G const& g, node_id node) const {
         auto const i = static_cast<std::size_t>(node);
-        if (known_[i] == 0) {
-            memory_[i] = warped(g, rows_(node), warp_, "target logits").row;
-            known_[i] = 1;
-        }
-        return memory_[i];
+        return known_[i] != 0 ? memory_[i] : weighed(g, node).row;
+    }
+    /// The row with the ledger of its weights: made anew, which costs little more than the ledger alone.
+    template <group G>
+    [[nodiscard]] auto weighed(G const& g, node_id node) const {
+        auto result = warped(g, rows_(node), warp_, "target logits");
+        auto const i = static_cast<std::size_t>(node);
+        memory_[i] = result.row;
+        known_[i] = 1;
+        return result;
     }
 
 private:

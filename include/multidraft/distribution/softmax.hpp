@@ -31,12 +31,12 @@ public:
 
     softmax_row() = default;
     MULTIDRAFT_HD softmax_row(View logits, real largest, real scale, cut<real> kept) noexcept
-        : logits_(logits), kept_(kept), largest_(largest), scale_(scale) {}
+        : logits_(logits), kept_(kept), largest_(largest), scale_(scale), weight_(scale) {}
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return logits_.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept {
         real const x = logits_(i);
-        real const w = exponential((x - largest_) * scale_);
+        real const w = weight_(x - largest_);
         return kept_.keeps(x, i) ? w : real(0);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
@@ -67,6 +67,7 @@ private:
     cut<real> kept_{};
     real largest_ = 0;
     real scale_ = 1;
+    falling_exponential<real> weight_{real(1)};
     real mass_ = 1;
     real inverse_sum_ = 1;
 };
@@ -183,7 +184,12 @@ public:
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return rows_.size(); }
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const& g, node_id node) const {
-        return warped(g, rows_(node), warp_).row;
+        return weighed(g, node).row;
+    }
+    /// The row with the ledger of its weights, which is valid as long as the group keeps it.
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const {
+        return warped(g, rows_(node), warp_);
     }
 
 private:

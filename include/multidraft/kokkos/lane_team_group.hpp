@@ -168,6 +168,7 @@ public:
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real, team_ledger<Real>> softmax(index_t n, X const& x, Real scale) const {
         constexpr Real nothing = minus_infinity<Real>;
+        falling_exponential<Real> const weight(scale);
         softmax_sums<Real, team_ledger<Real>> result;
         result.largest = nothing;
         result.weights.sums = numbers<Real>(board_->ledger);
@@ -183,10 +184,10 @@ public:
                     c, end, n, [&x](index_t, index_t i) { return x(i); }, peaks + (c - first));
                 fold_chunks<adding>(
                     c, end, n,
-                    [&x, peaks, first, scale](index_t chunk, index_t i) {
+                    [&x, peaks, first, weight](index_t chunk, index_t i) {
                         Real const here = peaks[chunk - first];
                         Real const base = here == nothing ? Real(0) : here;
-                        return exponential((x(i) - base) * scale);
+                        return weight(x(i) - base);
                     },
                     sums + (c - first));
             }
@@ -194,10 +195,10 @@ public:
             for (index_t c = first; c < last; ++c)
                 result.largest = peaks[c - first] > result.largest ? peaks[c - first] : result.largest;
             if (first > 0 && before < result.largest)
-                result.weights.total = product(result.weights.total, exponential((before - result.largest) * scale));
+                result.weights.total = product(result.weights.total, weight(before - result.largest));
             for (index_t c = rank(); c < last - first; c += size())
                 if (peaks[c] != result.largest && peaks[c] != nothing)
-                    sums[c] = product(sums[c], exponential((peaks[c] - result.largest) * scale));
+                    sums[c] = product(sums[c], weight(peaks[c] - result.largest));
             member_->team_barrier();
             for (index_t c = 0; c < last - first; ++c) result.weights.total += sums[c];
         }

@@ -142,6 +142,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
         if (alone()) return host_group{}.softmax(n, x, scale);
         constexpr Real nothing = minus_infinity<Real>;
+        falling_exponential<Real> const weight(scale);
         softmax_sums<Real> result;
         result.largest = nothing;
         Real* const sums = numbers<Real>(0);
@@ -155,21 +156,19 @@ public:
                 Real const here = host_group{}.largest(length, shifted<X>{x, begin});
                 Real const base = here == nothing ? Real(0) : here;
                 peaks[c - first] = here;
-                sums[c - first] = host_group{}.sum(length, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                    return exponential((x(begin + i) - base) * scale);
-                });
+                sums[c - first] = host_group{}.sum(
+                    length, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA { return weight(x(begin + i) - base); });
             }
             member_->team_barrier();
             Real const before = result.largest;
             for (index_t c = first; c < last; ++c)
                 result.largest = peaks[c - first] > result.largest ? peaks[c - first] : result.largest;
             if (first > 0 && before < result.largest)
-                result.weights.total = product(result.weights.total, exponential((before - result.largest) * scale));
+                result.weights.total = product(result.weights.total, weight(before - result.largest));
             for (index_t c = first; c < last; ++c) {
                 Real const peak = peaks[c - first];
                 Real here = sums[c - first];
-                if (peak != result.largest && peak != nothing)
-                    here = product(here, exponential((peak - result.largest) * scale));
+                if (peak != result.largest && peak != nothing) here = product(here, weight(peak - result.largest));
                 result.weights.sums[c - first] = here;
                 result.weights.total += here;
             }

@@ -44,10 +44,7 @@ struct chain_path {
         return tree.tokens[static_cast<std::size_t>(level)];
     }
     [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return weights[level]; }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto target(G const& g, std::int32_t level) const {
-        return target_rows(g, level);
-    }
+    [[nodiscard]] MULTIDRAFT_HD Target const& target() const { return target_rows; }
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
         return draft_rows(g, level);

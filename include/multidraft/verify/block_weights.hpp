@@ -53,7 +53,7 @@ block_residual(P, M, Real) -> block_residual<P, M>;
 /// - `node(l)`: the node at a level.
 /// - `token(l)`: its token, for l >= 1.
 /// - `weight(l)`: its weight by `next_weight`; 1 for l = 0.
-/// - `target(g, l)`: the target's row after it.
+/// - `target()`: the target's rows, `target()(g, node)`.
 /// - `conditional(g, l)`: the exact law m of token(l + 1) given the levels above, l < `length()`, as a distribution.
 template <class Path, class G>
 concept block_path = requires(Path const& path, G const& g, std::int32_t level) {
@@ -61,7 +61,7 @@ concept block_path = requires(Path const& path, G const& g, std::int32_t level) 
     { path.node(level) } -> std::convertible_to<node_id>;
     { path.token(level) } -> std::convertible_to<token_id>;
     { path.weight(level) } -> std::floating_point;
-    { path.target(g, level) } -> distribution;
+    { path.target()(g, path.node(level)) } -> distribution;
     { path.conditional(g, level) } -> distribution;
 };
 
@@ -83,13 +83,13 @@ template <group G, block_path<G> Path, draw_source Source>
     {
         place const where{position, path.node(level)};
         if (level == 0 || source.coin(where(purpose::acceptance, 0), path.weight(level), real(1)))
-            return {level, emit(g, path.target(g, level), source, where)};
+            return {level, emit_at(g, path.target(), path.node(level), source, where)};
     }
     for (;;) {
         --level;
         place const where{position, path.node(level)};
         real const w = path.weight(level);
-        auto const p = path.target(g, level);
+        auto const p = path.target()(g, path.node(level));
         block_residual const r{p, path.conditional(g, level), w};
         auto const sums = g.weigh(p.size(), r);
         real const mass = sums.total;
@@ -109,7 +109,7 @@ namespace detail {
 template <group G, block_path<G> Path>
 [[noreturn]] void refuse_block(G const& g, Path const& path) {
     for (std::int32_t level = 0; level <= path.length(); ++level) {
-        auto const p = path.target(g, level);
+        auto const p = path.target()(g, path.node(level));
         if (!(g.sum(p.size(), p) > 0))
             refuse("target", path.node(level), "no token", "the row of this node holds no distribution (NaN, no mass)");
         if (level == path.length()) break;

@@ -19,6 +19,23 @@ template <group G, distribution P, draw_source Source>
     return source.pick(g, sums, p.size(), w, {}, where(purpose::residual, 0));
 }
 
+/// A token from the target's row at a node whose row is needed for nothing else.
+///
+/// Rows that are normalised when they are asked for have the ledger of their weights at hand then, and hand it out with
+/// the row: `target.weighed(g, node)`, a `warped_row`, saves the pass that `emit` makes. One pass or none, and one
+/// chunk. `none` when the row has no mass.
+template <group G, class Target, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit_at(G const& g, Target const& target, node_id node, Source& source,
+                                             place where) {
+    if constexpr (requires { target.weighed(g, node); }) {
+        auto const p = target.weighed(g, node);
+        if (!(p.weights.total > 0)) return none;
+        return source.pick(g, p.weights, p.row.size(), weight_of{p.row}, {}, where(purpose::residual, 0));
+    } else {
+        return emit(g, target(g, node), source, where);
+    }
+}
+
 /// A token from p without the rejected candidates, or from p when nothing else has mass.
 ///
 /// For a residual (r - q)+ that vanished by rounding (p equal to q up to rounding), which has probability 0 in exact

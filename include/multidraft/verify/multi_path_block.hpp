@@ -137,10 +137,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_id node_of(std::int32_t level, std::int32_t column) const {
         return level == 0 ? 0 : 1 + (level - 1) * paths_ + column;
     }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto target(G const& g, std::int32_t level) const {
-        return target_(g, node(level));
-    }
+    [[nodiscard]] MULTIDRAFT_HD Target const& target() const { return target_; }
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
         auto const p = target_(g, node(level));

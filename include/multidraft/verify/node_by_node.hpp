@@ -33,7 +33,9 @@ public:
     /// Verifies one tree.
     ///
     /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
-    /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only.
+    /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only. Rows
+    ///   may have a `weighed(g, node)` (see `emit_at`) and an `expect(g, nodes)`, which is told of which nodes one is
+    ///   probably read next.
     /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
     /// - `position`: of the root in the text; with the node it addresses the draws.
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
@@ -63,14 +65,16 @@ public:
                     --children.count;
             node_verdict here;
             if (children.count == 0) {
-                here.token = emit(g, target(g, node), source, where);
+                here.token = emit_at(g, target, node, source, where);
             } else {
                 span<token_id const> const candidates = tree.tree.tokens.subspan(
                     static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+                auto const p = target(g, node);
+                if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
                 if constexpr (std::is_same_v<Draft, unread>)
-                    here = self().decide(g, target(g, node), draft, candidates, source, where);
+                    here = self().decide(g, p, draft, candidates, source, where);
                 else
-                    here = self().decide(g, target(g, node), draft(g, node), candidates, source, where);
+                    here = self().decide(g, p, draft(g, node), candidates, source, where);
             }
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {

@@ -42,10 +42,7 @@ struct picked_path {
         return tree.tokens[static_cast<std::size_t>(node(level))];
     }
     [[nodiscard]] Real weight(std::int32_t level) const { return weights[static_cast<std::size_t>(level)]; }
-    template <group G>
-    [[nodiscard]] auto target(G const& g, std::int32_t level) const {
-        return target_rows(g, node(level));
-    }
+    [[nodiscard]] Target const& target() const { return target_rows; }
     template <group G>
     [[nodiscard]] probabilities<double> conditional(G const&, std::int32_t level) const {
         auto const& law = laws[static_cast<std::size_t>(level)];

@@ -153,9 +153,7 @@ struct picked_steps {
         return tree.tokens[static_cast<std::size_t>(node(level))];
     }
     [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return steps[level].weight; }
-    [[nodiscard]] MULTIDRAFT_HD auto target(G const& g, std::int32_t level) const {
-        return target_rows(g, node(level));
-    }
+    [[nodiscard]] MULTIDRAFT_HD Target const& target() const { return target_rows; }
     [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
         node_id const v = node(level);
         return steps[level].numbers->law(target_rows(g, v), draft_rows(g, v),

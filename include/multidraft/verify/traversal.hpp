@@ -160,7 +160,7 @@ private:
                 if (w > 0) {
                     if (!children_of<G>(tree, child).empty()) return {outcome::down, child, none, w};
                     if (source.coin(place{position, child}(purpose::acceptance, 0), w, Real(1)))
-                        return {outcome::stopped, child, emit(g, target(g, child), source, place{position, child})};
+                        return {outcome::stopped, child, emit_at(g, target, child, source, place{position, child})};
                 }
             }
             refused = false;

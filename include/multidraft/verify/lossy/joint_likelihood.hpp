@@ -88,7 +88,7 @@ public:
             // min(1, e^ratio) > tau: never for tau = 1, whatever the ratio.
             if (ratio > least && tau_ < 1) accepted = v + 1;
         }
-        verdict const result{accepted, emit(g, target(g, accepted), source, place{position, accepted})};
+        verdict const result{accepted, emit_at(g, target, accepted, source, place{position, accepted})};
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             if (result.next == none) verify::detail::refuse_node(g, tree, target, draft, accepted);

@@ -78,7 +78,7 @@ public:
             }
         }
         if (best.accepted == 0) {
-            best.next = emit(g, target(g, 0), source, place{position, 0});
+            best.next = emit_at(g, target, 0, source, place{position, 0});
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
                 if (best.next == none) verify::detail::refuse_node(g, tree, target, unread{}, 0);
@@ -102,7 +102,7 @@ private:
         if constexpr (!may_throw<G>)
             while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
                 --children.count;
-        if (children.count == 0) return {none, emit(g, target(g, where.node), source, where)};
+        if (children.count == 0) return {none, emit_at(g, target, where.node, source, where)};
         span<token_id const> const candidates =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
         if constexpr (std::is_same_v<Draft, unread>)

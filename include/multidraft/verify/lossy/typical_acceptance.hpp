@@ -92,7 +92,7 @@ public:
             g.barrier();
         }
         verdict result;
-        result.next = emit(g, target(g, deepest), source, place{position, deepest});
+        result.next = emit_at(g, target, deepest, source, place{position, deepest});
         if (result.next == none) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, deepest);
