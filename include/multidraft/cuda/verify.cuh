@@ -81,9 +81,9 @@ template <class Verifier>
 /// the launch. Neither allocates nor synchronises; may be captured in a graph. Only the rows on the accepted path are
 /// read. Nothing is checked (see `validate`), but a row that is no distribution gives the token `none`.
 ///
-/// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, those of two-byte entries to the end
-/// of their last 16 bytes. Returns the launch's error;
-/// `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is not told the `largest` tree.
+/// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
+/// Returns the launch's error; `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is
+/// not told the `largest` tree.
 template <class Verifier, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                  Verifier const& verifier, tree_batch const& trees, request_batch const& requests,

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/half.hpp"
@@ -20,8 +21,8 @@ struct strided {
 };
 
 /// Entries one after another, rows that begin at a multiple of `Bytes`: groups that read several adjacent entries at a
-/// time may then do so in one access. Whoever names this layout has checked it. On a device entries of two bytes may be
-/// read with the others of their 16 bytes, also the last ones of a row.
+/// time may then do so in one access. Whoever names this layout has checked it, and that nobody writes to the row
+/// meanwhile. On a device an entry may be read with the others of its 16 bytes, also the last ones of a row.
 template <int Bytes = 16>
 struct aligned {
     static constexpr int alignment = Bytes;
@@ -45,7 +46,7 @@ public:
         if constexpr (requires { Layout::alignment; }) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
-            if constexpr (sizeof(T) == 2 && Layout::alignment % 16 == 0 && requires { T::from_bits(std::uint16_t{0}); })
+            if constexpr (in_blocks)
                 return from_block(data, i);
             else
 #endif
@@ -57,15 +58,27 @@ public:
 
 private:
 #if defined(__CUDA_ARCH__)
-    /// Entry i of an aligned row, as part of the 16 bytes that it lies in: nvcc joins loads of adjacent words, but not
-    /// of halves of words.
+    static constexpr bool in_blocks = [] {
+        if constexpr (requires { Layout::alignment; })
+            return Layout::alignment % 16 == 0 &&
+                   (std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>);
+        else
+            return false;
+    }();
+
+    /// Entry i of an aligned row, as part of the 16 bytes that it lies in, which are loaded at once by name: nvcc joins
+    /// loads of adjacent words where it sees nothing between them that could write, but not of halves of words.
     [[nodiscard]] MULTIDRAFT_INLINE __device__ static real from_block(T const* data, index_t i) noexcept {
-        uint4 const block = reinterpret_cast<uint4 const*>(data)[i >> 3];
-        int const k = (i >> 1) & 3;
+        constexpr int words = static_cast<int>(sizeof(T)) / 2;  // 2 a float, counted in halves
+        uint4 const block = __ldg(reinterpret_cast<uint4 const*>(data) + (i >> (words == 1 ? 3 : 2)));
+        int const k = words == 1 ? (i >> 1) & 3 : i & 3;
         std::uint32_t const low = k == 0 ? block.x : block.y;
         std::uint32_t const high = k == 2 ? block.z : block.w;
         std::uint32_t const word = k < 2 ? low : high;
-        return to_real(T::from_bits(static_cast<std::uint16_t>((i & 1) != 0 ? word >> 16 : word)));
+        if constexpr (std::is_same_v<T, float>)
+            return __uint_as_float(word);
+        else
+            return to_real(T::from_bits(static_cast<std::uint16_t>((i & 1) != 0 ? word >> 16 : word)));
     }
 #endif
 
