@@ -510,20 +510,27 @@ TYPED_TEST(host_group_of, carries_the_largest_over_blocks_of_chunks) {
 
 TEST(host_group, counts_masses_in_bins) {
     test_numbers numbers(31);
-    for (index_t const n : {0, 1, 255, 256, 257, 5000}) {
-        std::vector<index_t> bin;
-        std::vector<std::int32_t> mass;
-        std::vector<std::uint64_t> expected(7, 0);
-        for (index_t i = 0; i < n; ++i) {
-            bin.push_back(numbers.below(10) - 2);  // below 0 and above 6: skipped
-            mass.push_back(numbers() < 0.1 ? std::numeric_limits<std::int32_t>::max() : numbers.below(100));
-            if (bin.back() >= 0 && bin.back() < 7)
-                expected[static_cast<std::size_t>(bin.back())] += static_cast<std::uint64_t>(mass.back());
-        }
-        std::vector<std::uint64_t> bins(7, 99);
-        g.count(n, entries<index_t>{bin.data()}, entries<std::int32_t>{mass.data()}, bins);
-        EXPECT_EQ(bins, expected);
-    }
+    for (double const in_bin_0 : {0.0, 0.05, 0.5, 0.95, 1.0})
+        for (double const skipped : {0.0, 0.3, 0.95})
+            for (index_t const n : {0, 1, 255, 256, 257, 5000}) {
+                std::vector<index_t> bin;
+                std::vector<std::int32_t> mass;
+                std::vector<std::uint64_t> expected(7, 0);
+                for (index_t i = 0; i < n; ++i) {
+                    bin.push_back(numbers() < in_bin_0 ? 0 : numbers.below(7));
+                    if (numbers() < skipped)
+                        bin.back() = numbers() < 0.5 ? -1 - numbers.below(3) : 7 + numbers.below(3);
+                    mass.push_back(numbers() < 0.1 ? std::numeric_limits<std::int32_t>::max() : numbers.below(100));
+                    if (bin.back() >= 0 && bin.back() < 7)
+                        expected[static_cast<std::size_t>(bin.back())] += static_cast<std::uint64_t>(mass.back());
+                }
+                std::vector<std::uint64_t> bins(7, 99);
+                g.count(n, entries<index_t>{bin.data()}, entries<std::int32_t>{mass.data()}, bins);
+                EXPECT_EQ(bins, expected) << in_bin_0 << ", skipped " << skipped << " of " << n;
+            }
+    std::vector<std::uint64_t> no_bins;
+    index_t const zero = 0;
+    g.count(1, entries<index_t>{&zero}, entries<std::int32_t>{&zero}, no_bins);
 }
 
 /// Bins, masses and a second mass of an entry.

@@ -20,6 +20,7 @@ using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::select_largest;
 using multidraft::select_mass;
+using multidraft::select_mass_of_list;
 using multidraft::testing::test_numbers;
 
 constexpr host_group g;
@@ -128,6 +129,31 @@ TYPED_TEST(select_of, keeps_the_smallest_set_that_reaches_a_mass) {
                                               });
                 expect_kept(kept, row, count);
                 if (this->HasFatalFailure()) return;
+                // Whatever may be called light changes nothing.
+                for (index_t level = 0; level < levels; ++level) {
+                    std::uint64_t lower = 0;
+                    for (std::size_t i = 0; i < row.size(); ++i)
+                        if (row[i] <= static_cast<real>(level)) lower += static_cast<std::uint64_t>(mass[i]);
+                    if (lower > total - wanted) break;
+                    auto const same = select_mass(
+                        g, n, entries<real>{row.data()}, entries<std::int32_t>{mass.data()},
+                        [&](std::uint64_t all) {
+                            EXPECT_EQ(all, total);
+                            return wanted;
+                        },
+                        static_cast<real>(level));
+                    ASSERT_EQ(same.value, kept.value);
+                    ASSERT_EQ(same.last, kept.last);
+                }
+                std::vector<multidraft::token_id> const list(order.begin(), order.end());
+                auto const listed =
+                    select_mass_of_list(multidraft::span<multidraft::token_id const>(list), entries<real>{row.data()},
+                                        entries<std::int32_t>{mass.data()}, [&](std::uint64_t all) {
+                                            EXPECT_EQ(all, total);
+                                            return wanted;
+                                        });
+                ASSERT_EQ(listed.value, kept.value);
+                ASSERT_EQ(listed.last, kept.last);
             }
         }
     }

@@ -124,6 +124,26 @@ TYPED_TEST(softmax_of, equals_the_reference_over_many_chunks) {
     }
 }
 
+// Tokens that top-p may count as one, and tokens that it just may not: all but a few have about the share of the mass
+// that is not wanted.
+TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
+    using real = TypeParam;
+    for (index_t const n : {300, 5000})
+        for (float const top_p : {0.3F, 0.9F, 0.999F, 0.9999999F})
+            for (double const share : {0.2, 0.9, 0.99, 0.999, 1.0, 1.001, 1.01, 1.1, 3.0})
+                for (real const largest : {real(0), real(-7.5), real(4e5)})
+                    for (index_t const heavy : {1, 3, 100}) {
+                        double const each = (1 - static_cast<double>(top_p)) * share * heavy / n;
+                        std::vector<real> row(static_cast<std::size_t>(n), largest + static_cast<real>(std::log(each)));
+                        for (index_t i = 0; i < heavy; ++i) row[static_cast<std::size_t>(i * 2)] = largest;
+                        for (std::size_t i = 1; i < row.size(); i += 2) row[i] += static_cast<real>(0.001 * static_cast<double>(i % 5));
+                        expect_warp<real>(row, {1.0F, 0, top_p, 0.0F});
+                        expect_warp<real>(row, {0.25F, 0, top_p, 0.0F});
+                        expect_warp<real>(row, {1.0F, n - 20, top_p, 0.0F});
+                        if (this->HasFatalFailure()) return;
+                    }
+}
+
 TYPED_TEST(softmax_of, keeps_the_lower_tokens_of_a_tie) {
     using real = TypeParam;
     auto const kept = [](std::vector<real> const& logits, warp const& w) {

@@ -134,6 +134,17 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
         if (size == 7)
             for (std::size_t b = 0; b < size; ++b) record(bins.data()[b]);
     }
+    // Nearly all in bin 0, whose sum passes 32 bits.
+    for (index_t const few : {5, 37, 1000}) {
+        g.count(
+            n, [few](index_t i) { return i % few != 0 ? 0 : i / few % 2049 - 1; },
+            [](index_t i) { return static_cast<std::int32_t>(0x3fffffff - i); },
+            span<std::uint64_t>(bins.data(), 2048));
+        std::uint64_t hash = 0;
+        for (std::size_t b = 0; b < 2048; ++b) hash = hash * 0x9E3779B97F4A7C15U + bins.data()[b];
+        record(hash);
+        record(bins.data()[0]);
+    }
     for (std::size_t const size : {std::size_t{14}, std::size_t{772}, std::size_t{2048}}) {
         g.count_pairs(
             n,

@@ -102,6 +102,7 @@ struct pair {
 ///
 /// A weight or a pair that is dear may have a member `counts(i)`, cheap, which is false only where the weight is 0 or
 /// the bin is none: a group may ask it first (the host group does) and then skips without a trace what does not count.
+/// Beside it `counts_all()` may say that asking is in vain.
 ///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>

@@ -193,35 +193,51 @@ public:
     }
 
     /// Bins, masses and sums in separate loops, the first two for the vector units; masses are asked for where there
-    /// are bins, one by one where they are few.
+    /// are bins, one by one where they are few. Bin 0 is summed by the vector units.
     template <class Bin, class Mass>
-    MULTIDRAFT_HD void count(index_t n, Bin const& function, Mass const& mass, span<std::uint64_t> bins) const {
-        Bin const bin = function;
+    MULTIDRAFT_HD void count(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
+        Bin const bin = bin_of;
+        Mass const mass = mass_of;
         for (auto& b : bins) b = 0;
+        if (bins.size() == 0) return;
         auto const limit = static_cast<std::uint32_t>(bins.size());
         std::uint32_t where[chunk_lanes];
         std::int32_t amount[chunk_lanes];
         index_t list[chunk_lanes];
+        std::uint64_t plain[block] = {};
         for (index_t begin = 0; begin < n; begin += chunk_lanes) {
             index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-            alignas(64) unsigned char flags[chunk_lanes] = {};
             index_t inside = 0;
             for (index_t l = 0; l < size; ++l) {
                 where[l] = static_cast<std::uint32_t>(bin(begin + l));  // below 0 is far above
-                flags[l] = where[l] < limit ? 1 : 0;
-                inside += flags[l];
+                inside += where[l] < limit ? 1 : 0;
             }
             if (inside == 0) continue;
+            alignas(64) unsigned char flags[chunk_lanes] = {};
             if (inside <= chunk_lanes / 8) {
+                for (index_t l = 0; l < size; ++l) flags[l] = where[l] < limit ? 1 : 0;
                 index_t const count = detail::list_flags(flags, 0, list);
                 for (index_t k = 0; k < count; ++k)
                     bins[where[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
                 continue;
             }
             for (index_t l = 0; l < size; ++l) amount[l] = mass(begin + l);
-            for (index_t l = 0; l < size; ++l)
-                if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
+            index_t zero = 0;
+            for (index_t l = 0; l < size; ++l) zero += where[l] == 0 ? 1 : 0;
+            if (zero > chunk_lanes / 8) {
+                for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
+                for (index_t r = 0; r < chunk_lanes; r += block)
+                    for (index_t l = 0; l < block; ++l)
+                        plain[l] += where[r + l] == 0 ? static_cast<std::uint32_t>(amount[r + l]) : 0U;
+                for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
+                index_t const count = detail::list_flags(flags, 0, list);
+                for (index_t k = 0; k < count; ++k) bins[where[list[k]]] += static_cast<std::uint64_t>(amount[list[k]]);
+            } else {
+                for (index_t l = 0; l < size; ++l)
+                    if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
+            }
         }
+        for (std::uint64_t const p : plain) bins[0] += p;
     }
 
     /// Pairs and sums in separate loops: the first is for the vector units (see `detail::pair_tables`). A function that
@@ -316,6 +332,8 @@ private:
     /// Whether a function that says where it may be more than 0 (`counts(i)`, cheap) does so in a run; others do.
     template <class F>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_counts(F const& f, index_t begin, index_t size) {
+        if constexpr (requires { f.counts_all(); })
+            if (f.counts_all()) return true;
         if constexpr (requires { f.counts(index_t{}); }) {
             std::uint32_t any = 0;
             for (index_t l = 0; l < size; ++l) any |= f.counts(begin + l) ? 1U : 0U;

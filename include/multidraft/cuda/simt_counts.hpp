@@ -66,7 +66,8 @@ public:
         return b;
     }
 
-    /// Counts in the shared memory of each rank, 64 bits as two words, and adds the ranks' counts.
+    /// Counts in the shared memory of each rank, 64 bits as two words, and adds the ranks' counts. Bin 0 is summed in
+    /// registers: where it is the bin of most entries they do not wait for one another.
     template <class Bin, class Mass>
     MULTIDRAFT_HD MULTIDRAFT_OUTLINE void count(index_t n, Bin const& bin_of, Mass const& mass_of,
                                                 span<std::uint64_t> bins) const {
@@ -76,6 +77,7 @@ public:
             index_t at = none;
             std::uint32_t more = 0;
         };
+        std::uint64_t plain = 0;
         count_in_windows<one>(
             n, bins,
             [&](index_t i, index_t begin, index_t here, one& item) MULTIDRAFT_INLINE_LAMBDA {
@@ -86,7 +88,18 @@ public:
                 if (item.at >= 0) item.more = static_cast<std::uint32_t>(mass(i));
             },
             [&](one const& item, std::uint32_t* low, std::uint32_t* high) MULTIDRAFT_INLINE_LAMBDA {
-                if (item.at >= 0) add_wide(low + item.at, high + item.at, item.more);
+                if (item.at == 0)
+                    plain += item.more;
+                else if (item.at > 0)
+                    add_wide(low + item.at, high + item.at, item.more);
+            },
+            [&](std::uint32_t* low, std::uint32_t* high) MULTIDRAFT_INLINE_LAMBDA {
+                for (int bit = warp_size / 2; bit > 0; bit /= 2) plain += lanes_.shuffle_xor(plain, bit);
+                if (lane() == 0) {
+                    add_wide(low, high, static_cast<std::uint32_t>(plain));
+                    if (plain >> 32 != 0) lanes_.add(high, static_cast<std::uint32_t>(plain >> 32));
+                }
+                plain = 0;
             });
     }
 
@@ -111,7 +124,8 @@ public:
                 // Tokens that no model likes are many, in few bins: spare them turns at a counter.
                 if (item.at >= 0 && item.first != 0) add_wide(low + item.at, high + item.at, item.first);
                 if (item.at >= 0 && item.second != 0) add_wide(low + item.at + 1, high + item.at + 1, item.second);
-            });
+            },
+            [](std::uint32_t*, std::uint32_t*) MULTIDRAFT_INLINE_LAMBDA {});
     }
 
 protected:
@@ -125,10 +139,12 @@ protected:
     using base::wide_lanes;
 
     /// Counts `here` bins from `begin` on at a time. `place(i, begin, here, item)` and then `weigh(i, item)` say what
-    /// entry i adds to them (an `Item` is nothing at first); `add(item, low, high)` adds it.
-    template <class Item, class Place, class Weigh, class Add>
+    /// entry i adds to them (an `Item` is nothing at first); `add(item, low, high)` adds it; `finish(low, high)` adds
+    /// what a thread has kept.
+    template <class Item, class Place, class Weigh, class Add, class Finish>
     MULTIDRAFT_HD MULTIDRAFT_INLINE void count_in_windows(index_t n, span<std::uint64_t> bins, Place const& place,
-                                                          Weigh const& weigh_item, Add const& add) const {
+                                                          Weigh const& weigh_item, Add const& add,
+                                                          Finish const& finish) const {
         constexpr auto capacity = static_cast<index_t>(storage::count_capacity);
         auto* const low = reinterpret_cast<std::uint32_t*>(shared_->scratch);
         std::uint32_t* const high = low + capacity;
@@ -153,6 +169,7 @@ protected:
                 MULTIDRAFT_UNROLL
                 for (Item const& item : items) add(item, low, high);
             });
+            finish(low, high);
             if constexpr (in_memory) {
                 lanes_.sync();
                 std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);

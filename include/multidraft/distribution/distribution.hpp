@@ -29,6 +29,15 @@ template <distribution D>
         return true;
 }
 
+/// Whether a distribution knows that it may have mass everywhere, or does not know where; to ask it then is in vain.
+template <distribution D>
+[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass(D const& row) {
+    if constexpr (requires { row.may_have_all_mass(); })
+        return row.may_have_all_mass();
+    else
+        return !requires { row.may_have_mass(index_t{}); };
+}
+
 /// The floating-point type that a distribution is computed in.
 template <class D>
 using probability_of = std::decay_t<std::invoke_result_t<D const&, index_t>>;

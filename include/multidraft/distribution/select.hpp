@@ -21,6 +21,10 @@ struct cut {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
         return (x > value) | ((x == value) & (i <= last));
     }
+    /// Whether it keeps less than another cut of the same row.
+    [[nodiscard]] MULTIDRAFT_HD bool inside(cut const& other) const noexcept {
+        return value > other.value || (value == other.value && last < other.last);
+    }
 };
 
 namespace detail {
@@ -34,7 +38,7 @@ template <class Real>
     using bits = key_bits<Real>;
     constexpr bits sign = bits(1) << (sizeof(bits) * 8 - 1);
     bits const b = __builtin_bit_cast(bits, x + Real(0));
-    return (b & sign) != 0 ? ~b : b | sign;
+    return b ^ ((bits(0) - (b >> (sizeof(bits) * 8 - 1))) | sign);  // no branch: a negative number is turned around
 }
 
 template <class Real>
@@ -74,6 +78,18 @@ template <std::size_t N, class G>
     return b;
 }
 
+/// 1 for the entries that equal the cut and have mass: those that were cut off before are no ties.
+template <class X, class Mass, class Real>
+struct tie {
+    X x;
+    Mass mass;
+    Real value;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t i) const {
+        return counts(i) && mass(i) > 0 ? Real(1) : Real(0);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return x(i) == value; }
+};
+
 }  // namespace detail
 
 /// The smallest set of largest entries whose mass reaches a target, ties to the lower index.
@@ -82,15 +98,21 @@ template <std::size_t N, class G>
 /// `target(total)` says, given the sum of the masses, how much is wanted, 1 <= target <= total. A radix descent over
 /// the bits of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.count`, of which all but the first
 /// look closely at few entries, and one search among the entries that equal the cut. No scratch but 2048 counters.
-template <group G, class X, class Mass, class Target>
-[[nodiscard]] MULTIDRAFT_HD auto select_mass(G const& g, index_t n, X const& x, Mass const& mass,
-                                             Target const& target) {
-    using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
+///
+/// A caller who knows that the entries up to `light`, a finite number, have together no more mass than is not wanted
+/// spares the first pass a counter for each of them: they are counted as one.
+template <group G, class X, class Mass, class Target,
+          class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
+[[nodiscard]] MULTIDRAFT_HD cut<Real> select_mass(G const& g, index_t n, X const& x, Mass const& mass,
+                                                  Target const& target, Real light = minus_infinity<Real>) {
+    using real = Real;
     using bits = detail::key_bits<real>;
     constexpr int width = static_cast<int>(sizeof(bits)) * 8;
     constexpr int digit = 11;
     auto storage = detail::selection_counters<std::size_t(1) << digit>(g);
     span<std::uint64_t> const counters(storage.data(), std::size_t(1) << digit);
+    // No number has a key of 0, and none that is not light has its first digits.
+    bits const light_key = light > minus_infinity<real> ? detail::to_key(light) : bits(0);
     bits prefix = 0;
     std::uint64_t wanted = 0;
     std::uint64_t tie_mass = 0;
@@ -98,11 +120,13 @@ template <group G, class X, class Mass, class Target>
         int const shift = top > digit ? top - digit : 0;
         bits const above = top >= width ? bits(0) : static_cast<bits>(~bits(0) << top);
         bits const within = static_cast<bits>((bits(1) << (top - shift)) - 1);
+        bits const lowest = top == width ? light_key : bits(0);
         g.count(
             n,
             [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                 bits const key = detail::to_key(x(i));
-                return (key & above) == prefix ? static_cast<index_t>((key >> shift) & within) : none;
+                auto const b = static_cast<index_t>((key >> shift) & within & (bits(0) - bits(key > lowest ? 1 : 0)));
+                return (key & above) == prefix ? b : none;
             },
             mass, counters);
         // A group of many lanes may search its counters faster than one after the other.
@@ -120,9 +144,7 @@ template <group G, class X, class Mass, class Target>
     cut<real> result;
     result.value = detail::from_key<real>(prefix);
     if (wanted < tie_mass) {  // not all of the entries that equal the cut
-        // Equal entries without mass (cut off before) are no ties.
-        auto const tie = [x, mass, value = result.value](index_t i)
-                             MULTIDRAFT_INLINE_LAMBDA { return x(i) == value && mass(i) > 0 ? real(1) : real(0); };
+        detail::tie<X, Mass, real> const tie{x, mass, result.value};
         auto const ties = g.weigh(n, tie);
         // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th.
         std::uint64_t const one = tie_mass / static_cast<std::uint64_t>(ties.total);
@@ -132,22 +154,61 @@ template <group G, class X, class Mass, class Target>
     return result;
 }
 
+/// The same among the first entries of a row, as `group.top` lists them: the largest first, ties to the lower index.
+template <class X, class Mass, class Target, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
+[[nodiscard]] MULTIDRAFT_HD cut<Real> select_mass_of_list(span<token_id const> list, X const& x, Mass const& mass,
+                                                          Target const& target) {
+    std::uint64_t total = 0;
+    for (token_id const i : list) total += static_cast<std::uint64_t>(mass(i));
+    std::uint64_t wanted = target(total);
+    cut<Real> result;
+    for (std::size_t first = 0; first < list.size();) {
+        result.value = x(list[first]);
+        auto const one = static_cast<std::uint64_t>(mass(list[first]));
+        std::size_t end = first + 1;
+        while (end < list.size() && x(list[end]) == result.value) ++end;
+        std::uint64_t const of_ties = one * (end - first);
+        if (wanted <= of_ties) {
+            if (wanted < of_ties) result.last = list[first + static_cast<std::size_t>((wanted + one - 1) / one) - 1];
+            break;
+        }
+        wanted -= of_ties;
+        first = end;
+    }
+    return result;
+}
+
+/// The largest entries, ties to the lower index, of which `list` receives the indices, largest first; at most n. One
+/// pass of `group.top`, and a sum that tells whether the list has all ties of its last entry.
+template <group G, class X>
+[[nodiscard]] MULTIDRAFT_HD auto select_listed(G const& g, index_t n, X const& x, span<token_id> list) {
+    using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
+    g.top(n, x, list);
+    cut<real> result{x(list[list.size() - 1])};
+    index_t listed = 0;
+    for (token_id const i : list) listed += x(i) == result.value ? 1 : 0;
+    real const equal = g.sum(
+        n, [x, value = result.value](index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == value ? real(1) : real(0); });
+    if (equal > static_cast<real>(listed)) result.last = list[list.size() - 1];
+    return result;
+}
+
+/// Up to how many entries `select_listed` is faster than counting: 0 for groups that do not say.
+template <class G>
+inline constexpr index_t short_list = [] {
+    if constexpr (requires { G::short_list; })
+        return G::short_list;
+    else
+        return index_t{0};
+}();
+
 /// The k largest entries, ties to the lower index; 1 <= k <= n.
 template <group G, class X>
 [[nodiscard]] MULTIDRAFT_HD auto select_largest(G const& g, index_t n, X const& x, index_t k) {
-    using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
-    // A group that finds short lists in one pass says so. A sum tells whether the list has all ties of its last entry.
-    if constexpr (requires { G::short_list; }) {
-        if (k <= G::short_list) {
-            token_id list[G::short_list] = {};
-            g.top(n, x, span<token_id>(list, static_cast<std::size_t>(k)));
-            cut<real> result{x(list[k - 1])};
-            index_t listed = 0;
-            for (index_t i = 0; i < k; ++i) listed += x(list[i]) == result.value ? 1 : 0;
-            real const equal = g.sum(n, [x, value = result.value](index_t i)
-                                            MULTIDRAFT_INLINE_LAMBDA { return x(i) == value ? real(1) : real(0); });
-            if (equal > static_cast<real>(listed)) result.last = list[k - 1];
-            return result;
+    if constexpr (short_list < G >> 0) {
+        if (k <= short_list<G>) {
+            token_id list[static_cast<std::size_t>(short_list<G>)] = {};
+            return select_listed(g, n, x, span<token_id>(list, static_cast<std::size_t>(k)));
         }
     }
     return select_mass(

@@ -45,6 +45,10 @@ public:
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept {
         return kept_.keeps(logits_(i), i);
     }
+    /// True unless a cut took something away.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const noexcept {
+        return kept_.value == minus_infinity<real>;
+    }
     /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where the cut does not keep the token.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
         real const x = logits_(i);
@@ -107,6 +111,64 @@ template <group G, class View>
     return result;
 }
 
+/// The weights of a row of which few tokens are kept: a group may skip where there are none.
+template <class View>
+struct kept_weight {
+    softmax_row<View> row;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return row.weight(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return row.may_have_mass(i); }
+};
+
+/// A logit such that all tokens up to it have together no more mass than top-p does not want, or minus infinity. `mass`
+/// is no more than that of the row, in units of the largest weight.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD Real light_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
+    constexpr Real unit = Real(1) / Real(1073741824.0);
+    // What n tokens may each have, less the rounding of what is wanted, of the masses and of these lines.
+    Real const each = (product(Real(1) - share, mass) - Real(2) * unit) * Real(0.999) / static_cast<Real>(n);
+    if (!(each > 0)) return minus_infinity<Real>;
+    Real const light = largest + (logarithm(each) - Real(0.001)) / scale;
+    bool const is_light = falling_exponential<Real>(scale)(light - largest) <= each;
+    return is_light ? light : minus_infinity<Real>;
+}
+
+/// Top-k, then top-p.
+template <group G, class View, class Real>
+[[nodiscard]] MULTIDRAFT_HD cut<Real> cut_by_number_and_share(G const& g, View const& logits, warp const& w,
+                                                              Real largest, Real mass, Real scale) {
+    index_t const n = logits.size();
+    bool const by_number = w.top_k > 0 && w.top_k < n;
+    auto const target = [share = static_cast<double>(w.top_p)](std::uint64_t total) {
+        double const exact = share * static_cast<double>(total);
+        auto const below = static_cast<std::uint64_t>(exact);
+        return static_cast<double>(below) < exact ? below + 1 : below;
+    };
+    auto const mass_of = [](softmax_row<View> const& row) {
+        return [row](index_t i)
+                   MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * Real(1073741824.0)); };
+    };
+    cut<Real> kept;
+    cut<Real> nucleus;
+    if constexpr (short_list < G >> 0) {
+        if (by_number && w.top_k <= short_list<G>) {
+            token_id memory[static_cast<std::size_t>(short_list<G>)] = {};
+            span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
+            kept = select_listed(g, n, logits, list);
+            if (w.top_p < 1.0F)
+                nucleus = select_mass_of_list(list, logits, mass_of({logits, largest, scale, kept}), target);
+            return nucleus.inside(kept) ? nucleus : kept;
+        }
+    }
+    if (by_number) kept = select_largest(g, n, logits, w.top_k);
+    if (w.top_p < 1.0F) {
+        // Top-k leaves the largest token at least; else the masses, each rounded down, are those of the normaliser.
+        Real const least = by_number ? Real(1) : mass * Real(0.999) - static_cast<Real>(n) / Real(1073741824.0);
+        nucleus = select_mass(g, n, logits, mass_of({logits, largest, scale, kept}), target,
+                              light_logit(n, largest, scale, static_cast<Real>(w.top_p), least));
+    }
+    return nucleus.inside(kept) ? nucleus : kept;
+}
+
 }  // namespace detail
 
 /// Applies a warp to a row of logits. One pass over memory when nothing is truncated, else two and the passes of
@@ -145,28 +207,14 @@ template <group G, class View>
         result.row.set_mass(sums.weights.total);
         return result;
     }
-    cut<real> kept;
-    if (w.top_k > 0 && w.top_k < n) kept = select_largest(g, n, logits, w.top_k);
-    if (w.top_p < 1.0F) {
-        softmax_row<View> const row(logits, sums.largest, scale, kept);
-        cut<real> const nucleus = select_mass(
-            g, n, logits,
-            [row](index_t i)
-                MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * real(1073741824.0)); },
-            [share = static_cast<double>(w.top_p)](std::uint64_t total) {
-                double const exact = share * static_cast<double>(total);
-                auto const below = static_cast<std::uint64_t>(exact);
-                return static_cast<double>(below) < exact ? below + 1 : below;
-            });
-        if (nucleus.value > kept.value || (nucleus.value == kept.value && nucleus.last < kept.last)) kept = nucleus;
-    }
+    cut<real> kept = detail::cut_by_number_and_share(g, logits, w, sums.largest, sums.weights.total, scale);
     if (w.min_p > 0.0F) {
         real const least = fused(logarithm(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
         if (least > kept.value)
             kept = {least < sums.largest ? least : sums.largest, std::numeric_limits<index_t>::max()};
     }
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
-    result.weights = g.weigh(n, weight_of{result.row});
+    result.weights = g.weigh(n, detail::kept_weight<View>{result.row});
     result.row.set_mass(result.weights.total);
     return result;
 }

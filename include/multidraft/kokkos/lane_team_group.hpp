@@ -277,22 +277,34 @@ public:
     /// Counters are shared by the team, 2048 at a time.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
-        count_in_windows(n, bins, [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
-            index_t const b = bin(i);
-            if (b >= low && b - low < here)
-                Kokkos::atomic_add(&board_->bins[b - low], static_cast<std::uint64_t>(mass(i)));
-        });
+        std::uint64_t plain = 0;  // of a window's first bin, for which members do not wait for one another
+        count_in_windows(
+            n, bins,
+            [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
+                index_t const b = bin(i);
+                if (b == low)
+                    plain += static_cast<std::uint64_t>(mass(i));
+                else if (b > low && b - low < here)
+                    Kokkos::atomic_add(&board_->bins[b - low], static_cast<std::uint64_t>(mass(i)));
+            },
+            [&] {
+                if (plain != 0) Kokkos::atomic_add(&board_->bins[0], plain);
+                plain = 0;
+            });
     }
 
     template <class F>
     MULTIDRAFT_HD void count_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
-        count_in_windows(n, bins, [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
-            binned_pair const more = f(i);
-            if (more.bin < low / 2 || more.bin - low / 2 >= here / 2) return;
-            std::uint64_t* const counters = board_->bins + (2 * more.bin - low);
-            if (more.first != 0) Kokkos::atomic_add(counters, static_cast<std::uint64_t>(more.first));
-            if (more.second != 0) Kokkos::atomic_add(counters + 1, static_cast<std::uint64_t>(more.second));
-        });
+        count_in_windows(
+            n, bins,
+            [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
+                binned_pair const more = f(i);
+                if (more.bin < low / 2 || more.bin - low / 2 >= here / 2) return;
+                std::uint64_t* const counters = board_->bins + (2 * more.bin - low);
+                if (more.first != 0) Kokkos::atomic_add(counters, static_cast<std::uint64_t>(more.first));
+                if (more.second != 0) Kokkos::atomic_add(counters + 1, static_cast<std::uint64_t>(more.second));
+            },
+            [] {});
     }
 
 private:
@@ -339,8 +351,9 @@ private:
     };
 
     /// `add(i, low, here)` adds entry i to those of the bins from `low` on that are at hand.
-    template <class Add>
-    MULTIDRAFT_HD void count_in_windows(index_t n, span<std::uint64_t> bins, Add const& add) const {
+    template <class Add, class Finish>
+    MULTIDRAFT_HD void count_in_windows(index_t n, span<std::uint64_t> bins, Add const& add,
+                                        Finish const& finish) const {
         auto const all = static_cast<index_t>(bins.size());
         for (index_t low = 0; low < all; low += most_bins) {
             index_t const here = all - low < most_bins ? all - low : most_bins;
@@ -348,6 +361,7 @@ private:
             for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
             member_->team_barrier();
             for (index_t i = rank(); i < n; i += size()) add(i, low, here);
+            finish();
             member_->team_barrier();
             if (bins.data() == board_->bins) return;
             for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];

@@ -41,9 +41,14 @@ struct block_residual {
         real const left = fused(w, p(i), -static_cast<real>(m(i)));
         return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
     }
-    /// Where it may be more than 0. Asked where m is dear: rows cut by top-k or top-p have little of p.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires requires { requires M::dear; }
-    { return may_have_mass(p, i); }
+    /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return may_have_mass(p, i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const {
+        if constexpr (requires { requires M::dear; })
+            return false;  // then it is never in vain
+        else
+            return may_have_all_mass(p);
+    }
 };
 template <class P, class M, class Real>
 block_residual(P, M, Real) -> block_residual<P, M>;

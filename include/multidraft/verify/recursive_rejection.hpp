@@ -32,6 +32,9 @@ struct residual {
         real const left = fused(-c, static_cast<real>(q(i)), p(i));
         return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
     }
+    /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return may_have_mass(p, i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const { return may_have_all_mass(p); }
 };
 template <class P, class Q, class Real>
 residual(P, Q, Real) -> residual<P, Q>;
