@@ -75,6 +75,7 @@ def main():
         row("logits to 4 tokens, `gumbel_top_k`", sample, "draw<draft::gumbel_top_k>/V:{}/children:4"),
         row("top-k 50", sample, "warping/top_k_50/V:{}"),
         row("top-p 0.9", sample, "warping/top_p_0_9/V:{}"),
+        row("temperature 0.7, top-k 20 and top-p 0.8", sample, "warping/top_k_20_top_p_0_8/V:{}"),
         row("verification of a 4x2x2x1 tree from logits", verify, "tree_from_logits/V:{}"),
     ])
     table(["library's share of a step", *(f"V = {v:,}" for v in sizes)],

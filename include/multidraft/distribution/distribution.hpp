@@ -20,7 +20,7 @@ concept distribution = requires(D const& row, index_t i) {
 };
 
 /// False only where the row has no mass; cheaper to ask than for the mass. A distribution that knows says so by a
-/// member of this name; others are taken to have mass everywhere.
+/// member of this name, and by `may_have_all_mass()` when asking is in vain; others are taken to have mass everywhere.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
     if constexpr (requires { row.may_have_mass(i); })
@@ -29,14 +29,12 @@ template <distribution D>
         return true;
 }
 
-/// Whether a distribution knows that it may have mass everywhere, or does not know where; to ask it then is in vain.
-template <distribution D>
-[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass(D const& row) {
-    if constexpr (requires { row.may_have_all_mass(); })
-        return row.may_have_all_mass();
-    else
-        return !requires { row.may_have_mass(index_t{}); };
-}
+/// A distribution that knows where it has no mass.
+template <class D>
+concept knows_its_mass = distribution<D> && requires(D const& row, index_t i) {
+    row.may_have_mass(i);
+    row.may_have_all_mass();
+};
 
 /// The floating-point type that a distribution is computed in.
 template <class D>

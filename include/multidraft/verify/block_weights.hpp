@@ -41,13 +41,16 @@ struct block_residual {
         real const left = fused(w, p(i), -static_cast<real>(m(i)));
         return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
     }
-    /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return may_have_mass(p, i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const {
+    /// Where it may be more than 0: rows cut by top-k or top-p have little of p. Never in vain where m is dear.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<P> || requires {
+        requires M::dear;
+    }
+    { return may_have_mass(p, i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<P> {
         if constexpr (requires { requires M::dear; })
-            return false;  // then it is never in vain
+            return false;
         else
-            return may_have_all_mass(p);
+            return p.may_have_all_mass();
     }
 };
 template <class P, class M, class Real>

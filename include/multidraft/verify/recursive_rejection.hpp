@@ -33,8 +33,12 @@ struct residual {
         return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
     }
     /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return may_have_mass(p, i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const { return may_have_all_mass(p); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<P> {
+        return p.may_have_mass(i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<P> {
+        return p.may_have_all_mass();
+    }
 };
 template <class P, class Q, class Real>
 residual(P, Q, Real) -> residual<P, Q>;
