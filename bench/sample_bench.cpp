@@ -93,7 +93,8 @@ BENCHMARK(draw<draft::top_n>)->Apply(vocabularies_and_children);
 BENCHMARK_CAPTURE(warping, greedy, warp{.temperature = 0.0F})->Apply(vocabularies);
 BENCHMARK_CAPTURE(warping, top_k_50, warp{.top_k = 50})->Apply(vocabularies);
 BENCHMARK_CAPTURE(warping, top_p_0_9, warp{.top_p = 0.9F})->Apply(vocabularies);
-BENCHMARK_CAPTURE(warping, top_k_20_top_p_0_8, warp{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F})->Apply(vocabularies);
+BENCHMARK_CAPTURE(warping, top_k_20_top_p_0_8, warp{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F})
+    ->Apply(vocabularies);
 BENCHMARK_CAPTURE(warping, min_p_0_05, warp{.min_p = 0.05F})->Apply(vocabularies);
 
 }  // namespace

@@ -86,7 +86,8 @@ TEST(falling_exponential, is_within_two_ulps_of_the_power) {
             if (power >= -126) {
                 all.see(ulps(got, exact) / (multidraft::has_fma ? 1.0 : 1.0 - static_cast<double>(power)), x);
             } else if (power > -126.4L) {
-                ASSERT_NEAR(static_cast<double>(got), static_cast<double>(exact), multidraft::has_fma ? 1e-44 : 1e-43) << x;
+                ASSERT_NEAR(static_cast<double>(got), static_cast<double>(exact), multidraft::has_fma ? 1e-44 : 1e-43)
+                    << x;
             } else if (power < -126.6L) {
                 ASSERT_EQ(bits_of(got), 0) << x;
             }

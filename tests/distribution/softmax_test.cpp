@@ -136,7 +136,8 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
                         double const each = (1 - static_cast<double>(top_p)) * share * heavy / n;
                         std::vector<real> row(static_cast<std::size_t>(n), largest + static_cast<real>(std::log(each)));
                         for (index_t i = 0; i < heavy; ++i) row[static_cast<std::size_t>(i * 2)] = largest;
-                        for (std::size_t i = 1; i < row.size(); i += 2) row[i] += static_cast<real>(0.001 * static_cast<double>(i % 5));
+                        for (std::size_t i = 1; i < row.size(); i += 2)
+                            row[i] += static_cast<real>(0.001 * static_cast<double>(i % 5));
                         expect_warp<real>(row, {1.0F, 0, top_p, 0.0F});
                         expect_warp<real>(row, {0.25F, 0, top_p, 0.0F});
                         expect_warp<real>(row, {1.0F, n - 20, top_p, 0.0F});
