@@ -99,7 +99,7 @@ def judge(name, change, compiler):
         header.parent.mkdir(parents=True)
         header.write_text("\n".join(lines) + "\n", encoding="utf-8")
         program = Path(directory, "test")
-        for test in TESTS_OF.get(name, TESTS[name.split("/")[0]]):
+        for test in TESTS_OF[name] if name in TESTS_OF else TESTS[name.split("/")[0]]:
             command = [compiler, "-std=c++20", "-O1" if "proof" in test else "-O0", "-march=native", "-w", "-I", directory, "-I", INCLUDE, "-I", ROOT / "tests",
                        f'-DMULTIDRAFT_DATA_DIR="{ROOT}/tests/data"', ROOT / "tests" / test, "-o", program,
                        "-lgtest", "-lgtest_main", "-lpthread"]
