@@ -111,7 +111,7 @@ template <group G, class X, class Mass, class Target,
     constexpr int digit = 11;
     auto storage = detail::selection_counters<std::size_t(1) << digit>(g);
     span<std::uint64_t> const counters(storage.data(), std::size_t(1) << digit);
-    // No number has a key of 0, and none that is not light has its first digits.
+    // Light entries are counted in bin 0; the descent ends before them. No number has a key of 0.
     bits const light_key = light > minus_infinity<real> ? detail::to_key(light) : bits(0);
     bits prefix = 0;
     std::uint64_t wanted = 0;
@@ -193,21 +193,18 @@ template <group G, class X>
     return result;
 }
 
-/// Up to how many entries `select_listed` is faster than counting: 0 for groups that do not say.
+/// Whether a group says up to how many entries, `G::short_list`, `select_listed` is faster than counting.
 template <class G>
-inline constexpr index_t short_list = [] {
-    if constexpr (requires { G::short_list; })
-        return G::short_list;
-    else
-        return index_t{0};
-}();
+inline constexpr bool lists_are_fast = requires {
+    G::short_list;
+};
 
 /// The k largest entries, ties to the lower index; 1 <= k <= n.
 template <group G, class X>
 [[nodiscard]] MULTIDRAFT_HD auto select_largest(G const& g, index_t n, X const& x, index_t k) {
-    if constexpr (short_list < G >> 0) {
-        if (k <= short_list<G>) {
-            token_id list[static_cast<std::size_t>(short_list<G>)] = {};
+    if constexpr (lists_are_fast<G>) {
+        if (k <= G::short_list) {
+            token_id list[static_cast<std::size_t>(G::short_list)] = {};
             return select_listed(g, n, x, span<token_id>(list, static_cast<std::size_t>(k)));
         }
     }

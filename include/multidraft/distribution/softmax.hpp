@@ -149,9 +149,9 @@ template <group G, class View, class Real>
     };
     cut<Real> kept;
     cut<Real> nucleus;
-    if constexpr (short_list < G >> 0) {
-        if (by_number && w.top_k <= short_list<G>) {
-            token_id memory[static_cast<std::size_t>(short_list<G>)] = {};
+    if constexpr (lists_are_fast<G>) {
+        if (by_number && w.top_k <= G::short_list) {
+            token_id memory[static_cast<std::size_t>(G::short_list)] = {};
             span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
             kept = select_listed(g, n, logits, list);
             if (w.top_p < 1.0F)
