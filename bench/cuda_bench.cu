@@ -247,6 +247,7 @@ void verify_trees(benchmark::State& state, float difference) {
     mc::launch_options options;
     options.max_cluster = static_cast<int>(state.range(3));
     options.max_grid = static_cast<int>(state.range(4));
+    options.max_ahead = static_cast<int>(state.range(5));
     b.verify_all(options);
     std::vector<std::int32_t> accepted(static_cast<std::size_t>(b.size));
     require(cudaMemcpy(accepted.data(), b.accepted.data(), accepted.size() * 4, cudaMemcpyDeviceToHost));
@@ -333,12 +334,13 @@ benchmark::internal::Benchmark* add(std::string const& name, Function const& fun
 template <class T>
 void add_rows(std::string const& type, std::int64_t requests, std::int64_t nodes, std::int64_t v, double memory) {
     if (bytes_of(requests, nodes, v, sizeof(T)) > 0.9 * memory) return;
-    // A block a tree, clusters, the blocks of a grid.
+    // A block a tree, clusters, the blocks of a grid; with rows asked ahead where requests are few, and without.
     auto const in_every_shape = [&](benchmark::internal::Benchmark* b) {
-        b->ArgNames({"B", "nodes", "V", "cluster", "grid"});
-        b->Args({requests, nodes, v, 1, 1})->Args({requests, nodes, v, 8, 1});
-        if (requests <= mc::max_grid_requests)
-            b->Args({requests, nodes, v, 16, 1})->Args({requests, nodes, v, 1, mc::max_grid_ranks});
+        b->ArgNames({"B", "nodes", "V", "cluster", "grid", "ahead"});
+        b->Args({requests, nodes, v, 1, 1, 0})->Args({requests, nodes, v, 8, 1, 0});
+        if (requests > mc::max_grid_requests) return;
+        for (int const ahead : {0, 4})
+            b->Args({requests, nodes, v, 16, 1, ahead})->Args({requests, nodes, v, 1, mc::max_grid_ranks, ahead});
     };
     in_every_shape(add("verify_accepting/" + type, [](benchmark::State& s) { verify_trees<T>(s, 0.0F); }));
     in_every_shape(add("verify/" + type, [](benchmark::State& s) { verify_trees<T>(s, 2.0F); }));

@@ -136,6 +136,13 @@ struct request_rows {
     std::int32_t b;
     int ahead = 0;  ///< rows that `expect` asks for at most
 
+    static constexpr bool normalised_here = [] {
+        if constexpr (requires { typename Rows::element; })
+            return std::is_same_v<Rows, logits<typename Rows::element>>;
+        else
+            return false;
+    }();
+
     [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return trees(b).size(); }
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return vocabulary; }
     template <group G>
@@ -144,14 +151,14 @@ struct request_rows {
     }
     /// Of rows that are normalised here: the row with the ledger of its weights (see `verify::emit_at`).
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto weighed(
-        G const& g, node_id node) const requires std::is_same_v<Rows, logits<typename Rows::element>> {
+    [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const requires(normalised_here) {
         return warped(g, view_of<Layout>(batch, trees.offsets[b] + node, vocabulary), requests.warp(b));
     }
-    /// Has the rows of the first of some nodes, of which one may be read next, brought into the second-level cache.
+    /// Has the rows of the first of some nodes, of which one may be read next, brought into the second-level cache by
+    /// the threads of a device group.
     template <group G>
-    MULTIDRAFT_HD void expect([[maybe_unused]] G const& g, [[maybe_unused]] node_range nodes)
-        const requires std::is_same_v<Rows, logits<typename Rows::element>> {
+    MULTIDRAFT_HD void expect([[maybe_unused]] G const& g, [[maybe_unused]] node_range nodes) const
+        requires(normalised_here&& requires { g.lanes(); }) {
 #if defined(__CUDA_ARCH__)
         constexpr std::int64_t line = 128;
         std::int64_t const bytes = std::int64_t{vocabulary} * static_cast<std::int64_t>(sizeof(typename Rows::element));
