@@ -125,6 +125,12 @@ template <class Layout, group G, class T>
     return rows(g, 0);
 }
 
+/// A group whose lanes are threads of blocks, such as `simt_group`.
+template <class G>
+concept threads_of_device = group<G> && requires(G const& g) {
+    g.lanes();
+};
+
 /// The distributions of the tree of request b. It refers to the launch's arguments and finds the row anew each time:
 /// they cost no registers, which a verifier has few of.
 template <class Layout, class Rows>
@@ -156,9 +162,9 @@ struct request_rows {
     }
     /// Has the rows of the first of some nodes, of which one may be read next, brought into the second-level cache by
     /// the threads of a device group.
-    template <group G>
+    template <threads_of_device G>
     MULTIDRAFT_HD void expect([[maybe_unused]] G const& g, [[maybe_unused]] node_range nodes) const
-        requires(normalised_here&& requires { g.lanes(); }) {
+        requires(normalised_here) {
 #if defined(__CUDA_ARCH__)
         constexpr std::int64_t line = 128;
         std::int64_t const bytes = std::int64_t{vocabulary} * static_cast<std::int64_t>(sizeof(typename Rows::element));
