@@ -108,9 +108,14 @@ template <class Layout, class Rows>
     return {batch.data + row * batch.row_stride, vocabulary};
 }
 template <class Layout, group G, class T>
+[[nodiscard]] MULTIDRAFT_HD auto weighed_of(G const& g, logits<T> const& batch, std::int64_t row, index_t vocabulary,
+                                            request_batch const& requests, std::int32_t b) {
+    return warped(g, view_of<Layout>(batch, row, vocabulary), requests.warp(b));
+}
+template <class Layout, group G, class T>
 [[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const& g, logits<T> const& batch, std::int64_t row,
                                                  index_t vocabulary, request_batch const& requests, std::int32_t b) {
-    return warped(g, view_of<Layout>(batch, row, vocabulary), requests.warp(b)).row;
+    return weighed_of<Layout>(g, batch, row, vocabulary, requests, b).row;
 }
 template <class Layout, group G, class T>
 [[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const&, prepared<T> const& batch, std::int64_t row,
@@ -142,12 +147,7 @@ struct request_rows {
     std::int32_t b;
     int ahead = 0;  ///< rows that `expect` asks for at most
 
-    static constexpr bool normalised_here = [] {
-        if constexpr (requires { typename Rows::element; })
-            return std::is_same_v<Rows, logits<typename Rows::element>>;
-        else
-            return false;
-    }();
+    static constexpr bool normalised_here = std::is_same_v<Rows, logits<typename Rows::element>>;
 
     [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return trees(b).size(); }
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return vocabulary; }
@@ -158,7 +158,7 @@ struct request_rows {
     /// Of rows that are normalised here: the row with the ledger of its weights (see `verify::emit_at`).
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const requires(normalised_here) {
-        return warped(g, view_of<Layout>(batch, trees.offsets[b] + node, vocabulary), requests.warp(b));
+        return weighed_of<Layout>(g, batch, trees.offsets[b] + node, vocabulary, requests, b);
     }
     /// Has the rows of the first of some nodes, of which one may be read next, brought into the second-level cache by
     /// the threads of a device group.

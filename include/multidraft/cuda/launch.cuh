@@ -23,6 +23,24 @@ template <class Kernel>
                                 1);
 }
 
+/// What makes clusters of `ranks` blocks of a launch.
+[[nodiscard]] inline cudaLaunchAttribute cluster_attribute(int ranks) {
+    cudaLaunchAttribute cluster{};
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = static_cast<unsigned>(ranks);
+    cluster.val.clusterDim.y = 1;
+    cluster.val.clusterDim.z = 1;
+    return cluster;
+}
+
+/// What makes all blocks of a launch be there at once.
+[[nodiscard]] inline cudaLaunchAttribute cooperative_attribute() {
+    cudaLaunchAttribute cooperative{};
+    cooperative.id = cudaLaunchAttributeCooperative;
+    cooperative.val.cooperative = 1;
+    return cooperative;
+}
+
 /// Whether the device has room for `batch` clusters of a kernel at once, all of them of `ranks` blocks of
 /// `row_threads`.
 template <class Kernel>
@@ -30,11 +48,7 @@ template <class Kernel>
     cudaLaunchConfig_t configuration{};
     configuration.gridDim = dim3(static_cast<unsigned>(ranks));
     configuration.blockDim = dim3(static_cast<unsigned>(row_threads));
-    cudaLaunchAttribute cluster{};
-    cluster.id = cudaLaunchAttributeClusterDimension;
-    cluster.val.clusterDim.x = static_cast<unsigned>(ranks);
-    cluster.val.clusterDim.y = 1;
-    cluster.val.clusterDim.z = 1;
+    cudaLaunchAttribute cluster = cluster_attribute(ranks);
     configuration.attrs = &cluster;
     configuration.numAttrs = 1;
     int clusters = 0;
@@ -85,16 +99,7 @@ template <class... Parameters, class... Arguments>
     configuration.gridDim = dim3(static_cast<unsigned>(batch * ranks));
     configuration.blockDim = dim3(static_cast<unsigned>(threads));
     configuration.stream = stream;
-    cudaLaunchAttribute together{};
-    if (s.grid) {
-        together.id = cudaLaunchAttributeCooperative;
-        together.val.cooperative = 1;
-    } else {
-        together.id = cudaLaunchAttributeClusterDimension;
-        together.val.clusterDim.x = static_cast<unsigned>(ranks);
-        together.val.clusterDim.y = 1;
-        together.val.clusterDim.z = 1;
-    }
+    cudaLaunchAttribute together = s.grid ? cooperative_attribute() : cluster_attribute(ranks);
     configuration.attrs = &together;
     configuration.numAttrs = ranks > 1 ? 1 : 0;
     // A kernel is given the addresses of its arguments: they have its parameters' types.

@@ -40,11 +40,18 @@ concept knows_its_mass = distribution<D> && requires(D const& row, index_t i) {
 template <class D>
 using probability_of = std::decay_t<std::invoke_result_t<D const&, index_t>>;
 
-/// The unnormalised weights of a distribution as a function object, for the operations of a group.
+/// The unnormalised weights of a distribution as a function object, for the operations of a group; it says where they
+/// count if the distribution knows.
 template <class D>
 struct weight_of {
     D row;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return row.weight(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<D> {
+        return row.may_have_mass(i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<D> {
+        return row.may_have_all_mass();
+    }
 };
 template <class D>
 weight_of(D) -> weight_of<D>;

@@ -46,7 +46,7 @@ public:
         if constexpr (requires { Layout::alignment; }) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
-            if constexpr (in_blocks)
+            if constexpr (Layout::alignment % 16 == 0 && in_blocks)
                 return from_block(data, i);
             else
 #endif
@@ -58,20 +58,15 @@ public:
 
 private:
 #if defined(__CUDA_ARCH__)
-    static constexpr bool in_blocks = [] {
-        if constexpr (requires { Layout::alignment; })
-            return Layout::alignment % 16 == 0 &&
-                   (std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>);
-        else
-            return false;
-    }();
+    static constexpr bool in_blocks =
+        std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
 
     /// Entry i of an aligned row, as part of the 16 bytes that it lies in, which are loaded at once by name: nvcc joins
     /// loads of adjacent words where it sees nothing between them that could write, but not of halves of words.
     [[nodiscard]] MULTIDRAFT_INLINE __device__ static real from_block(T const* data, index_t i) noexcept {
-        constexpr int words = static_cast<int>(sizeof(T)) / 2;  // 2 a float, counted in halves
-        uint4 const block = __ldg(reinterpret_cast<uint4 const*>(data) + (i >> (words == 1 ? 3 : 2)));
-        int const k = words == 1 ? (i >> 1) & 3 : i & 3;
+        index_t const at = sizeof(T) == 2 ? i >> 1 : i;  // the word of the row, of which a block has four
+        uint4 const block = __ldg(reinterpret_cast<uint4 const*>(data) + (at >> 2));
+        int const k = at & 3;
         std::uint32_t const low = k == 0 ? block.x : block.y;
         std::uint32_t const high = k == 2 ? block.z : block.w;
         std::uint32_t const word = k < 2 ? low : high;

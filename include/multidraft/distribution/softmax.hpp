@@ -111,19 +111,15 @@ template <group G, class View>
     return result;
 }
 
-/// The weights of a row of which few tokens are kept: a group may skip where there are none.
-template <class View>
-struct kept_weight {
-    softmax_row<View> row;
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return row.weight(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return row.may_have_mass(i); }
-};
+/// A mass of top-p is a weight times this, rounded down; the largest weight is 1.
+template <class Real>
+inline constexpr Real mass_units = Real(1073741824.0);  // 2^30
 
 /// A logit such that all tokens up to it have together no more mass than top-p does not want, or minus infinity. `mass`
 /// is no more than that of the row, in units of the largest weight.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD Real light_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
-    constexpr Real unit = Real(1) / Real(1073741824.0);
+    constexpr Real unit = Real(1) / mass_units<Real>;
     // What n tokens may each have, less the rounding of what is wanted, of the masses and of these lines.
     Real const each = (product(Real(1) - share, mass) - Real(2) * unit) * Real(0.999) / static_cast<Real>(n);
     if (!(each > 0)) return minus_infinity<Real>;
@@ -145,7 +141,7 @@ template <group G, class View, class Real>
     };
     auto const mass_of = [](softmax_row<View> const& row) {
         return [row](index_t i)
-                   MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * Real(1073741824.0)); };
+                   MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * mass_units<Real>); };
     };
     cut<Real> kept;
     cut<Real> nucleus;
@@ -162,7 +158,7 @@ template <group G, class View, class Real>
     if (by_number) kept = select_largest(g, n, logits, w.top_k);
     if (w.top_p < 1.0F) {
         // Top-k leaves the largest token at least; else the masses, each rounded down, are those of the normaliser.
-        Real const least = by_number ? Real(1) : mass * Real(0.999) - static_cast<Real>(n) / Real(1073741824.0);
+        Real const least = by_number ? Real(1) : mass * Real(0.999) - static_cast<Real>(n) / mass_units<Real>;
         nucleus = select_mass(g, n, logits, mass_of({logits, largest, scale, kept}), target,
                               light_logit(n, largest, scale, static_cast<Real>(w.top_p), least));
     }
@@ -214,7 +210,7 @@ template <group G, class View>
             kept = {least < sums.largest ? least : sums.largest, std::numeric_limits<index_t>::max()};
     }
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
-    result.weights = g.weigh(n, detail::kept_weight<View>{result.row});
+    result.weights = g.weigh(n, weight_of{result.row});
     result.row.set_mass(result.weights.total);
     return result;
 }

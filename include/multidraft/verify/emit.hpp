@@ -10,13 +10,18 @@
 
 namespace multidraft::verify {
 
+/// A token from p, of whose weights `sums` is the ledger. One chunk. `none` when p has no mass (a row of NaN).
+template <group G, distribution P, class Ledger, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit_weighed(G const& g, P const& p, Ledger const& sums, Source& source,
+                                                  place where) {
+    if (!(sums.total > 0)) return none;
+    return source.pick(g, sums, p.size(), weight_of{p}, {}, where(purpose::residual, 0));
+}
+
 /// A token from p. One pass. `none` when p has no mass (a row of NaN).
 template <group G, distribution P, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD token_id emit(G const& g, P const& p, Source& source, place where) {
-    weight_of const w{p};
-    auto const sums = g.weigh(p.size(), w);
-    if (!(sums.total > 0)) return none;
-    return source.pick(g, sums, p.size(), w, {}, where(purpose::residual, 0));
+    return emit_weighed(g, p, g.weigh(p.size(), weight_of{p}), source, where);
 }
 
 /// A token from the target's row at a node whose row is needed for nothing else.
@@ -29,8 +34,7 @@ template <group G, class Target, draw_source Source>
                                              place where) {
     if constexpr (requires { target.weighed(g, node); }) {
         auto const p = target.weighed(g, node);
-        if (!(p.weights.total > 0)) return none;
-        return source.pick(g, p.weights, p.row.size(), weight_of{p.row}, {}, where(purpose::residual, 0));
+        return emit_weighed(g, p.row, p.weights, source, where);
     } else {
         return emit(g, target(g, node), source, where);
     }
