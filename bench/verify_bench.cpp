@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "multidraft/verify/rank_histogram.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
 
@@ -148,16 +150,24 @@ void node(benchmark::State& state) {
     addressed_source source{addressed_uniforms(1)};
     probabilities<float> const p(r.target.data(), v);
     probabilities<float> const q(r.draft.data(), v);
-    std::vector<std::vector<token_id>> candidates(256, std::vector<token_id>(children));
-    for (std::size_t k = 0; k < candidates.size(); ++k) {
+    std::vector<std::vector<token_id>> tokens(256, std::vector<token_id>(children));
+    std::vector<verify::candidate_list> candidates;
+    for (std::size_t k = 0; k < tokens.size(); ++k) {
         auto sums = g.weigh(v, weight_of{q});
-        Sampler{}(g, q, sums, source, place{static_cast<std::int32_t>(k), 0}, candidates[k]);
+        auto const drawn = Sampler{}(g, q, sums, source, place{static_cast<std::int32_t>(k), 0}, tokens[k]);
+        candidates.emplace_back(span<token_id const>(tokens[k]).first(static_cast<std::size_t>(drawn.count)),
+                                drawn.certain);
     }
+    std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(1, 1));
     std::int32_t position = 0;
     std::int64_t accepted = 0;
     for (auto _ : state) {
         auto const& c = candidates[static_cast<std::size_t>(position) % candidates.size()];
-        auto verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0});
+        verify::node_verdict verdict;
+        if constexpr (verify::needs_scratch<Verifier>)
+            verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0}, span<std::byte>(scratch));
+        else
+            verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0});
         accepted += verdict.child == none ? 0 : 1;
         benchmark::DoNotOptimize(verdict);
     }
@@ -178,9 +188,10 @@ void tree_from_logits(benchmark::State& state) {
         auto q = warped(g, draft(node), warp{});
         draft_rows.push_back(q.row);
         if (shape.child_count(node) > 0)
-            draft::sequential{}(g, q.row, q.weights, source, place{0, node},
-                                span<token_id>(tokens).subspan(static_cast<std::size_t>(shape.first_child(node)),
-                                                               static_cast<std::size_t>(shape.child_count(node))));
+            static_cast<void>(
+                draft::sequential{}(g, q.row, q.weights, source, place{0, node},
+                                    span<token_id>(tokens).subspan(static_cast<std::size_t>(shape.first_child(node)),
+                                                                   static_cast<std::size_t>(shape.child_count(node)))));
     }
     logit_rows<float> const target(rows_view<float>(r.target_logits.data(), shape.size(), v), warp{});
     prepared_rows<row_view<float>> const q(draft_rows, v);

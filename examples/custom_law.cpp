@@ -9,7 +9,7 @@
 
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/naive.hpp"
 
 namespace md = multidraft;
@@ -47,7 +47,7 @@ int main() {
     // Every branch of drawing and verifying, with its probability: the exact law of the first token that comes out.
     std::vector<double> law(p.size(), 0.0);
     double accepted = 0;
-    auto const branches = md::enumerate([&](md::enumerating_source& source) {
+    auto const branches = md::testing::enumerate([&](md::testing::enumerating_source& source) {
         md::host_group const g;
         md::probabilities<double> const row(q.data(), vocabulary);
         auto sums = g.weigh(vocabulary, md::weight_of{row});

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace md = multidraft;
@@ -41,7 +41,7 @@ double report(char const* name, std::vector<double> const& p, std::vector<double
     auto const vocabulary = static_cast<md::index_t>(p.size());
     std::vector<double> law(p.size(), 0.0);
     double accepted = 0;
-    md::enumerate([&](md::enumerating_source& source) {
+    md::testing::enumerate([&](md::testing::enumerating_source& source) {
         md::host_group const g;
         md::probabilities<double> const row(q.data(), vocabulary);
         auto sums = g.weigh(vocabulary, md::weight_of{row});

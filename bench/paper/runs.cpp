@@ -31,7 +31,7 @@
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/decode/autoregressive.hpp"
-#include "multidraft/decode/exact_ranked_law.hpp"
+#include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "paper/steps.hpp"

@@ -15,7 +15,7 @@
 #include <vector>
 
 #include "multidraft/core/half.hpp"
-#include "support/test_numbers.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 
 namespace {
 

@@ -13,7 +13,8 @@
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/speculative_sampling.hpp"
 #include "multidraft/core/error.hpp"
-#include "support/exact_law.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"
 
 namespace {

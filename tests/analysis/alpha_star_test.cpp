@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "multidraft/core/error.hpp"
-#include "support/exact_law.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"
 
 namespace {

@@ -12,7 +12,7 @@
 
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/core/config.hpp"
-#include "support/test_numbers.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 
 namespace {
 

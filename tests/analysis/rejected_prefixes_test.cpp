@@ -12,9 +12,10 @@
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "support/exact_law.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "support/golden.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 

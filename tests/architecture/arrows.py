@@ -22,11 +22,13 @@ MAY_INCLUDE = {
     "verify": ("core", "random", "distribution", "tree"),
     "analysis": ("core", "distribution", "tree"),
     "decode": BELOW_ANALYSIS + ("analysis",),
+    # For users who prove methods of their own; nothing of the library needs it.
+    "testing": BELOW_ANALYSIS + ("analysis", "decode"),
     "cuda": BELOW_ANALYSIS,
     "kokkos": BELOW_ANALYSIS,
     "mpi": BELOW_ANALYSIS,
     # Headers directly in multidraft/ gather others; version.hpp stands alone and is open to all.
-    "": BELOW_ANALYSIS + ("analysis", "decode"),
+    "": BELOW_ANALYSIS + ("analysis", "decode", "testing"),
 }
 
 # Single headers that a room may include of a room that is closed to it otherwise.
@@ -149,6 +151,7 @@ GOOD = {
     "verify/v.hpp": ["draft/law.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
     "analysis/alpha.hpp": ["core/a.hpp", "distribution/d.hpp", "tree/t.hpp"],
     "decode/loop.hpp": ["draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
+    "testing/proof.hpp": ["decode/loop.hpp", "draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
     "cuda/launch.hpp": ["verify/v.hpp"],
     "cuda/group.cuh": ["cuda/launch.hpp", "draft/sampler.hpp"],
     "kokkos/k.hpp": ["verify/v.hpp"],
@@ -167,6 +170,9 @@ FORBIDDEN = [
     ("analysis/alpha.hpp", "verify/v.hpp", "analysis may not include verify"),
     ("analysis/alpha.hpp", "draft/law.hpp", "analysis may not include draft"),
     ("decode/loop.hpp", "cuda/launch.hpp", "decode may not include cuda"),
+    ("decode/loop.hpp", "testing/proof.hpp", "decode may not include testing"),
+    ("verify/v.hpp", "testing/proof.hpp", "verify may not include testing"),
+    ("testing/proof.hpp", "cuda/launch.hpp", "testing may not include cuda"),
     ("cuda/launch.hpp", "decode/loop.hpp", "cuda may not include decode"),
     ("cuda/launch.hpp", "analysis/alpha.hpp", "cuda may not include analysis"),
     ("kokkos/k.hpp", "cuda/launch.hpp", "kokkos may not include cuda"),

@@ -10,10 +10,15 @@ namespace multidraft::bugs {
 struct certain_with_ratio : verify::node_by_node<certain_with_ratio, law::stratified> {
     static constexpr bool lossless = true;
 
+    static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+        return verify::binned_ranked<multidraft::law::iid>::scratch_bytes(nodes, depth);
+    }
+
     template <class G, class P, class Q, class Source>
-    verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates, Source& source,
-                                place where) const {
-        return verify::binned_ranked<multidraft::law::iid>{}.decide(g, p, q, candidates, source, where);
+    verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates, Source& source,
+                                place where, span<std::byte> scratch) const {
+        candidates.certain = 0;
+        return verify::binned_ranked<multidraft::law::iid>{}.decide(g, p, q, candidates, source, where, scratch);
     }
 };
 

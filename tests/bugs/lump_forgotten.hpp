@@ -11,24 +11,21 @@ struct lump_forgotten : verify::node_by_node<lump_forgotten, law::iid> {
     static constexpr bool lossless = true;
 
     template <class G, class P, class Q, class Source>
-    verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates, Source& source,
+    verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates, Source& source,
                                 place where) const {
         using real = probability_of<P>;
-        verify::ranked_rows<P, Q> rows(g, p, q, candidates, 0);
+        verify::ranked_rows<P, verify::in_units_of<Q, real>> rows(g, p, verify::in_units<real>(q), candidates);
         verify::rank_table table;
         verify::knot_density<real> density[verify::rank_table::knots];
-        if (!rows.template build<false>(g, verify::best_of{rows.draws()}, table, density)) return {};
-        index_t const best = verify::best_ranked(table, rows, source, where);
-        token_id const x = candidates[static_cast<std::size_t>(best)];
+        if (!rows.template build<false>(g, verify::best_of{candidates.draws()}, table, density)) return {};
+        index_t const best = verify::best_ranked(table, rows.where, candidates, source, where);
+        token_id const x = candidates[best];
         rows.where.lumped = 0;
         auto const m = rows.law(density);
         if (source.coin(where(purpose::acceptance, 0), p(x), m(x))) return {best, x};
         verify::block_residual const r{p, m, real(1)};
         auto const sums = g.weigh(p.size(), r);
-        token_id const emitted = source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
-        for (std::size_t k = 0; k < candidates.size(); ++k)
-            if (candidates[k] == emitted) return {static_cast<index_t>(k), emitted};
-        return {none, emitted};
+        return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
     }
 };
 

@@ -15,11 +15,11 @@ struct peeking_stop {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Real, draw_source Source>
-    index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
-                       span<token_id> out) const {
-        index_t const drawn = draft::sequential{}(g, q, sums, source, where, out);
-        for (index_t k = 0; k < drawn; ++k)
-            if (q(out[static_cast<std::size_t>(k)]) < Real(0.25)) return k;
+    drawn_children operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+                              span<token_id> out) const {
+        drawn_children const drawn = draft::sequential{}(g, q, sums, source, where, out);
+        for (index_t k = 0; k < drawn.count; ++k)
+            if (q(out[static_cast<std::size_t>(k)]) < Real(0.25)) return {k};
         return drawn;
     }
 };

@@ -36,8 +36,9 @@ public:
             this->expand_root(g, text, w, m);
             std::vector<token_id> drawn(2);
             auto const position = static_cast<std::int32_t>(text.size()) - 1;
-            index_t const count = draft::sequential{}(g, this->distribution(0), this->weights(0), source,
-                                                      place{position, 0}, span<token_id>(drawn));
+            drawn_children const found = draft::sequential{}(g, this->distribution(0), this->weights(0), source,
+                                                             place{position, 0}, span<token_id>(drawn));
+            index_t const count = found.count;
             for (index_t k = 0; k < count; ++k) this->add(0, drawn[static_cast<std::size_t>(k)]);
             auto const q = this->distribution(0);
             bool const second = count == 2 && q(drawn[1]) > q(drawn[0]);

@@ -14,10 +14,10 @@ struct sorted_children {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Real, draw_source Source>
-    index_t operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
-                       span<token_id> out) const {
-        index_t const drawn = draft::sequential{}(g, q, sums, source, where, out);
-        std::sort(out.begin(), out.begin() + drawn, [&q](token_id a, token_id b) { return q(a) > q(b); });
+    drawn_children operator()(G const& g, Q const& q, ledger<Real>& sums, Source& source, place where,
+                              span<token_id> out) const {
+        drawn_children const drawn = draft::sequential{}(g, q, sums, source, where, out);
+        std::sort(out.begin(), out.begin() + drawn.count, [&q](token_id a, token_id b) { return q(a) > q(b); });
         return drawn;
     }
 };

@@ -12,7 +12,8 @@
 #include <vector>
 
 #include "multidraft/core/exp_log.hpp"
-#include "support/exact_law.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 
 namespace {
 

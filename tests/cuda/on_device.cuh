@@ -12,7 +12,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "support/batches.hpp"
-#include "support/test_numbers.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 
 namespace multidraft::testing {
 

@@ -11,7 +11,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -82,7 +82,7 @@ void expect_exact(setting const& s) {
     text_law law;
     double total = 0;
     double calls = 0;
-    enumerate([&](enumerating_source& source) {
+    testing::enumerate([&](testing::enumerating_source& source) {
         auto const result = loop(prompt, options, source);
         law[result.tokens] += source.probability();
         total += source.probability();
@@ -109,7 +109,7 @@ TEST(Exact, AutoregressiveLoop) {
         options.max_tokens = 4;
         options.warp = w;
         text_law law;
-        enumerate([&](enumerating_source& source) {
+        testing::enumerate([&](testing::enumerating_source& source) {
             auto const tokens = autoregressive(target, prompt, options, source).tokens;
             law[tokens] += source.probability();
         });

@@ -11,7 +11,7 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft::testing {

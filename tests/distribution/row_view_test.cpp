@@ -11,7 +11,8 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "support/exact_law.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 
 namespace engine {
 

@@ -11,7 +11,8 @@
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
-#include "support/exact_law.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 
 namespace {
 

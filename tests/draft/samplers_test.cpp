@@ -15,6 +15,8 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/testing/scripted.hpp"
 
 namespace {
 
@@ -26,11 +28,11 @@ using multidraft::index_t;
 using multidraft::place;
 using multidraft::probabilities;
 using multidraft::row_view;
-using multidraft::scripted_source;
 using multidraft::span;
 using multidraft::token_id;
 using multidraft::warp;
 using multidraft::weight_of;
+using multidraft::testing::scripted_source;
 using tokens = std::vector<token_id>;
 
 static_assert(multidraft::sampler<draft::iid>);
@@ -47,7 +49,7 @@ tokens draw(Sampler sampler, std::vector<float> const& row, std::size_t n, Sourc
     probabilities<float> const q(row.data(), static_cast<index_t>(row.size()));
     auto sums = g.weigh(q.size(), weight_of{q});
     tokens out(n, -7);
-    out.resize(static_cast<std::size_t>(sampler(g, q, sums, source, where, span<token_id>(out))));
+    out.resize(static_cast<std::size_t>(sampler(g, q, sums, source, where, span<token_id>(out)).count));
     return out;
 }
 
@@ -64,7 +66,7 @@ tokens draw_logits(Sampler sampler, std::vector<float> const& logits, std::size_
     addressed_source source{addressed_uniforms(seed, request)};
     auto q = multidraft::warped(g, row_view<float>(logits.data(), static_cast<index_t>(logits.size())), w);
     tokens out(n, -7);
-    out.resize(static_cast<std::size_t>(sampler(g, q.row, q.weights, source, where, span<token_id>(out))));
+    out.resize(static_cast<std::size_t>(sampler(g, q.row, q.weights, source, where, span<token_id>(out)).count));
     return out;
 }
 
@@ -205,17 +207,6 @@ TEST(samplers, never_draw_a_token_that_a_warp_cut_off) {
     });
 }
 
-TEST(samplers, draw_the_largest_logit_alone_at_temperature_0) {
-    std::vector<float> const logits{0.5F, 3.0F, -1.0F, 3.0F};  // the tie goes to token 1
-    for (std::int32_t position = 0; position < 20; ++position) {
-        warp const greedy{.temperature = 0.0F};
-        EXPECT_EQ(draw_logits(draft::iid{}, logits, 3, greedy, {position, 0}), (tokens{1, 1, 1}));
-        for_every_sampler_without_replacement([&](auto sampler) {
-            EXPECT_EQ(draw_logits(sampler, logits, 3, greedy, {position, 0}), tokens{1});
-        });
-    }
-}
-
 TEST(samplers, without_replacement_never_draw_a_token_twice) {
     std::vector<float> logits(9000);
     for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = i % 1000 == 7 ? 8.0F : -static_cast<float>(i % 13);
@@ -242,6 +233,18 @@ TEST(samplers, draw_the_same_from_the_same_seed_and_address_and_something_else_f
     check(draft::iid{});
     check(draft::sequential{});
     check(draft::gumbel_top_k{});
+}
+
+// What is left is a subnormal number, or near one: no draw is made of it.
+TEST(samplers, end_where_what_is_left_cannot_be_drawn_right) {
+    addressed_source source;
+    for (float const tiny : {0.0F, 1e-45F, 1e-40F, 4e-32F}) {
+        EXPECT_EQ(draw(draft::sequential{}, {1.0F, tiny, tiny}, 3, source), tokens{0}) << tiny;
+        EXPECT_EQ(draw(draft::top_paired{}, {1.0F, tiny, tiny}, 2, source), tokens{0}) << tiny;
+        EXPECT_EQ(draw(draft::iid{}, {tiny, tiny, 0}, 2, source), tokens{}) << tiny;
+    }
+    EXPECT_EQ(draw(draft::sequential{}, {1.0F, 2e-31F, 0.0F}, 3, source), (tokens{0, 1}));
+    EXPECT_EQ(draw(draft::top_paired{}, {1.0F, 2e-31F, 0.0F}, 2, source), (tokens{0, 1}));
 }
 
 // What a smaller tree drafts is the beginning of what a larger one does.

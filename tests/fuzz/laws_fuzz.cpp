@@ -9,6 +9,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_paired.hpp"
+#include "multidraft/testing/optimal_transport.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
@@ -18,7 +19,6 @@
 #include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/multi_round.hpp"
-#include "multidraft/verify/optimal_transport.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"
@@ -69,10 +69,10 @@ void verify_all(fuzz::problem const& b, fuzz::bytes& in, Target const& target, D
     fuzz::verify_one<verify::greedy_optimal<law::top_then_one>>(b, target, draft);
     fuzz::verify_one<verify::merged<verify::recursive_rejection<law::iid>>>(b, target, draft);
     if (is_small(b)) {
-        fuzz::verify_one<verify::optimal_transport<draft::iid>>(b, target, draft);
-        fuzz::verify_one<verify::optimal_transport<draft::stratified>>(b, target, draft);
-        fuzz::verify_one<verify::optimal_transport<draft::top_paired>>(b, target, draft);
-        fuzz::verify_one<verify::optimal_transport<draft::conditional_poisson>>(b, target, draft);
+        fuzz::verify_one<multidraft::testing::optimal_transport<draft::iid>>(b, target, draft);
+        fuzz::verify_one<multidraft::testing::optimal_transport<draft::stratified>>(b, target, draft);
+        fuzz::verify_one<multidraft::testing::optimal_transport<draft::top_paired>>(b, target, draft);
+        fuzz::verify_one<multidraft::testing::optimal_transport<draft::conditional_poisson>>(b, target, draft);
     }
     configured([&] {
         auto const lists = in.index(40);

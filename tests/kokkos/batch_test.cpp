@@ -21,10 +21,10 @@
 #include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/verify.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
-#include "support/test_numbers.hpp"
 
 namespace multidraft::testing {
 namespace {

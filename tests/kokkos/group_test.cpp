@@ -15,7 +15,7 @@
 #include "kokkos/machine.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/kokkos/team_group.hpp"
-#include "support/test_numbers.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 
 namespace multidraft::testing {
 namespace {

@@ -13,8 +13,8 @@
 #include "kokkos/machine.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "support/group_programs.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 

@@ -158,8 +158,8 @@ TEST(binned_nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
             small_step<draft::iid, verify::binned_nested_ranked_block<law::iid>> step({}, {}, models);
             std::map<text, double> emitted;
             text out;
-            multidraft::enumerate(
-                [&](multidraft::enumerating_source& source) {
+            multidraft::testing::enumerate(
+                [&](multidraft::testing::enumerating_source& source) {
                     out.clear();
                     step(children, 0, 0, source, out);
                     emitted[out] += source.probability();
@@ -170,7 +170,7 @@ TEST(binned_nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
                 text prefix = sequence;
                 std::size_t context = 0;
                 for (auto const x : prefix) context = models.target.after(context, x);
-                multidraft::exact::detail::complete(models.target, prefix, context, 3, chance, complete);
+                multidraft::testing::detail::complete(models.target, prefix, context, 3, chance, complete);
             }
             distance[k] = multidraft::testing::total_variation(complete, law_of_target(models.target, 3));
         }

@@ -41,38 +41,47 @@ std::vector<tree_case> trees() {
 }
 
 TEST(binned_ranked, is_lossless) {
-    multidraft::testing::expect_lossless_trees<draft::iid, verify::binned_ranked<law::iid>>(trees(), {}, {}, 4, 2);
+    multidraft::testing::expect_lossless_trees<draft::iid, verify::binned_ranked<law::iid>>(trees(), {}, {}, 1);
     multidraft::testing::expect_lossless_trees<draft::stratified, verify::binned_ranked<law::stratified>>(trees(), {},
-                                                                                                          {}, 4, 2);
+                                                                                                          {}, 2);
 }
 
 /// The acceptance rate, from the law of the candidate: certain tokens and sum min(p, m).
-template <class Law>
-double acceptance(row const& p, row const& q, index_t n) {
+template <class Law, class Sampler>
+double acceptance(Sampler const& sampler, row const& p, row const& q, index_t n) {
+    multidraft::host_group const g;
     auto const size = static_cast<index_t>(p.size());
-    auto const top = analysis::detail::top(q, n);
-    std::vector<token_id> children(top.begin(), top.end());
     multidraft::probabilities<double> const target(p.data(), size);
     multidraft::probabilities<double> const model(q.data(), size);
-    bool const stratified = std::is_same_v<Law, law::stratified>;
-    auto const certain = verify::ranked_law<Law>::certain(model, span<token_id const>(children));
-    if (!stratified) children.resize(static_cast<std::size_t>(n), children.front());
-    verify::ranked_rows<multidraft::probabilities<double>, multidraft::probabilities<double>> rows(
-        multidraft::host_group{}, target, model, span<token_id const>(children), certain);
-    static verify::rank_table table;
-    verify::knot_density<double> density[verify::rank_table::knots];
-    EXPECT_TRUE(rows.build<false>(multidraft::host_group{}, verify::best_of{rows.draws()}, table, density));
-    auto const m = rows.law(density);
-    double result = rows.certain_mass;
-    double total = 0;
-    for (index_t i = 0; i < size; ++i) {
-        result += std::min(target(i), m(i));
-        total += m(i);
+    std::vector<token_id> children(static_cast<std::size_t>(n));
+    auto sums = g.weigh(size, multidraft::weight_of{model});
+    multidraft::addressed_source source;
+    auto const drawn = sampler(g, model, sums, source, {}, span<token_id>(children));
+    verify::candidate_list const candidates(span<token_id const>(children).first(static_cast<std::size_t>(drawn.count)),
+                                            drawn.certain);
+    double result = 0;
+    double best = 0;
+    if (candidates.draws() == 0) {
+        for (token_id const x : candidates.tokens) result += target(x);
+        best = analysis::alpha_star_deterministic(p, q, drawn.count);
+    } else {
+        auto const draft_row = verify::in_units<double>(model);
+        verify::ranked_rows<multidraft::probabilities<double>, std::decay_t<decltype(draft_row)>> rows(
+            g, target, draft_row, candidates);
+        static verify::rank_table table;
+        verify::knot_density<double> density[verify::rank_table::knots];
+        EXPECT_TRUE(rows.template build<false>(g, verify::best_of{candidates.draws()}, table, density));
+        auto const m = rows.law(density);
+        result = rows.certain_mass;
+        double total = 0;
+        for (index_t i = 0; i < size; ++i) {
+            result += std::min(target(i), m(i));
+            total += m(i);
+        }
+        EXPECT_NEAR(total, 1, 1e-12);
+        best = analysis::alpha_star_stratified(p, q, candidates.count(), candidates.draws());
     }
-    EXPECT_NEAR(total, 1, 1e-12);
     // The best that a verifier of this law can do.
-    auto const drawn = static_cast<index_t>(children.size());
-    double const best = analysis::alpha_star_stratified(p, q, drawn, drawn - certain);
     EXPECT_LE(result, best + 1e-12);
     EXPECT_GT(result, best - 1e-3);
     lost = std::max(lost, best - result);
@@ -82,15 +91,15 @@ double acceptance(row const& p, row const& q, index_t n) {
 TEST(binned_ranked, accepts_almost_what_any_verifier_can) {
     lost = 0;
     for (auto const& c : multidraft::testing::golden_cases()) {
-        acceptance<law::iid>(c.p, c.q, c.n);
-        acceptance<law::stratified>(c.p, c.q, c.n);
+        acceptance<law::iid>(draft::iid{}, c.p, c.q, c.n);
+        acceptance<law::stratified>(draft::stratified{}, c.p, c.q, c.n);
     }
     for (kind const k : multidraft::testing::all_kinds)
         for (std::uint64_t seed = 1; seed <= 40; ++seed)
             for (index_t n = 1; n <= 6; ++n) {
                 auto const models = random_models(k, 30, 0, 300 + seed);
-                acceptance<law::iid>(models.target[0], models.draft[0], n);
-                acceptance<law::stratified>(models.target[0], models.draft[0], n);
+                acceptance<law::iid>(draft::iid{}, models.target[0], models.draft[0], n);
+                acceptance<law::stratified>(draft::stratified{}, models.target[0], models.draft[0], n);
             }
     std::printf("    at most %.2e is lost\n", lost);
 }
@@ -103,10 +112,10 @@ TEST(binned_ranked, accepts_at_the_rate_of_its_law) {
         for (int n = 1; n <= 3; ++n) {
             SCOPED_TRACE(multidraft::testing::name_of(k));
             EXPECT_NEAR(law_of_step(draft::iid{}, verify::binned_ranked<law::iid>{}, {n}, models).mean_accepted,
-                        acceptance<law::iid>(p, q, n), 1e-6);
+                        acceptance<law::iid>(draft::iid{}, p, q, n), 1e-6);
             EXPECT_NEAR(
                 law_of_step(draft::stratified{}, verify::binned_ranked<law::stratified>{}, {n}, models).mean_accepted,
-                acceptance<law::stratified>(p, q, n), 1e-6);
+                acceptance<law::stratified>(draft::stratified{}, p, q, n), 1e-6);
         }
     }
 }
@@ -119,8 +128,9 @@ std::vector<double> law_in(std::vector<float> const& p, std::vector<float> const
     auto const size = static_cast<index_t>(p.size());
     using row_of = multidraft::probabilities<Real>;
     std::vector<token_id> const children(static_cast<std::size_t>(draws), 0);
-    verify::ranked_rows<row_of, row_of> rows(multidraft::host_group{}, row_of(target.data(), size),
-                                             row_of(model.data(), size), span<token_id const>(children), 0);
+    using draft_row = verify::in_units_of<row_of, Real>;
+    verify::ranked_rows<row_of, draft_row> rows(multidraft::host_group{}, row_of(target.data(), size),
+                                                verify::in_units<Real>(row_of(model.data(), size)), children);
     verify::rank_table table;
     verify::knot_density<Real> density[verify::rank_table::knots];
     EXPECT_TRUE(rows.template build<false>(multidraft::host_group{}, verify::best_of{draws}, table, density));

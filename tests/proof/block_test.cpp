@@ -17,8 +17,10 @@
 #include "bugs/block_with_ratio_coins.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
-#include "support/exact_law.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
@@ -80,7 +82,7 @@ double accepted_by_definition(model_pair const& models, int depth) {
                 row const& q = models.draft[way[static_cast<std::size_t>(i)].context];
                 double mass = 0;
                 for (std::size_t x = 0; x < q.size(); ++x) mass += std::max(w * p[x] - q[x], 0.0);
-                h = mass > 0 ? mass / (mass + 1 - w) : 0.0;
+                h = mass > 0 ? mass / (mass + (1 - w)) : 0.0;
             }
             total += alive * h * i;
             alive *= 1 - h;
@@ -151,7 +153,7 @@ multidraft::verdict run(std::vector<node_id> const& parents, std::vector<token_i
                         rows const& q, std::size_t scratch_size = 256, std::vector<double> coins = {0.5, 0.5, 0.5}) {
     std::vector<node_id> path(4, -7);
     std::vector<std::byte> scratch(scratch_size);
-    multidraft::scripted_source source{multidraft::span<double const>(coins)};
+    multidraft::testing::scripted_source source{multidraft::span<double const>(coins)};
     return verify::block<law::iid>{}(multidraft::host_group{},
                                      multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}}, p.view(),
                                      q.view(), source, 0, path, multidraft::span<std::byte>(scratch));
@@ -177,11 +179,14 @@ TEST(block, refuses_what_it_cannot_verify) {
     EXPECT_NE(refusal([&] { run({-1, 0, 1}, {0, 0, 1}, even, even, 16); }).find("scratch.size"), std::string::npos);
     EXPECT_NE(refusal([&] {
                   run({-1, 0, 1}, {0, 0, 1}, even, certain);
-              }).find("tokens[2] = 1: the draft's row"),
+              }).find("tokens[2] = 1: the draft row of node 1"),
               std::string::npos);
     double const nan = std::numeric_limits<double>::quiet_NaN();
     rows const bad{{0.5, 0.5, nan, nan, 0.5, 0.5}, 2};
-    EXPECT_NE(refusal([&] { run({-1, 0, 1}, {0, 0, 1}, bad, even); }).find("target[1] = no token"), std::string::npos);
+    EXPECT_NE(refusal([&] {
+                  run({-1, 0, 1}, {0, 0, 1}, bad, even);
+              }).find("target[1] = nan: the target row of node 1"),
+              std::string::npos);
     rows const bad_end{{0.5, 0.5, 0.5, 0.5, nan, nan}, 2};
     EXPECT_NE(refusal([&] { run({-1, 0, 1}, {0, 0, 1}, bad_end, even); }).find("target[2]"), std::string::npos);
 }

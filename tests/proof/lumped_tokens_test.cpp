@@ -13,11 +13,12 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/rank_histogram.hpp"
-#include "support/exact_law.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 
@@ -64,9 +65,10 @@ TEST(lumped_tokens, are_not_forgotten_by_the_law) {
 /// How much of alpha* is lost, and whether tokens were lumped.
 double lost(row const& p, row const& q, index_t draws, bool& lumped) {
     auto const size = static_cast<index_t>(p.size());
-    using rows_of = verify::ranked_rows<probabilities<double>, probabilities<double>>;
+    using row_of = probabilities<double>;
     std::vector<token_id> const children(static_cast<std::size_t>(draws), 0);
-    rows_of rows(host_group{}, {p.data(), size}, {q.data(), size}, span<token_id const>(children), 0);
+    verify::ranked_rows<row_of, verify::in_units_of<row_of, double>> rows(
+        host_group{}, {p.data(), size}, verify::in_units<double>(row_of(q.data(), size)), children);
     verify::rank_table table;
     verify::knot_density<double> density[verify::rank_table::knots];
     EXPECT_TRUE(rows.build<false>(host_group{}, verify::best_of{draws}, table, density));
@@ -75,7 +77,7 @@ double lost(row const& p, row const& q, index_t draws, bool& lumped) {
     double accepted = 0;
     double all = 0;
     for (index_t i = 0; i < size; ++i) {
-        accepted += std::min(m.where.p(i), m(i));
+        accepted += std::min(rows.where.p(i), m(i));
         all += m(i);
     }
     EXPECT_NEAR(all, 1, 1e-12);

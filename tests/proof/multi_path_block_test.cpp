@@ -15,10 +15,11 @@
 
 #include "bugs/multi_path_with_draft_law.hpp"
 #include "multidraft/draft/iid.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
-#include "support/exact_law.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
@@ -50,9 +51,8 @@ TEST(multi_path_block, is_lossless) {
                                                                                       {{3, 1}, 3},
                                                                                       {{4, 1}, 2},
                                                                                       {{2, 1, 1}, 2},
-                                                                                      {{3, 1, 1}, 2}},
-                                                                                     {}, {}, 4, 2);
-    multidraft::testing::expect_lossless_trees<draft::iid, verify::multi_path_block>({{{2, 1, 1}, 3}}, {}, {}, 1, 1);
+                                                                                      {{3, 1, 1}, 2}});
+    multidraft::testing::expect_lossless_trees<draft::iid, verify::multi_path_block>({{{2, 1, 1}, 3}}, {}, {}, 1);
 }
 
 // --- The law of the kept path, by its definition ---------------------------------------------------------------------
@@ -270,7 +270,8 @@ TEST(multi_path_block, refuses_what_it_cannot_verify) {
     EXPECT_NE(refusal({-1, 0, 0, 1, 1}, {0, 0, 1, 1, 0}, even, 8192).find("paths of one length"), std::string::npos);
     EXPECT_NE(refusal({-1, 0, 0, 1}, {0, 0, 1, 1}, even, 8192).find("paths of one length"), std::string::npos);
     EXPECT_NE(refusal({-1, 0, 0, 1, 2}, {0, 0, 1, 1, 0}, even, 64).find("scratch.size = 64"), std::string::npos);
-    EXPECT_NE(refusal({-1, 0, 0, 1, 2}, {0, 0, 1, 1, 0}, certain, 8192).find("the draft's row"), std::string::npos);
+    EXPECT_NE(refusal({-1, 0, 0, 1, 2}, {0, 0, 1, 1, 0}, certain, 8192).find("the draft row of node"),
+              std::string::npos);
 }
 
 }  // namespace

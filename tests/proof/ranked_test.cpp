@@ -13,10 +13,10 @@
 
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/exact_ranked_law.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "support/chi_squared.hpp"
@@ -28,7 +28,6 @@ namespace {
 namespace draft = multidraft::draft;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
-namespace exact = multidraft::exact;
 using namespace multidraft::testing;
 using multidraft::index_t;
 using multidraft::probabilities;
@@ -38,17 +37,21 @@ using row = std::vector<double>;
 
 probabilities<double> view(row const& r) { return {r.data(), static_cast<index_t>(r.size())}; }
 
-template <class Law>
+template <class Sampler>
 verify::ranked_node node_of(row const& p, row const& q, index_t n, double lumped = 0) {
-    exact::detail::certain_selection<Law> const chosen(q, n);
+    multidraft::testing::detail::certain_selection const chosen(Sampler{}, q, n);
     return {view(p), view(q), span<token_id const>(chosen.tokens), chosen.draws, {}, lumped};
 }
 
 TEST(ranked, acceptance_is_the_bound_of_its_law) {
     for (auto const& c : golden_cases()) {
-        EXPECT_NEAR(node_of<law::iid>(c.p, c.q, c.n).acceptance(), c.alpha_star("iid"), 1e-9);
-        auto const node = node_of<law::stratified>(c.p, c.q, c.n);
-        EXPECT_NEAR(node.acceptance(), multidraft::analysis::alpha_star_stratified(c.p, c.q, c.n, node.draws()), 1e-9);
+        EXPECT_NEAR(node_of<draft::iid>(c.p, c.q, c.n).acceptance(), c.alpha_star("iid"), 1e-9);
+        auto const node = node_of<draft::stratified>(c.p, c.q, c.n);
+        EXPECT_NEAR(node.acceptance(),
+                    node.draws() > 0 ? multidraft::analysis::alpha_star_stratified(
+                                           c.p, c.q, node.certain() + node.draws(), node.draws())
+                                     : multidraft::analysis::alpha_star_deterministic(c.p, c.q, node.certain()),
+                    1e-9);
     }
 }
 
@@ -58,7 +61,7 @@ TEST(ranked, laws_are_distributions) {
         for (std::uint64_t seed = 1; seed <= 6; ++seed) {
             auto const models = random_models(k, 6, 0, seed);
             for (index_t n = 1; n <= 6; ++n) {
-                auto const node = node_of<law::stratified>(models.target[0], models.draft[0], n);
+                auto const node = node_of<draft::stratified>(models.target[0], models.draft[0], n);
                 ASSERT_TRUE(node.valid()) << name_of(k);
                 double candidate = 0;
                 double picked = 0;
@@ -67,55 +70,56 @@ TEST(ranked, laws_are_distributions) {
                     candidate += node.candidate_law(x);
                     picked += node.law(x);
                 }
-                EXPECT_NEAR(candidate, 1, 1e-12) << name_of(k);
-                EXPECT_NEAR(picked, 1, 1e-12) << name_of(k);
+                EXPECT_NEAR(candidate, node.draws() > 0 ? 1 : 0, 1e-12) << name_of(k);
+                // Where all children are certain and the target has nothing on them, no child is picked.
+                EXPECT_NEAR(picked, node.draws() == 0 && node.acceptance() == 0 ? 0 : 1, 1e-12) << name_of(k);
             }
         }
     }
 }
 
-template <class Law, bool Nested>
+template <class Sampler, bool Nested>
 void expect_golden(char const* method) {
     for (auto const& c : golden_trees()) {
-        auto const found = exact::law_of_ranked_step<Law, Nested>(c.children, c.models);
+        auto const found = law_of_ranked_step<Nested>(Sampler{}, c.children, c.models);
         EXPECT_NEAR(found.mean_accepted, c.mean_accepted(method), 1e-9) << method;
         EXPECT_LT(total_variation(found.law, law_of_target(c.models.target, c.children.size() + 1)), 1e-12) << method;
     }
 }
 
 TEST(ranked, trees_accept_what_the_independent_program_says) {
-    expect_golden<law::iid, false>("ranked_block/iid");
-    expect_golden<law::stratified, false>("ranked_block/stratified");
-    expect_golden<law::iid, true>("nested_ranked_block/iid");
-    expect_golden<law::stratified, true>("nested_ranked_block/stratified");
+    expect_golden<draft::iid, false>("ranked_block/iid");
+    expect_golden<draft::stratified, false>("ranked_block/stratified");
+    expect_golden<draft::iid, true>("nested_ranked_block/iid");
+    expect_golden<draft::stratified, true>("nested_ranked_block/stratified");
 }
 
-template <class Law, bool Nested>
+template <class Sampler, bool Nested>
 void expect_exact(std::vector<tree_case> const& cases) {
     for (tree_case const& t : cases)
         for (kind const k : all_kinds)
             for (std::uint64_t seed = 1; seed <= 3; ++seed) {
                 auto const models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()), seed + 90);
-                auto const found = exact::law_of_ranked_step<Law, Nested>(t.children, models);
+                auto const found = law_of_ranked_step<Nested>(Sampler{}, t.children, models);
                 EXPECT_LT(total_variation(found.law, law_of_target(models.target, t.children.size() + 1)), 1e-12)
                     << print(t.children) << ", V = " << t.vocabulary << ", " << name_of(k) << ", seed " << seed;
             }
 }
 
 TEST(ranked, trees_are_lossless_for_models_of_every_kind) {
-    std::vector<tree_case> const cases{{{1}, 3},    {{2}, 4},    {{3}, 3},    {{2, 1}, 3},   {{2, 2}, 4},
-                                       {{3, 1}, 4}, {{1, 3}, 3}, {{4, 2}, 5}, {{2, 2, 2}, 3}};
-    expect_exact<law::iid, false>(cases);
-    expect_exact<law::stratified, false>(cases);
-    expect_exact<law::iid, true>(cases);
-    expect_exact<law::stratified, true>(cases);
+    std::vector<tree_case> const cases{{{1}, 3},    {{2}, 4},    {{3}, 3},    {{6}, 3},    {{2, 1}, 3},   {{2, 2}, 4},
+                                       {{3, 1}, 4}, {{1, 3}, 3}, {{4, 2}, 5}, {{5, 3}, 2}, {{2, 2, 2}, 3}};
+    expect_exact<draft::iid, false>(cases);
+    expect_exact<draft::stratified, false>(cases);
+    expect_exact<draft::iid, true>(cases);
+    expect_exact<draft::stratified, true>(cases);
 }
 
 TEST(ranked, nested_comes_close_to_the_limit) {
     double reached = 0;
     double limit = 0;
     for (auto const& c : golden_trees()) {
-        double const here = exact::law_of_ranked_step<law::stratified, true>(c.children, c.models).mean_accepted;
+        double const here = law_of_ranked_step<true>(draft::stratified{}, c.children, c.models).mean_accepted;
         EXPECT_LE(here, c.limit("stratified") + 1e-7);
         EXPECT_GT(here, 0.93 * c.limit("stratified"));
         reached += here;
@@ -195,9 +199,10 @@ TEST(ranked, drawn_nodes_have_the_law_of_the_target) {
         auto const models = random_models(kind::plain, 6, 1, seed + 30);
         for (int const n : {1, 2, 4}) {
             expect_drawn<draft::stratified, verify::ranked<law::stratified>>(
-                {n}, models, node_of<law::stratified>(models.target[0], models.draft[0], n).acceptance(), 20000, seed);
+                {n}, models, node_of<draft::stratified>(models.target[0], models.draft[0], n).acceptance(), 20000,
+                seed);
             expect_drawn<draft::iid, verify::ranked<law::iid>>(
-                {n}, models, node_of<law::iid>(models.target[0], models.draft[0], n).acceptance(), 20000, seed + 9);
+                {n}, models, node_of<draft::iid>(models.target[0], models.draft[0], n).acceptance(), 20000, seed + 9);
         }
     }
 }
@@ -208,8 +213,7 @@ void expect_drawn_trees(std::uint64_t seed) {
     for (tree_case const& t : std::vector<tree_case>{{{2, 2}, 3}, {{3, 2}, 4}, {{2, 2, 1}, 3}, {{3, 1, 2}, 3}}) {
         auto const models = random_models(kind::plain, t.vocabulary, static_cast<int>(t.children.size()), seed);
         expect_drawn<Sampler, Verifier<tree_law>>(
-            t.children, models, exact::law_of_ranked_step<tree_law, Nested>(t.children, models).mean_accepted, 20000,
-            seed);
+            t.children, models, law_of_ranked_step<Nested>(Sampler{}, t.children, models).mean_accepted, 20000, seed);
         ++seed;
     }
 }
@@ -230,8 +234,8 @@ TEST(ranked, lumped_tokens_lose_at_most_their_mass) {
         for (double const lumped : {1e-4, 1e-3, 1e-2}) {
             double mass = 0;
             for (double const x : q) mass += x < lumped ? x : 0;
-            auto const whole = node_of<law::iid>(p, q, 3);
-            auto const less = node_of<law::iid>(p, q, 3, lumped);
+            auto const whole = node_of<draft::iid>(p, q, 3);
+            auto const less = node_of<draft::iid>(p, q, 3, lumped);
             EXPECT_LE(less.acceptance(), whole.acceptance() + 1e-12);
             EXPECT_GE(less.acceptance(), whole.acceptance() - 3 * mass);
             double sum = 0;

@@ -15,11 +15,12 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
-#include "support/exact_law.hpp"
 #include "support/golden.hpp"
 
 namespace {
@@ -56,10 +57,10 @@ outcome at_one_node(Sampler sampler, Verifier verifier, row const& p, row const&
     outcome result;
     result.law.assign(p.size(), 0.0);
     std::vector<token_id> candidates(static_cast<std::size_t>(n));
-    multidraft::enumerate([&](multidraft::enumerating_source& source) {
+    multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
         auto sums = g.weigh(size, multidraft::weight_of{model});
-        index_t const drawn = sampler(g, model, sums, source, where, span<token_id>(candidates));
-        auto const children = span<token_id const>(candidates).first(static_cast<std::size_t>(drawn));
+        auto const drawn = sampler(g, model, sums, source, where, span<token_id>(candidates));
+        auto const children = span<token_id const>(candidates).first(static_cast<std::size_t>(drawn.count));
         verify::node_verdict const v = verifier.decide(g, target, model, children, source, where);
         ASSERT_GE(v.token, 0);
         ASSERT_LT(v.token, size);

@@ -17,10 +17,11 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "support/chi_squared.hpp"
-#include "support/exact_law.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 
@@ -83,9 +84,9 @@ std::vector<token_id> decode(bigrams const& target, bigrams const& drafter, std:
                 std::vector<token_id> drawn(static_cast<std::size_t>(n));
                 probabilities<double> const q(drafter.after(tokens[v]).data(), vocabulary);
                 auto sums = g.weigh(vocabulary, multidraft::weight_of{q});
-                draft::shared_randomness{}(g, q, sums, source,
-                                           multidraft::place{position + level, static_cast<node_id>(v)},
-                                           multidraft::span<token_id>(drawn));
+                (void)draft::shared_randomness{}(g, q, sums, source,
+                                                 multidraft::place{position + level, static_cast<node_id>(v)},
+                                                 multidraft::span<token_id>(drawn));
                 for (token_id const x : drawn) {
                     parents.push_back(static_cast<node_id>(v));
                     tokens.push_back(x);
@@ -185,8 +186,8 @@ TEST(shared_randomness, accepts_at_the_rate_of_the_races) {
             addressed_source const source{addressed_uniforms(static_cast<std::uint64_t>(run), 7)};
             std::vector<token_id> tokens(static_cast<std::size_t>(lists) + 1, 0);
             auto sums = g.weigh(vocabulary, multidraft::weight_of{draft_row});
-            draft::shared_randomness{}(g, draft_row, sums, source, multidraft::place{5, 0},
-                                       multidraft::span<token_id>(tokens).subspan(1));
+            (void)draft::shared_randomness{}(g, draft_row, sums, source, multidraft::place{5, 0},
+                                             multidraft::span<token_id>(tokens).subspan(1));
             std::vector<node_id> path(1);
             auto const v = verify::shared_randomness{}(
                 g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
@@ -284,8 +285,8 @@ TEST(shared_randomness, bugs_are_caught) {
             std::vector<token_id> tokens(4, text.back());
             probabilities<double> const q(drafter.after(text.back()).data(), vocabulary);
             auto sums = g.weigh(vocabulary, multidraft::weight_of{q});
-            draft::shared_randomness{}(g, q, sums, source, multidraft::place{position, 0},
-                                       multidraft::span<token_id>(tokens).subspan(1));
+            (void)draft::shared_randomness{}(g, q, sums, source, multidraft::place{position, 0},
+                                             multidraft::span<token_id>(tokens).subspan(1));
             std::vector<node_id> const parents{multidraft::none, 0, 0, 0};
             text.push_back(
                 multidraft::bugs::race_of_fewer_lists{}(

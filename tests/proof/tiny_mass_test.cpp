@@ -6,11 +6,12 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
-#include "support/exact_law.hpp"
 
 namespace {
 

@@ -20,9 +20,10 @@
 #include "bugs/traversal_of_plain_target.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/kinds.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "support/exact_law.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
@@ -56,7 +57,7 @@ TEST(traversal, of_iid_drafts_is_lossless) { expect_lossless_trees<draft::iid, v
 TEST(traversal, of_sequential_drafts_is_lossless) {
     expect_lossless_trees<draft::sequential, verify::traversal<law::sequential>>(trees());
     expect_lossless_trees<draft::sequential, verify::traversal<law::sequential>>({{{2, 2, 2}, 2}, {{2, 1, 1}, 3}}, {},
-                                                                                 {}, 2, 1);
+                                                                                 {}, 1);
 }
 
 // A number of children that is a stopping rule: stops when the tokens drawn so far hold most of the draft's mass.
@@ -64,19 +65,19 @@ struct stops_when_covered {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::index_t operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
-                                   multidraft::place where, multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
+                                          multidraft::place where, multidraft::span<token_id> out) const {
         Real covered = 0;
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const index = static_cast<multidraft::index_t>(k);
-            if (covered > Real(0.5)) return index;
+            if (covered > Real(0.5)) return {index};
             token_id const x = source.pick(g, sums, q.size(), multidraft::weight_of{q}, out.first(k),
                                            where(multidraft::purpose::draft, index));
-            if (x == multidraft::none) return index;
+            if (x == multidraft::none) return {index};
             out[k] = x;
             covered += q(x);
         }
-        return static_cast<multidraft::index_t>(out.size());
+        return {static_cast<multidraft::index_t>(out.size())};
     }
 };
 
@@ -206,8 +207,10 @@ TEST(traversal, refuses_what_it_cannot_verify) {
     };
     EXPECT_EQ(refusal(even, even, {0, 0, 1, 1}, 512), "");
     EXPECT_NE(refusal(even, even, {0, 0, 1, 1}, 16).find("scratch.size = 16"), std::string::npos);
-    EXPECT_NE(refusal(even, certain, {0, 0, 1, 1}, 512).find("tokens[3] = 1: the draft's row"), std::string::npos);
-    EXPECT_NE(refusal(bad, even, {0, 0, 1, 1}, 512).find("target[1] = no token"), std::string::npos);
+    EXPECT_NE(refusal(even, certain, {0, 0, 1, 1}, 512).find("tokens[3] = 1: the draft row of node 1"),
+              std::string::npos);
+    EXPECT_NE(refusal(bad, even, {0, 0, 1, 1}, 512).find("target[1] = nan: the target row of node 1"),
+              std::string::npos);
     EXPECT_NE(refusal(even, even, {0, 0, 2, 1}, 512).find("tokens[2] = 2"), std::string::npos);
 }
 

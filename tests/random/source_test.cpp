@@ -10,6 +10,7 @@
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/random/place.hpp"
+#include "multidraft/testing/scripted.hpp"
 
 namespace {
 
@@ -22,9 +23,9 @@ using multidraft::invalid_input;
 using multidraft::none;
 using multidraft::place;
 using multidraft::purpose;
-using multidraft::scripted_source;
 using multidraft::span;
 using multidraft::token_id;
+using multidraft::testing::scripted_source;
 
 static_assert(multidraft::draw_source<addressed_source> && multidraft::draw_source<scripted_source>);
 

@@ -12,9 +12,9 @@
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/simt_group.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "support/emulated_lanes.hpp"
 #include "support/group_programs.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/host_trees.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "support/batches.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 
@@ -45,24 +45,36 @@ struct shuffled {
             for (node_id const up : mine) {
                 parents.push_back(up);
                 tokens.push_back(numbers.below(1000));
+                certain.push_back(numbers.below(4));
             }
         }
     }
     [[nodiscard]] mc::tree_batch view() const {
-        return {static_cast<std::int32_t>(offsets.size() - 1), offsets.data(), parents.data(), tokens.data()};
+        return {static_cast<std::int32_t>(offsets.size() - 1),
+                offsets.data(),
+                parents.data(),
+                tokens.data(),
+                0,
+                certain.data()};
     }
     std::vector<std::int64_t> offsets;
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
+    std::vector<index_t> certain;
 };
 
 struct built {
     explicit built(shuffled const& in)
-        : parents(in.parents.size(), 77), tokens(parents), order(parents), depths(parents), faults(in.offsets.size()) {}
+        : parents(in.parents.size(), 77),
+          tokens(parents),
+          order(parents),
+          depths(parents),
+          certain(parents),
+          faults(in.offsets.size()) {}
     [[nodiscard]] mc::built_trees view() {
-        return {parents.data(), tokens.data(), order.data(), depths.data(), faults.data()};
+        return {parents.data(), tokens.data(), order.data(), depths.data(), faults.data(), certain.data()};
     }
-    std::vector<node_id> parents, tokens, order, depths;
+    std::vector<node_id> parents, tokens, order, depths, certain;
     std::vector<std::int32_t> faults;
 };
 
@@ -88,6 +100,7 @@ TEST(simt_trees, come_into_level_order_as_a_walk_by_levels_finds_them) {
             node_id const from = order[static_cast<std::size_t>(k)];
             ASSERT_EQ(out.order[at(k)], from);
             ASSERT_EQ(out.tokens[at(k)], in.tokens[at(from)]);
+            ASSERT_EQ(out.certain[at(k)], in.certain[at(from)]);
             ASSERT_EQ(out.depths[at(k)], shape.depth(k));
             ASSERT_EQ(k == 0 ? none : order[static_cast<std::size_t>(shape.parent(k))], in.parents[at(from)]);
         }
@@ -110,6 +123,7 @@ TEST(simt_trees, that_are_none_are_named) {
         in.parents = {none, 0, 1};
         in.parents.insert(in.parents.end(), parents.begin(), parents.end());
         in.tokens.assign(in.parents.size(), 1);
+        in.certain.assign(in.parents.size(), 0);
         built out(in);
         EXPECT_THROW(mc::build_trees_on_host(thrust::seq, in.view(), out.view()), invalid_input);
         EXPECT_EQ(out.faults[0], 0);

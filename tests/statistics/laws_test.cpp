@@ -18,11 +18,11 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "support/chi_squared.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 
@@ -136,9 +136,9 @@ tokens draw_children(Sampler sampler, logits const& row, std::size_t n, std::int
     tokens all(n * static_cast<std::size_t>(runs));
     for (std::int32_t run = 0; run < runs; ++run) {
         auto sums = q.weights;
-        index_t const drawn = sampler(g, q.row, sums, source, place{run, 0},
-                                      span<token_id>(all.data() + n * static_cast<std::size_t>(run), n));
-        EXPECT_EQ(static_cast<std::size_t>(drawn), n);
+        auto const drawn = sampler(g, q.row, sums, source, place{run, 0},
+                                   span<token_id>(all.data() + n * static_cast<std::size_t>(run), n));
+        EXPECT_EQ(static_cast<std::size_t>(drawn.count), n);
     }
     return all;
 }
@@ -190,9 +190,10 @@ outcome emit(Sampler sampler, Verifier const& verifier, pair_of_rows const& rows
     for (std::int32_t run = 0; run < runs; ++run) {
         auto sums = q.weights;
         place const where{run, 0};
-        index_t const drawn = sampler(g, q.row, sums, source, where, span<token_id>(children));
-        auto const v = verifier.decide(
-            g, p.row, q.row, span<token_id const>(children.data(), static_cast<std::size_t>(drawn)), source, where);
+        auto const drawn = sampler(g, q.row, sums, source, where, span<token_id>(children));
+        auto const v = verifier.decide(g, p.row, q.row,
+                                       span<token_id const>(children.data(), static_cast<std::size_t>(drawn.count)),
+                                       source, where);
         result.emitted.push_back(v.token);
         result.accepted += v.child != multidraft::none ? 1U : 0U;
     }

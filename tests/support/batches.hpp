@@ -13,8 +13,8 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "support/test_numbers.hpp"
 
 namespace multidraft::testing {
 

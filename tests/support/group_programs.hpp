@@ -219,9 +219,10 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, 
     auto const draw = [&](auto const& sampler, std::int32_t position, std::size_t n) {
         auto q = warped(g, in.q, in.w);
         span<token_id> const out(in.tokens, n);
-        index_t const drawn = sampler(g, q.row, q.weights, source, place{position, 5}, out);
-        record(drawn);
-        for (index_t k = 0; k < drawn; ++k) record(out[static_cast<std::size_t>(k)]);
+        drawn_children const drawn = sampler(g, q.row, q.weights, source, place{position, 5}, out);
+        record(drawn.count);
+        record(drawn.certain);
+        for (index_t k = 0; k < drawn.count; ++k) record(out[static_cast<std::size_t>(k)]);
     };
     for (std::int32_t position = 0; position < 2; ++position) {
         draw(draft::iid{}, position, 4);
@@ -267,7 +268,8 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input<T, Layout> const& in,
         if (g.leader()) in.tokens[0] = 0;
         for (int k = 0; k < 3; ++k) {
             auto q = warped(g, k % 2 == 0 ? in.q : in.p, in.w);
-            draft::iid{}(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1));
+            static_cast<void>(
+                draft::iid{}(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1)));
         }
         g.barrier();
         drafted<law::independent> const tree{
@@ -293,11 +295,16 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in,
         auto q = warped(g, in.q, in.w);
         in.tokens[0] = 0;
         index_t drawn = 0;
+        index_t certain[children + 1] = {};
         if (wide) {
-            drawn = sampler(g, q.row, q.weights, source, place{position, 0}, span<token_id>(in.tokens + 1, children));
+            drawn_children const of_root =
+                sampler(g, q.row, q.weights, source, place{position, 0}, span<token_id>(in.tokens + 1, children));
+            drawn = of_root.count;
+            certain[0] = of_root.certain;
         } else {
             for (int k = 0; k < children; ++k)
-                drawn += sampler(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1));
+                drawn += sampler(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1))
+                             .count;
         }
         auto const size = static_cast<std::size_t>(drawn) + 1;
         tree_view const tree{span<node_id const>(parents, size), span<token_id const>(in.tokens, size)};
@@ -311,7 +318,7 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in,
             }
         };
         verdict answer;
-        drafted<typename sampler_type::law> const candidates{tree};
+        auto const candidates = make_drafted<typename sampler_type::law>(tree, span<index_t const>(certain, size));
         span<node_id> const path(in.path, children);
         if constexpr (std::is_same_v<decltype(unread_draft), verify::unread>)
             answer = verifier(g, candidates, same_row{in.p, in.w}, unread_draft, source, position, path);

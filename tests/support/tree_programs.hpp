@@ -61,7 +61,9 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
     swapping_rows<view> const target{in.p, in.q, in.w};
     swapping_rows<view> const draft{in.q, in.p, in.w};
     node_id parents[64];
+    index_t certain[64];
     parents[0] = none;
+    certain[0] = 0;
     g.barrier();
     if (g.leader()) in.tokens[0] = 0;
     node_id size = 1;
@@ -73,17 +75,24 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
         for (node_id v = begin; v < end && n > 0; ++v) {
             auto q = warped(g, v % 2 == 0 ? in.q : in.p, in.w);
             constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
-            index_t const drawn = sampler(g, q.row, q.weights, source, place{by_text ? position + level : position, v},
-                                          span<token_id>(in.tokens + size, static_cast<std::size_t>(n)));
-            for (index_t k = 0; k < drawn; ++k) parents[size + k] = v;
-            size += drawn;
+            drawn_children const drawn =
+                sampler(g, q.row, q.weights, source, place{by_text ? position + level : position, v},
+                        span<token_id>(in.tokens + size, static_cast<std::size_t>(n)));
+            certain[v] = drawn.certain;
+            for (index_t k = 0; k < drawn.count; ++k) {
+                parents[size + k] = v;
+                certain[size + k] = 0;
+            }
+            size += drawn.count;
         }
         begin = end;
         ++level;
     }
     g.barrier();
     auto const nodes = static_cast<std::size_t>(size);
-    drafted<Law> const tree{tree_view{span<node_id const>(parents, nodes), span<token_id const>(in.tokens, nodes)}};
+    auto const tree =
+        make_drafted<Law>(tree_view{span<node_id const>(parents, nodes), span<token_id const>(in.tokens, nodes)},
+                          span<index_t const>(certain, nodes));
     verdict const answer =
         verify::verify_tree(verifier, g, tree, target, draft, source, position, span<node_id>(in.path, 16),
                             span<std::byte>(in.scratch, tree_program_scratch));

@@ -89,8 +89,8 @@ TEST(threads, samplers_and_verifiers_over_shared_rows) {
             std::vector<token_id> tokens(nodes, 0);
             for (node_id v = 0; v < shape.size(); ++v) {
                 auto row = warped(g, row_view<float>(q.data() + v * vocabulary, vocabulary), w);
-                sampler(g, row.row, row.weights, source, place{3, v},
-                        {tokens.data() + shape.first_child(v), static_cast<std::size_t>(shape.child_count(v))});
+                (void)sampler(g, row.row, row.weights, source, place{3, v},
+                              {tokens.data() + shape.first_child(v), static_cast<std::size_t>(shape.child_count(v))});
             }
             drafted<law::sequential> const tree{{shape.parents(), tokens}};
             std::vector<std::byte> scratch(

@@ -14,6 +14,7 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -34,12 +35,12 @@ using multidraft::none;
 using multidraft::probabilities;
 using multidraft::probability_rows;
 using multidraft::rows_view;
-using multidraft::scripted_source;
 using multidraft::span;
 using multidraft::token_id;
 using multidraft::tree_view;
 using multidraft::verdict;
 using multidraft::warp;
+using multidraft::testing::scripted_source;
 using tokens = std::vector<token_id>;
 using row = std::vector<float>;
 
@@ -505,11 +506,11 @@ TEST(refused, a_draft_of_nan) {
     for_every_verifier_by_ratio([](auto verifier) {
         problem p = chain_of_two();
         p.draft[1] = nan;
-        expect_refused(p, verifier, "tokens", 1);
+        expect_refused(p, verifier, "draft", 0);
         p = chain_of_two();
         p.draft[0] = nan;
         p.target = row{0.5F, 0.0F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F};
-        expect_refused(p, verifier, "target", 0);
+        expect_refused(p, verifier, "draft", 0);
     });
 }
 

@@ -11,6 +11,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace {
@@ -38,7 +39,7 @@ TEST(emit_at, has_the_law_of_the_row) {
             std::vector<int> counts(static_cast<std::size_t>(n));
             for (int k = 0; k < steps; ++k) {
                 std::array<double, 1> const u{(k + 0.5) / steps};
-                scripted_source source{span<double const>(u)};
+                multidraft::testing::scripted_source source{span<double const>(u)};
                 token_id const token = verify::emit_at(g, target, 0, source, place{0, 0});
                 ASSERT_TRUE(token >= 0 && token < n);
                 ++counts[static_cast<std::size_t>(token)];

@@ -47,13 +47,15 @@ std::uint64_t record(std::vector<node_id> const& parents) {
     for (std::uint64_t seed = 0; seed < 64; ++seed) {
         addressed_source source{addressed_uniforms(seed)};
         std::vector<token_id> tokens(parents.size(), 0);
-        drafted<Law> const tree{{parents, tokens}};
+        std::vector<index_t> certain(parents.size(), 0);
+        auto const tree = make_drafted<Law>({parents, tokens}, certain);
         for (node_id v = 0; v < nodes; ++v) {
             probabilities<double> const row(q_row.data(), 4);
             auto sums = g.weigh(4, weight_of{row});
             auto const children = tree.tree.children(v);
-            Sampler{}(g, row, sums, source, place{11, v},
-                      {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
+            auto const drawn = Sampler{}(g, row, sums, source, place{11, v},
+                                         {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
+            certain[static_cast<std::size_t>(v)] = drawn.certain;
         }
         std::vector<node_id> path(parents.size(), none);
         std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(nodes, nodes), std::byte{0xff});

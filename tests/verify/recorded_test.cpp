@@ -33,7 +33,7 @@ std::uint64_t record() {
             probabilities<double> const row(q.data(), 4);
             auto sums = g.weigh(4, weight_of{row});
             auto const children = tree.tree.children(v);
-            Sampler{}(g, row, sums, source, place{11, v}, {tokens.data() + children.first, 2});
+            (void)Sampler{}(g, row, sums, source, place{11, v}, {tokens.data() + children.first, 2});
         }
         std::vector<node_id> path(2, none);
         auto const v = Verifier{}(g, tree, probability_rows<double>(rows_view<double>(p.data(), 7, 4, 0)),

@@ -53,10 +53,11 @@ struct problem {
         auto const depth = tree_view{parents, tokens}.depth(nodes - 1);
         std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(nodes, depth) - missing, garbage);
         addressed_source source{addressed_uniforms(seed)};
-        return verify::verify_tree(verifier, host_group{}, drafted<typename Verifier::law>{{parents, tokens}},
-                                   probability_rows<float>(rows_view<float>(p.data(), nodes, 4)),
-                                   probability_rows<float>(rows_view<float>(q.data(), nodes, 4)), source, 0, path,
-                                   scratch);
+        return verify::verify_tree(
+            verifier, host_group{},
+            make_drafted<typename Verifier::law>({parents, tokens}, std::vector<index_t>(parents.size(), 0)),
+            probability_rows<float>(rows_view<float>(p.data(), nodes, 4)),
+            probability_rows<float>(rows_view<float>(q.data(), nodes, 4)), source, 0, path, scratch);
     }
 };
 
@@ -188,9 +189,9 @@ TEST(refused_further, no_tree_at_all) {
         std::vector<node_id> path;
         addressed_source source;
         probability_rows<float> const rows(rows_view<float>(row.data(), 1, 4));
-        EXPECT_THROW(static_cast<void>(verify::verify_tree(verifier, host_group{},
-                                                           drafted<typename verifier_type::law>{{parents, tokens}},
-                                                           rows, rows, source, 0, path, scratch)),
+        EXPECT_THROW(static_cast<void>(verify::verify_tree(
+                         verifier, host_group{}, make_drafted<typename verifier_type::law>({parents, tokens}, {}), rows,
+                         rows, source, 0, path, scratch)),
                      invalid_input)
             << name;
     });

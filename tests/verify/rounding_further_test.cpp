@@ -7,6 +7,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
@@ -31,13 +32,14 @@ template <class Verifier>
 verdict run(Verifier const& verifier, std::size_t refusals, double uniform) {
     std::vector<node_id> const parents{none, 0};
     std::vector<token_id> const tokens{3, 0};
+    std::vector<index_t> const certain{0, 0};
     std::vector<node_id> path(1, -7);
     std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(2, 1));
     std::vector<double> uniforms(refusals, 0.999);
     uniforms.resize(refusals + 3, uniform);
-    scripted_source source(uniforms);
+    multidraft::testing::scripted_source source(uniforms);
     auto const v =
-        verify::verify_tree(verifier, host_group{}, drafted<typename Verifier::law>{{parents, tokens}},
+        verify::verify_tree(verifier, host_group{}, make_drafted<typename Verifier::law>({parents, tokens}, certain),
                             probability_rows<float>(rows_view<float>(p.data(), 2, 4, 0)),
                             probability_rows<float>(rows_view<float>(q.data(), 2, 4, 0)), source, 0, path, scratch);
     if (v.accepted == 0) {

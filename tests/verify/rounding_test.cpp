@@ -6,6 +6,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace {
@@ -16,7 +17,7 @@ using namespace multidraft;
 template <class Law>
 verify::node_verdict decide(std::vector<float> const& p, std::vector<float> const& q,
                             std::vector<token_id> const& candidates, std::vector<double> const& uniforms) {
-    scripted_source source(uniforms);
+    multidraft::testing::scripted_source source(uniforms);
     auto const size = static_cast<index_t>(p.size());
     return verify::recursive_rejection<Law>{}.decide(host_group{}, probabilities<float>(p.data(), size),
                                                      probabilities<float>(q.data(), size), candidates, source,

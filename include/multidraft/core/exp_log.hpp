@@ -122,9 +122,9 @@ namespace detail {
 ///
 /// Half the instructions of `exponential`, of which a row of logits is mostly made: no sign, no overflow, and the
 /// power of two is taken of x itself, 2^(x * rate), so that the product is not rounded before it. 1 at x = 0; 0 where
-/// the power is below 2^-126.5, x = minus infinity too; NaN stays NaN. Error below 2.1 ulp of 2^(x * rate), x * rate
-/// more without FMA; the rate is log2(e) * scale, rounded and kept between 2^-120 and 2^127. No branch, no table: loops
-/// over it vectorise.
+/// the power is below 2^-99.5, x = minus infinity too, so that the part of a row that a token has is a normal number
+/// (for up to 2^26 tokens); NaN stays NaN. Error below 2.1 ulp of 2^(x * rate), x * rate more without FMA; the rate is
+/// log2(e) * scale, rounded and kept between 2^-120 and 2^127. No branch, no table: loops over it vectorise.
 template <class Real>
 class falling_exponential;
 
@@ -135,40 +135,44 @@ public:
         float const rate = scale * 0x1.715476p0F;
         rate_ = rate < 0x1p127F ? rate : 0x1p127F;
         rate_ = rate_ > 0x1p-120F ? rate_ : 0x1p-120F;
-        least_ = -127.0F / rate_;
+        least_ = -static_cast<float>(floor) / rate_;
     }
 
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float operator()(float x) const noexcept {
-        // x * rate = n + r, |r| <= 1/2. Adding 1.5 * 2^23 + 127 rounds to an integer and leaves it, with the bias of an
-        // exponent, in the low bits: those of 2^n, and of 0 for the least n, -127.
+        // x * rate = n + r, |r| <= 1/2. Adding 1.5 * 2^23 + 100 rounds to an integer and leaves it, with that bias, in
+        // the low bits: as an exponent they are those of 2^(n - 27), and of 0 for the least n, -100.
         float const d = detail::at_least(x, least_);
-        float const shifter = 0x1.8000fep23F;
+        float const shifter = 0x1.8p23F + static_cast<float>(floor);
         float const shifted = fused(d, rate_, shifter);
         float const n = shifted - shifter;
         float const r = fused(d, rate_, -n);
 
-        // 2^r: minimax polynomial with 2^0 = 1, relative error 2^-23.4 before rounding.
-        float p = 0x1.5bbf18p-10F;
-        p = fused(p, r, 0x1.3ce458p-7F);
-        p = fused(p, r, 0x1.c6b75p-5F);
-        p = fused(p, r, 0x1.ebf9d8p-3F);
-        p = fused(p, r, 0x1.62e42ap-1F);
-        p = fused(p, r, 1.0F);
+        // 2^(r + 27): minimax polynomial with 2^0 = 1, relative error 2^-23.4 before rounding.
+        float p = 0x1.5bbf18p17F;
+        p = fused(p, r, 0x1.3ce458p20F);
+        p = fused(p, r, 0x1.c6b75p22F);
+        p = fused(p, r, 0x1.ebf9d8p24F);
+        p = fused(p, r, 0x1.62e42ap26F);
+        p = fused(p, r, 0x1p27F);
         auto const exponent = static_cast<std::uint32_t>(detail::bits_of(shifted)) << 23;
         return product(p, detail::float_of(static_cast<std::int32_t>(exponent)));
     }
 
 private:
+    static constexpr int floor = 100;
     float rate_;
     float least_;
 };
 
-/// The same in double precision by the host's library, for references. No promise of equal bits.
+/// The same in double precision by the host's library, for references: 0 below 2^-900. No promise of equal bits.
 template <>
 class falling_exponential<double> {
 public:
     MULTIDRAFT_HD explicit falling_exponential(double scale) noexcept : scale_(scale) {}
-    [[nodiscard]] MULTIDRAFT_HD double operator()(double x) const noexcept { return ::exp(x * scale_); }
+    [[nodiscard]] MULTIDRAFT_HD double operator()(double x) const noexcept {
+        double const result = ::exp(x * scale_);
+        return result < 0x1p-900 ? 0.0 : result;
+    }
 
 private:
     double scale_;

@@ -65,6 +65,13 @@ struct binned_pair {
     std::int32_t second;
 };
 
+/// A function that is a plainer one but for a few entries.
+template <class F>
+concept has_elsewhere = requires(F const& f, index_t i) {
+    { f.is_elsewhere(i, i) } -> std::convertible_to<bool>;
+    f.elsewhere();
+};
+
 /// The archetypes that the concept is checked with.
 namespace group_archetype {
 struct term {
@@ -102,7 +109,9 @@ struct pair {
 ///
 /// A weight or a pair that is dear may have a member `counts(i)`, cheap, which is false only where the weight is 0 or
 /// the bin is none: a group may ask it first (the host group does) and then skips without a trace what does not count.
-/// Beside it `counts_all()` may say that asking is in vain.
+/// Beside it `counts_all()` may say that asking is in vain. A function that is another, plainer one but for a few
+/// entries may have that as `elsewhere()`, and a member `is_elsewhere(begin, end)` that says whether it is for all
+/// entries of a run: a group may then take it there (the host group does).
 ///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>

@@ -343,6 +343,27 @@ private:
         }
     }
 
+    /// Calls `body` with the function, or with the plainer one that it is on a run.
+    template <class F, class Body>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void on_run(F const& f, index_t begin, index_t end, Body const& body) {
+        if constexpr (has_elsewhere<F>) {
+            if (f.is_elsewhere(begin, end)) {
+                body(f.elsewhere());
+                return;
+            }
+        }
+        body(f);
+    }
+
+    /// The weights of the entries `first` to `end` of a chunk.
+    template <class Real, class W>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void evaluate_run(index_t begin, index_t first, index_t end, W const& w,
+                                                             Real (&values)[chunk_size]) {
+        on_run(w, begin + first, begin + end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            for (index_t i = first; i < end; ++i) values[i] = here(begin + i);
+        });
+    }
+
     /// The sum of one chunk in the fixed order. Rows that lie inside the row are walked without a test.
     template <class F>
     MULTIDRAFT_HD static auto sum_chunk(index_t begin, index_t n, F const& function) {
@@ -358,7 +379,9 @@ private:
             for (index_t r = 0; r < rows; ++r) {
                 index_t const at = begin + r * chunk_lanes + first;
                 if (!any_counts(f, at, block)) continue;  // zeros do not change a sum
-                for (index_t l = 0; l < block; ++l) acc[l] += f(at + l);
+                on_run(f, at, at + block, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+                    for (index_t l = 0; l < block; ++l) acc[l] += here(at + l);
+                });
             }
             for (index_t l = 0; l < block; ++l) lane[first + l] = acc[l];
         }
@@ -400,12 +423,15 @@ private:
             for (index_t i = 0; i < size; i += chunk_lanes) {
                 index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
                 if (any_counts(w, begin + i, end - i))
-                    for (index_t k = i; k < end; ++k) values[k] = w(begin + k);
+                    evaluate_run(begin, i, end, w, values);
                 else
                     for (index_t k = i; k < end; ++k) values[k] = 0;
             }
+        } else if constexpr (has_elsewhere<W>) {
+            for (index_t i = 0; i < size; i += chunk_lanes)
+                evaluate_run(begin, i, i + chunk_lanes < size ? i + chunk_lanes : size, w, values);
         } else {
-            for (index_t i = 0; i < size; ++i) values[i] = w(begin + i);
+            evaluate_run(begin, 0, size, w, values);
         }
         for (index_t i = size; i < chunk_size; ++i) values[i] = 0;
         for (token_id const x : taken)

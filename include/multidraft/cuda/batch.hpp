@@ -27,11 +27,18 @@ struct tree_batch {
     node_id const* parents = nullptr;
     token_id const* tokens = nullptr;
     node_id largest = 0;  ///< nodes of the largest tree; read only for verifiers that work in scratch memory
+    /// Of each node how many of its first children are certain, as `draft` writes it; null for laws without certain
+    /// children.
+    index_t const* certain = nullptr;
 
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(std::int32_t b) const noexcept {
         std::int64_t const begin = offsets[b];
         auto const size = static_cast<std::size_t>(offsets[b + 1] - begin);
         return {span<node_id const>(parents + begin, size), span<token_id const>(tokens + begin, size)};
+    }
+    [[nodiscard]] MULTIDRAFT_HD span<index_t const> certain_of(std::int32_t b) const noexcept {
+        if (certain == nullptr) return {};
+        return {certain + offsets[b], static_cast<std::size_t>(offsets[b + 1] - offsets[b])};
     }
 };
 

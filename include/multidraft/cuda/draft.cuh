@@ -13,6 +13,7 @@
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/cuda/workspace.cuh"
+#include "multidraft/draft/law.hpp"
 
 namespace multidraft::cuda {
 
@@ -51,12 +52,15 @@ __global__ void __launch_bounds__(row_threads, 1)
 ///
 /// `rows`: row e holds the logits of entry e, float, `half` or `bfloat16`. The tokens are those that the host draws
 /// from the same seed. Where a row's support is smaller than the children wanted, the rest are `none`; `verify` takes a
-/// tree with such children as it is. `workspace`: `draft_workspace_size(..)` bytes, or null: then never grid-wide. See
-/// `verify` for what holds of every launch.
+/// tree with such children as it is. A sampler of a law with certain children writes to `batch.certain` how many are
+/// (`cudaErrorInvalidValue` without it). `workspace`: `draft_workspace_size(..)` bytes, or null: then never grid-wide.
+/// See `verify` for what holds of every launch.
 template <class Sampler, class T>
 [[nodiscard]] cudaError_t draft(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                 Sampler const& sampler, draft_batch const& batch, request_batch const& requests,
                                 logits<T> const& rows, index_t vocabulary, launch_options const& options = {}) {
+    if constexpr (counts_certain<typename Sampler::law>)
+        if (batch.certain == nullptr) return cudaErrorInvalidValue;
     detail::partition parts;
     if (!detail::divide(workspace, workspace_size, batch.entries, 0, parts)) return cudaErrorInvalidValue;
     auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid) {

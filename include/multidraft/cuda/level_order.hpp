@@ -17,6 +17,7 @@ struct built_trees {
     node_id* order = nullptr;        ///< which node of the input each one was; may be null
     std::int32_t* depths = nullptr;  ///< levels below the root; may be null
     std::int32_t* faults = nullptr;  ///< for each request: 0, or how many nodes hang on no root; may be null
+    index_t* certain = nullptr;      ///< certain children of each node, where the input says; may be null
 };
 
 namespace detail {
@@ -109,6 +110,7 @@ struct write_node {
         out.parents[k] = parent == none ? none : scratch.place[first + parent];
         out.tokens[k] = trees.tokens[from];
         if (out.order != nullptr) out.order[k] = static_cast<node_id>(from - first);
+        if (out.certain != nullptr && trees.certain != nullptr) out.certain[k] = trees.certain[from];
         if (out.depths != nullptr) out.depths[k] = scratch.is_lost(from) ? none : scratch.depth[from];
     }
 };

@@ -13,6 +13,8 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
 
 namespace multidraft::cuda {
 
@@ -27,6 +29,7 @@ enum class checked : std::int32_t {
     min_p,
     parents,
     tokens,
+    certain,
     target,
     draft
 };
@@ -43,8 +46,8 @@ struct validation_report {
 
 /// The argument as the launches name it.
 [[nodiscard]] constexpr char const* name_of(checked what) noexcept {
-    constexpr char const* names[] = {"",      "offsets", "positions", "temperature", "top_k", "top_p",
-                                     "min_p", "parents", "tokens",    "target",      "draft"};
+    constexpr char const* names[] = {"",      "offsets", "positions", "temperature", "top_k",  "top_p",
+                                     "min_p", "parents", "tokens",    "certain",     "target", "draft"};
     return names[static_cast<int>(what)];
 }
 
@@ -76,6 +79,10 @@ inline void refuse_reported(validation_report const& report) {
             break;
         case checked::tokens:
             why = "a token is in the vocabulary";
+            break;
+        case checked::certain:
+            why =
+                "the first children of a node are certain: no more than there are, different tokens, none drawn again";
             break;
         default:
             why = "the row of this node is no distribution";
@@ -133,12 +140,21 @@ struct fault {
         v == 0 ? parent == none : parent >= 0 && parent < v && (v == 1 || parent >= trees.parents[first + v - 1]);
     if (!good) return {checked::parents, v, none, static_cast<double>(parent)};
     token_id const token = trees.tokens[first + v];
-    if (v == 0 || (token >= 0 && token < vocabulary)) return {};
-    // The last children of a node may be missing.
-    std::int64_t const next = first + v + 1;
-    bool const last = next == trees.offsets[b + 1] || trees.parents[next] != parent || trees.tokens[next] == none;
-    if (token == none && last) return {};
-    return {checked::tokens, v, none, static_cast<double>(token)};
+    if (v > 0 && (token < 0 || token >= vocabulary)) {
+        // The last children of a node may be missing.
+        std::int64_t const next = first + v + 1;
+        bool const last = next == trees.offsets[b + 1] || trees.parents[next] != parent || trees.tokens[next] == none;
+        if (token != none || !last) return {checked::tokens, v, none, static_cast<double>(token)};
+    }
+    if (trees.certain == nullptr) return {};
+    tree_view const tree = trees(b);
+    node_range children = tree.children(v);
+    while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none) --children.count;
+    index_t const certain = trees.certain[first + v];
+    span<token_id const> const tokens =
+        tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+    if (verify::is_certain_count(tokens, certain)) return {};
+    return {checked::certain, v, none, static_cast<double>(certain)};
 }
 
 /// A row of logits: no NaN, no plus infinity, not minus infinity alone.

@@ -14,6 +14,7 @@
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/cuda/workspace.cuh"
+#include "multidraft/draft/law.hpp"
 #include "multidraft/verify/scratch.hpp"
 
 namespace multidraft::cuda {
@@ -83,12 +84,14 @@ template <class Verifier>
 ///
 /// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
 /// Returns the launch's error; `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is
-/// not told the `largest` tree.
+/// not told the `largest` tree, or when the law has certain children and the batch does not say which.
 template <class Verifier, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                  Verifier const& verifier, tree_batch const& trees, request_batch const& requests,
                                  Target const& target, Draft const& draft, index_t vocabulary, verdict_batch const& out,
                                  launch_options const& options = {}) {
+    if constexpr (counts_certain<typename Verifier::law>)
+        if (trees.certain == nullptr) return cudaErrorInvalidValue;
     detail::scratch_slices scratch;
     if constexpr (verify::needs_scratch<Verifier>) {
         if (trees.largest < 1) return cudaErrorInvalidValue;

@@ -10,6 +10,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/checks.hpp"
@@ -41,7 +42,7 @@ MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int
     std::int32_t const depth = nodes > 0 ? tree.depth(nodes - 1) : 0;
     if (nodes > 0 && depth <= out.path_stride && verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size()) {
         addressed_source source{requests.uniforms(b)};
-        drafted<typename Verifier::law> const candidates{tree};
+        auto const candidates = make_drafted<typename Verifier::law>(tree, trees.certain_of(b));
         span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));
         detail::request_rows<Layout, Target> const p{target, trees, requests, vocabulary, b, ahead};
         auto const with = [&](auto const& q) {
@@ -72,6 +73,9 @@ struct draft_batch {
     std::int32_t* drawn = nullptr;              ///< how many were drawn for each entry; may be null
     row_state* states = nullptr;                ///< for each entry, for `prepared`; may be null
     std::int64_t const* state_index = nullptr;  ///< where in `states` the one of an entry goes; may be null: at e
+    /// How many of an entry's children are certain, for `tree_batch::certain`: where `states` go. May be null for laws
+    /// without certain children.
+    index_t* certain = nullptr;
 };
 
 /// Draws the children of entry e: the row's normaliser and the draws.
@@ -83,10 +87,13 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
     auto q = warped(g, x, requests.warp(b));
     span<token_id> const out(batch.tokens + batch.first[e], static_cast<std::size_t>(batch.wanted[e]));
     addressed_source source{requests.uniforms(b)};
-    index_t const drawn = sampler(g, q.row, q.weights, source, place{requests.positions[b], batch.nodes[e]}, out);
+    drawn_children const drawn =
+        sampler(g, q.row, q.weights, source, place{requests.positions[b], batch.nodes[e]}, out);
     if (g.leader()) {
-        for (auto k = static_cast<std::size_t>(drawn); k < out.size(); ++k) out[k] = none;
-        if (batch.drawn != nullptr) batch.drawn[e] = drawn;
+        std::int64_t const at = batch.state_index == nullptr ? e : batch.state_index[e];
+        for (auto k = static_cast<std::size_t>(drawn.count); k < out.size(); ++k) out[k] = none;
+        if (batch.drawn != nullptr) batch.drawn[e] = drawn.count;
+        if (batch.certain != nullptr) batch.certain[at] = drawn.certain;
         if (batch.states != nullptr) {
             row_state state;
             state.largest = q.row.largest();
@@ -94,7 +101,7 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
             state.mass = q.row.mass();
             state.cut_value = q.row.kept().value;
             state.cut_last = q.row.kept().last;
-            batch.states[batch.state_index == nullptr ? e : batch.state_index[e]] = state;
+            batch.states[at] = state;
         }
     }
 }

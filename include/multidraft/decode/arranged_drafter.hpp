@@ -32,7 +32,10 @@ public:
     void read(std::span<token_id const> context) { model_.read(context); }
 
     [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
-    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
+    [[nodiscard]] drafted<law> tree() const noexcept {
+        static_assert(!counts_certain<law>, "multidraft: an arranged tree does not say which children are certain");
+        return {tree_.tree()};
+    }
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
     [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }

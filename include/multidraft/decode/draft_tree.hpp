@@ -95,7 +95,9 @@ public:
 
     [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(tokens_.size()); }
     [[nodiscard]] node_id expanded() const noexcept { return static_cast<node_id>(rows_.size()); }
-    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_view{parents_, tokens_}}; }
+    [[nodiscard]] drafted<law> tree() const noexcept {
+        return make_drafted<law>(tree_view{parents_, tokens_}, certain_);
+    }
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return positions_; }
     [[nodiscard]] mask_view mask() const { return sliced_ ? sliced(full_.view(), full_.size(), size()) : mask_.view(); }
@@ -107,6 +109,7 @@ private:
     void start(token_id root, std::int32_t position, topology const& shape) {
         parents_.assign(1, none);
         tokens_.assign(1, root);
+        certain_.assign(1, 0);
         positions_.assign(1, position);
         shape_node_.assign(1, 0);
         rows_.clear();
@@ -176,10 +179,13 @@ private:
         children_.resize(at(wanted));
         // Noise that belongs to a place in the text, whatever tree the node is in, is addressed by its own position.
         constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
-        index_t const drawn = sampler_(g, q.row, q.weights, source, place{by_text ? positions_[at(v)] : position, v},
-                                       std::span<token_id>(children_));
-        for (index_t k = 0; k < drawn; ++k) {
+        drawn_children const drawn =
+            sampler_(g, q.row, q.weights, source, place{by_text ? positions_[at(v)] : position, v},
+                     std::span<token_id>(children_));
+        certain_[at(v)] = drawn.certain;
+        for (index_t k = 0; k < drawn.count; ++k) {
             parents_.push_back(v);
+            certain_.push_back(0);
             tokens_.push_back(children_[at(k)]);
             positions_.push_back(positions_[at(v)] + 1);
             shape_node_.push_back(shape.first_child(like) + k);
@@ -193,6 +199,7 @@ private:
     std::int32_t vocabulary_ = 0;
     std::vector<node_id> parents_;
     std::vector<token_id> tokens_;
+    std::vector<index_t> certain_;  ///< children of each node that are certain
     std::vector<std::int32_t> positions_;
     std::vector<node_id> shape_node_;  ///< the node of the shape that each node stands for
     std::vector<token_id> children_;

@@ -65,9 +65,9 @@ public:
             for (std::size_t i = 0; i < level_.size(); ++i) {
                 node_id const v = level_[i];
                 drawn_.resize(static_cast<std::size_t>(here_[i]));
-                index_t const count = draft::iid{}(g, this->distribution(v), this->weights(v), source,
-                                                   place{position, v}, span<token_id>(drawn_));
-                drawn_.resize(static_cast<std::size_t>(count));
+                drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->weights(v), source,
+                                                          place{position, v}, span<token_id>(drawn_));
+                drawn_.resize(static_cast<std::size_t>(drawn.count));
                 heirs_.resize(drawn_.size());
                 draft::share_nodes(drawn_, heirs_);
                 for (std::size_t k = 0; k < drawn_.size(); ++k) {

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
 
 namespace multidraft {
 
@@ -55,5 +56,34 @@ struct weight_of {
 };
 template <class D>
 weight_of(D) -> weight_of<D>;
+
+/// The order of a row's tokens as a function object, for `group.top`: the larger the more likely; minus infinity where
+/// the row keeps the token out. By `row.order(i)` where the row has one (it then tells apart what weights do not, such
+/// as all tokens but one at temperature 0), else by weight.
+template <class D>
+struct order_of {
+    D row;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const {
+        if constexpr (requires { row.order(i); }) {
+            return row.order(i);
+        } else {
+            auto const w = row.weight(i);
+            return w > 0 ? w : minus_infinity<decltype(w)>;
+        }
+    }
+};
+template <class D>
+order_of(D) -> order_of<D>;
+
+/// How many of the first n tokens in the order of a row may be taken: at temperature 0 truncation still counts tokens.
+template <distribution D>
+[[nodiscard]] MULTIDRAFT_HD index_t ordered_tokens(D const& row, index_t n) {
+    if constexpr (requires { row.order_limit(); }) {
+        index_t const limit = row.order_limit();
+        return n < limit ? n : limit;
+    } else {
+        return n;
+    }
+}
 
 }  // namespace multidraft

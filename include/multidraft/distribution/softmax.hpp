@@ -54,6 +54,18 @@ public:
         real const x = logits_(i);
         return kept_.keeps(x, i) ? product(x - largest_, scale_) : minus_infinity<real>;
     }
+    /// The key of the tokens' order (see `order_of`): the logit, minus infinity where truncation does not keep the
+    /// token. At temperature 0 it is the order in the limit of small temperatures, of which the first `order_limit()`
+    /// tokens are kept: one with top-p or min-p, else k with top-k.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real order(index_t i) const noexcept {
+        real const x = logits_(i);
+        return order_limit_ > 0 || kept_.keeps(x, i) ? x : minus_infinity<real>;
+    }
+    [[nodiscard]] MULTIDRAFT_HD index_t order_limit() const noexcept {
+        return order_limit_ > 0 ? order_limit_ : logits_.size();
+    }
+    /// Makes the row one of temperature 0, whose order goes on behind the one token that has mass.
+    MULTIDRAFT_HD void set_order_limit(index_t tokens) noexcept { order_limit_ = tokens; }
     /// The sum of the weights; `mass() = sum` is set once, by `warped`.
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
     MULTIDRAFT_HD void set_mass(real mass) noexcept {
@@ -63,6 +75,12 @@ public:
     [[nodiscard]] MULTIDRAFT_HD cut<real> const& kept() const noexcept { return kept_; }
     [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
     [[nodiscard]] MULTIDRAFT_HD real scale() const noexcept { return scale_; }
+    /// The row whose probabilities are `factor` times as large, a power of two; its weights are the same.
+    [[nodiscard]] MULTIDRAFT_HD softmax_row times(real factor) const noexcept {
+        softmax_row result = *this;
+        result.inverse_sum_ = inverse_sum_ * factor;
+        return result;
+    }
     /// The same distribution read from another place, to which the caller has copied the logits.
     MULTIDRAFT_HD void move_to(View logits) noexcept { logits_ = logits; }
 
@@ -74,6 +92,7 @@ private:
     falling_exponential<real> weight_{real(1)};
     real mass_ = 1;
     real inverse_sum_ = 1;
+    index_t order_limit_ = 0;  ///< at temperature 0, else 0
 };
 
 /// A warped row and the ledger of its weights, from which tokens can be drawn without another pass.
@@ -190,6 +209,8 @@ template <group G, class View>
         result.weights =
             g.weigh(n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
         result.row.set_mass(real(1));
+        bool const one = w.top_p < 1.0F || w.min_p > 0.0F;
+        result.row.set_order_limit(one ? 1 : (w.top_k > 0 ? w.top_k : n));
         return result;
     }
     // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.

@@ -34,16 +34,16 @@ struct conditional_poisson {
     static constexpr std::size_t most = 16;
 
     template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
-                                     span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+                                            span<token_id> out) const {
         if (out.size() > most) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>)
                 refuse("children", where.node, out.size(), "conditional Poisson sampling draws up to 16 children");
 #endif
-            return 0;
+            return {};
         }
-        if (out.empty() || !(sums.total > 0)) return 0;
+        if (out.empty() || !can_draw(sums)) return {};
         index_t const size = q.size();
         auto const wanted = static_cast<index_t>(out.size());
         chosen top;
@@ -60,7 +60,7 @@ struct conditional_poisson {
         polynomials below(wanted);
         using real = probability_of<Q>;
         double const mass = size > top.count ? static_cast<double>(g.sum(size, power_of_rest<Q>{rest, 1, 1})) : 0.0;
-        if (mass > 0) {
+        if (mass >= static_cast<double>(least_drawable<real>)) {
             // In parts of the rest: no power of one overflows, and those that underflow do not matter.
             double power[most + 1] = {0, 1};
             for (index_t k = 2; k <= wanted; ++k)
@@ -99,7 +99,7 @@ struct conditional_poisson {
         if (g.leader())
             for (index_t k = 0; k < drawn.count; ++k) out[static_cast<std::size_t>(k)] = drawn.token[k];
         g.barrier();
-        return drawn.count;
+        return {drawn.count};
     }
 
 private:

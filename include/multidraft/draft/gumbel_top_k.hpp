@@ -23,8 +23,8 @@ struct gumbel_top_k {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Ledger>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
-                                     place where, span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
+                                            place where, span<token_id> out) const {
         g.top(
             q.size(),
             [q, where, uniforms = source.uniforms()](index_t i) MULTIDRAFT_INLINE_LAMBDA {
@@ -35,7 +35,7 @@ struct gumbel_top_k {
             out);
         index_t drawn = 0;  // tokens of no weight have key minus infinity and are not drawn
         for (token_id const x : out) drawn += x != none && q.weight(x) > 0 ? 1 : 0;
-        return drawn;
+        return {drawn};
     }
 };
 

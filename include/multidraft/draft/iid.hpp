@@ -17,15 +17,16 @@ struct iid {
     using law = multidraft::law::iid;
 
     template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
-                                     span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+                                            span<token_id> out) const {
         weight_of const w{q};
+        if (!can_draw(sums)) return {};
         for (std::size_t k = 0; k < out.size(); ++k) {
             index_t const x = source.pick(g, sums, q.size(), w, {}, where(purpose::draft, static_cast<index_t>(k)));
-            if (x == none) return static_cast<index_t>(k);
+            if (x == none) return {static_cast<index_t>(k)};
             out[k] = x;
         }
-        return static_cast<index_t>(out.size());
+        return {static_cast<index_t>(out.size())};
     }
 };
 

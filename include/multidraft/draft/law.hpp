@@ -21,6 +21,7 @@ struct iid {
 /// Gumbel-top-k draws this law. When fewer than n tokens have mass there are fewer children.
 struct sequential {
     static constexpr std::string_view name = "sequential";
+    static constexpr bool tokens_differ = true;
 };
 
 /// The n most likely tokens of q, in order: no randomness (EAGLE-2, Medusa, prompt look-up).
@@ -28,21 +29,26 @@ struct deterministic {
     static constexpr std::string_view name = "deterministic";
 };
 
-/// The n - 1 most likely tokens of q, in order, then one draw from the rest (Optimal MDSD 5.1, "greedy").
+/// The n - 1 most likely tokens of q, in order, with certainty, then one draw from the rest (Optimal MDSD 5.1,
+/// "greedy"); no draw where nothing is left to draw from.
 struct top_then_one {
     static constexpr std::string_view name = "top_then_one";
+    static constexpr bool tokens_differ = true;
+    static constexpr bool counts_certain = true;
 };
 
 /// Two tokens: x_1 from q; if that is the most likely one, x_2 from the rest, else x_2 is the most likely one (SpecHub;
 /// Optimal MDSD 5.3).
 struct top_paired {
     static constexpr std::string_view name = "top_paired";
+    static constexpr bool tokens_differ = true;
 };
 
 /// n different tokens, the set S with probability in proportion to the product of its q: n independent draws given that
 /// they are different. In increasing order of the token; the order says nothing (Optimal MDSD 4.2.2 has its bound).
 struct conditional_poisson {
     static constexpr std::string_view name = "conditional_poisson";
+    static constexpr bool tokens_differ = true;
 };
 
 /// x_k from a distribution q_k of its own, one draft model each; duplicates keep their places (SpecInfer).
@@ -62,22 +68,18 @@ struct shared_randomness {
 template <class Below>
 struct target_initialised {
     static constexpr std::string_view name = "target_initialised";
+    static constexpr bool counts_certain = requires { requires Below::counts_certain; };
     using below = Below;
 };
 
-/// The n - j most likely tokens of q with certainty, in order, then j independent draws from the rest, duplicates kept;
-/// j is a function of q and n alone, by the certainty rule with threshold theta (see `certainty`).
-///
-/// Theta, in thousandths, is part of the law: a verifier has to know which children were certain.
-template <int ThetaThousandths>
-struct stratified_by {
-    static_assert(ThetaThousandths > 0 && ThetaThousandths <= 1000, "multidraft: theta lies in (0, 1]");
+/// Some tokens with certainty, then independent draws from the rest of q, duplicates kept. Which tokens are certain,
+/// and how many, is a function of the draft's row and of the number of children wanted: `draft::stratified` takes the
+/// most likely ones by the certainty rule. The drawn tree carries how many (`drafted`), and no verifier asks for the
+/// rule.
+struct stratified {
     static constexpr std::string_view name = "stratified";
-    static constexpr int theta_thousandths = ThetaThousandths;
+    static constexpr bool counts_certain = true;
 };
-
-/// `stratified_by` with the threshold that did best: 0.7.
-using stratified = stratified_by<700>;
 
 }  // namespace law
 
@@ -88,6 +90,19 @@ concept draft_law = std::is_empty_v<L> && requires {
     { L::name } -> std::convertible_to<std::string_view>;
 };
 
+/// Whether some of a node's children may be certain, no draws: a law says so by `counts_certain = true`, and its trees
+/// carry how many.
+template <draft_law Law>
+inline constexpr bool counts_certain = requires {
+    requires Law::counts_certain;
+};
+
+/// Whether the children of a node are different tokens: a law says so by `tokens_differ = true`.
+template <draft_law Law>
+inline constexpr bool tokens_differ = requires {
+    requires Law::tokens_differ;
+};
+
 /// A draft tree together with the law of its children: what a verifier takes.
 ///
 /// Samplers give it; an engine that drew the tree itself states the law by naming the type.
@@ -96,5 +111,25 @@ struct drafted {
     using law = Law;
     tree_view tree;
 };
+
+/// The same for laws with certain children: for each node, how many of its first children are certain (0 for a leaf),
+/// as the sampler said. Certain tokens are different, and no draw gives one of them.
+template <draft_law Law>
+requires counts_certain<Law>
+struct drafted<Law> {
+    using law = Law;
+    tree_view tree;
+    span<index_t const> certain;
+};
+
+/// The tree with its law; `certain`, one number a node, is left out where the law has no certain children.
+template <draft_law Law>
+[[nodiscard]] MULTIDRAFT_HD constexpr drafted<Law> make_drafted(tree_view tree,
+                                                                [[maybe_unused]] span<index_t const> certain) noexcept {
+    if constexpr (counts_certain<Law>)
+        return {tree, certain};
+    else
+        return {tree};
+}
 
 }  // namespace multidraft

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <concepts>
+#include <limits>
+#include <type_traits>
 
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
@@ -14,11 +16,35 @@
 
 namespace multidraft {
 
+/// What a sampler drew: the number of children, and how many of the first ones are certain, no draws (see
+/// `law::stratified`; 0 for laws without).
+struct [[nodiscard]] drawn_children {
+    index_t count = 0;
+    index_t certain = 0;
+
+    friend constexpr bool operator==(drawn_children const&, drawn_children const&) = default;
+};
+
+/// The least that the weights which are left may sum to for another draw, where the largest weight of the row was 1, or
+/// all of them together: 2^-103 for floats, 2^-970 for doubles. Below it the weights may have lost bits (they are
+/// subnormal numbers, or near them), so that a draw would no longer have its law. Rows made by `warped` have no weights
+/// so small.
+template <class Real>
+inline constexpr Real least_drawable = std::numeric_limits<Real>::min() / std::numeric_limits<Real>::epsilon();
+
+/// Whether there is enough left to draw from.
+template <class Ledger>
+[[nodiscard]] MULTIDRAFT_HD bool can_draw(Ledger const& sums) {
+    using real = std::decay_t<decltype(sums.total)>;
+    return sums.total >= least_drawable<real>;
+}
+
 /// `sampler(g, q, sums, source, where, out)` draws up to `out.size()` children of the node `where.node` from the
-/// distribution q, whose weights have the ledger `sums`, writes them in the order drawn and returns how many there are.
-/// `S::law` is their law.
+/// distribution q, whose weights have the ledger `sums`, writes them in the order drawn and returns how many there are,
+/// and how many of them are certain. `S::law` is their law.
 ///
-/// The ledger may be changed. Fewer than `out.size()` children mean that q's support was exhausted.
+/// The ledger may be changed. Fewer than `out.size()` children mean that q's support was exhausted: that no token is
+/// left, or less than `least_drawable`.
 template <class S>
 concept sampler = requires {
     typename S::law;
@@ -26,7 +52,7 @@ concept sampler = requires {
 }
 &&requires(S const& s, host_group const& g, probabilities<float> const& q, ledger<float>& sums,
            addressed_source& source, place where, span<token_id> out) {
-    { s(g, q, sums, source, where, out) } -> std::same_as<index_t>;
+    { s(g, q, sums, source, where, out) } -> std::same_as<drawn_children>;
 };
 
 }  // namespace multidraft

@@ -30,8 +30,8 @@ struct shared_randomness {
     static constexpr bool addressed_by_text = true;
 
     template <group G, distribution Q, class Ledger>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
-                                     place where, span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
+                                            place where, span<token_id> out) const {
         using real = probability_of<Q>;
         race_noise const noise{source.uniforms(), where.position};
         for (std::size_t k = 0; k < out.size(); ++k) {
@@ -39,10 +39,10 @@ struct shared_randomness {
             index_t const x = g.first_largest(q.size(), [q, noise, list](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                 return q.weight(i) / static_cast<real>(noise(list, i));
             });
-            if (x == none || !(q.weight(x) > 0)) return static_cast<index_t>(k);
+            if (x == none || !(q.weight(x) > 0)) return {static_cast<index_t>(k)};
             out[k] = x;
         }
-        return static_cast<index_t>(out.size());
+        return {static_cast<index_t>(out.size())};
     }
 };
 

@@ -10,19 +10,23 @@
 
 namespace multidraft::draft {
 
-/// The n largest weights of q, largest first, ties to the lower token; tokens of no weight are left out.
+/// The n most likely tokens in the order of the row (`order_of`), ties to the lower token; what truncation keeps out or
+/// has no mass at any temperature is left out. At temperature 0 they are those of any temperature.
 ///
 /// Law: `deterministic`, for which only verifiers that never divide by q are lossless (`verify::naive`). One pass.
 struct top_n {
     using law = multidraft::law::deterministic;
 
     template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD index_t operator()(G const& g, Q const& q, Ledger& /*sums*/, Source& /*source*/, place /*where*/,
-                                     span<token_id> out) const {
-        g.top(q.size(), weight_of{q}, out);
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& /*sums*/, Source& /*source*/,
+                                            place /*where*/, span<token_id> out) const {
+        order_of const order{q};
+        auto const most = static_cast<std::size_t>(ordered_tokens(q, static_cast<index_t>(out.size())));
+        g.top(q.size(), order, out.first(most));
         index_t drawn = 0;
-        for (token_id const x : out) drawn += x != none && q.weight(x) > 0 ? 1 : 0;
-        return drawn;
+        for (std::size_t k = 0; k < most; ++k)
+            drawn += out[k] != none && order(out[k]) > minus_infinity<probability_of<Q>> ? 1 : 0;
+        return {drawn};
     }
 };
 

@@ -17,6 +17,7 @@
 #include "multidraft/random/address.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 
 namespace multidraft::kokkos {
@@ -30,11 +31,15 @@ struct tree_batch {
     Kokkos::View<std::int64_t const*, Memory> offsets;  ///< R + 1 entries, from 0, increasing
     Kokkos::View<node_id const*, Memory> parents;       ///< N entries
     Kokkos::View<token_id const*, Memory> tokens;       ///< N entries; a launch that reads no tokens takes none
+    /// N entries: of each node how many of its first children are certain (see `children_batch`); none for laws without
+    /// certain children.
+    Kokkos::View<index_t const*, Memory> certain;
 
     // These structs have constructors because g++ 12 does not construct a view that an aggregate is given as `{}`.
     tree_batch() = default;
-    tree_batch(decltype(offsets) offsets_of_trees, decltype(parents) all_parents, decltype(tokens) all_tokens)
-        : offsets(offsets_of_trees), parents(all_parents), tokens(all_tokens) {}
+    tree_batch(decltype(offsets) offsets_of_trees, decltype(parents) all_parents, decltype(tokens) all_tokens,
+               decltype(certain) certain_children = {})
+        : offsets(offsets_of_trees), parents(all_parents), tokens(all_tokens), certain(certain_children) {}
 
     [[nodiscard]] std::size_t requests() const { return offsets.extent(0) > 0 ? offsets.extent(0) - 1 : 0; }
 
@@ -47,6 +52,10 @@ struct tree_batch {
     }
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(int request) const {
         return {parents_of(request), {tokens.data() + first(request), static_cast<std::size_t>(size(request))}};
+    }
+    [[nodiscard]] MULTIDRAFT_HD span<index_t const> certain_of(int request) const {
+        if (certain.extent(0) == 0) return {};
+        return {certain.data() + first(request), static_cast<std::size_t>(size(request))};
     }
 };
 
@@ -173,8 +182,8 @@ struct unread_batch {
 
 /// Looks whether the trees of a batch are trees: `faults(r)` becomes `none`, or the first node of request r that is
 /// wrong: a parent not before its child, parents that decrease, a second root, a token outside the vocabulary (but the
-/// last children of a node may be `none`), and 0 for offsets that are none. One thread a request, O(nodes). Enqueued on
-/// `space`; nothing is waited for.
+/// last children of a node may be `none`), certain children that cannot be, and 0 for offsets that are none. One thread
+/// a request, O(nodes). Enqueued on `space`; nothing is waited for.
 ///
 /// Throws `invalid_input` for extents that do not fit.
 template <class Space, class Memory>
@@ -204,6 +213,15 @@ void check_trees(Space const& space, tree_batch<Memory> const& trees, index_t vo
                     bool const after_none = v > 1 && up == tree.parents[v - 1] && tree.tokens[v - 1] == none;
                     bool const known = token == none || (token >= 0 && token < vocabulary && !after_none);
                     if (!ordered || !known) fault = static_cast<node_id>(v);
+                }
+                auto const certain = trees.certain_of(r);
+                for (std::size_t v = 0; v < certain.size() && fault == none; ++v) {
+                    node_range children = tree.children(static_cast<node_id>(v));
+                    while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+                        --children.count;
+                    auto const tokens = tree.tokens.subspan(static_cast<std::size_t>(children.first),
+                                                            static_cast<std::size_t>(children.count));
+                    if (!verify::is_certain_count(tokens, certain[v])) fault = static_cast<node_id>(v);
                 }
             }
             faults(r) = fault;

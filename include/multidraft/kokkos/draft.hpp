@@ -29,11 +29,17 @@ struct level_batch {
         : requests(of_requests), nodes(of_nodes), wanted(children) {}
 };
 
-/// The children drawn: those of entry m are `tokens(m, 0) .. tokens(m, counts(m) - 1)`, in the order drawn.
+/// The children drawn: those of entry m are `tokens(m, 0) .. tokens(m, counts(m) - 1)`, in the order drawn, the first
+/// `certain(m)` of them no draws.
 template <class Memory>
 struct children_batch {
     Kokkos::View<token_id**, Kokkos::LayoutRight, Memory> tokens;  ///< a row an entry; its length is the room
     Kokkos::View<index_t*, Memory> counts;
+    Kokkos::View<index_t*, Memory> certain;  ///< no entries: for laws without certain children
+
+    children_batch() = default;
+    children_batch(decltype(tokens) children, decltype(counts) children_counts, decltype(certain) certain_counts = {})
+        : tokens(children), counts(children_counts), certain(certain_counts) {}
 };
 
 namespace detail {
@@ -56,7 +62,7 @@ struct draft_kernel {
         auto const room = static_cast<index_t>(out.tokens.extent(1));
         index_t wanted = level.wanted.extent(0) > 0 ? level.wanted(m) : room;
         wanted = wanted < 0 ? 0 : (wanted < room ? wanted : room);
-        index_t drawn = 0;
+        drawn_children drawn;
         if (wanted > 0) {
             auto source = draws.source(r);
             auto q = warped(g, rows_from(logits, m, 1)(0), warps(r));
@@ -67,8 +73,9 @@ struct draft_kernel {
         }
         team.team_barrier();  // until here every member writes the children, those not drawn among them
         if (g.leader()) {
-            out.counts(m) = drawn;
-            for (index_t k = drawn; k < room; ++k) out.tokens(m, k) = none;
+            out.counts(m) = drawn.count;
+            if (out.certain.extent(0) > 0) out.certain(m) = drawn.certain;
+            for (index_t k = drawn.count; k < room; ++k) out.tokens(m, k) = none;
         }
     }
 };
@@ -103,6 +110,8 @@ void draft_children(Space const& space, level_batch<Memory> const& level, View c
         detail::check_extent(draws.requests, "draws.requests", requests, "there is one number a request, or none");
     detail::check_extent(out.tokens, "out.tokens", entries, "there is one row an entry");
     detail::check_extent(out.counts, "out.counts", entries, "there is one count an entry");
+    if constexpr (counts_certain<typename Sampler::law>)
+        detail::check_extent(out.certain, "out.certain", entries, "this law says how many children are certain");
     auto const policy = team_policy<Group>(space, entries, shape);
     if (entries == 0) return;
     Kokkos::parallel_for(

@@ -59,9 +59,9 @@ struct verify_kernel {
                 fits = verify::scratch_bytes<Verifier>(nodes, tree.depth(nodes - 1)) <= scratch.size();
             }
             if (fits)
-                result =
-                    verify::verify_tree(verifier, g, drafted<typename Verifier::law>{tree}, target(r, first, nodes),
-                                        draft(r, first, nodes), source, draws.positions(r), path, scratch);
+                result = verify::verify_tree(
+                    verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(r)),
+                    target(r, first, nodes), draft(r, first, nodes), source, draws.positions(r), path, scratch);
         }
         if (g.leader()) {
             out.accepted(r) = result.accepted;
@@ -79,7 +79,8 @@ struct verify_kernel {
 /// law
 ///   that the trees were drawn with. A tree that its scratch has no room for gets the token `none`.
 /// - `trees`: the last children of a node may have the token `none`: places for children that could not be drawn, so
-///   that trees keep one shape. They and what is below them are not looked at.
+///   that trees keep one shape. They and what is below them are not looked at. `trees.certain` where the law has
+///   certain children.
 /// - `target`, `draft`: `logit_batch` or `probability_batch`; `unread_batch` where the verifier reads no draft rows.
 ///   Draft rows as logits have the warp that their tokens were drawn with; normalisers are made anew.
 /// - `out`: the same bits as the verifier gives on the host, request by request, whatever the team size.
@@ -96,6 +97,9 @@ void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target co
     std::size_t const requests = trees.requests();
     std::size_t const nodes = trees.parents.extent(0);
     detail::check_extent(trees.tokens, "trees.tokens", nodes, "there is one token a node");
+    if constexpr (counts_certain<typename Verifier::law>)
+        detail::check_extent(trees.certain, "trees.certain", nodes,
+                             "a tree of this law says of each node how many of its children are certain");
     target.check("target", requests, nodes);
     if constexpr (!std::is_same_v<Draft, unread_batch>) {
         draft.check("draft", requests, nodes);

@@ -15,10 +15,12 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/nested_positions.hpp"
 #include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_pick.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -37,18 +39,19 @@ struct nested_rules {
 /// its token's set is not a fresh uniform but says how well the token's own subtree turned out, while the law of each
 /// level stays exact.
 ///
-/// Every node has a position in [0, 1], uniform before anything is known: a leaf draws it; an inner node's is 1 - (1 -
-/// r)^j, r the best rank among its j draws. Given that a node was picked its position has a known law (`nested_node`),
-/// and the node's sets are made for the best of j ranks under that law (`nested_curve`). Two draws of one token have a
-/// subtree and a position each. Sets from the root down, positions from the leaves up, the picked path from the root
-/// down, then block verification of the path.
+/// Every node has a position in [0, 1], uniform before anything is known: a leaf draws it, and so does a node whose
+/// children are all certain or which is hardly ever picked (`least_telling`); another one's is 1 - (1 - r)^j, r the
+/// best rank among its j draws. Given that a node was picked its position has a known law (`nested_node`), and the
+/// node's sets are made for the best of j ranks under that law (`nested_curve`). Two draws of one token have a subtree
+/// and a position each. Sets from the root down, positions from the leaves up, the picked path from the root down, then
+/// block verification of the path. A child whose token the target never says is a leaf: what is below it is not read.
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q for every node with children (two
 /// in double), a sum where there are certain tokens, and the passes of `stop_of_block`. For groups of all kinds; the
 /// exact form by sorting is `nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
 class binned_nested_ranked_block {
-    static_assert(ranked_law<Law>::value,
+    static_assert(is_ranked_law<Law>,
                   "multidraft: verify::binned_nested_ranked_block is for trees drawn independently, law::iid and "
                   "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
@@ -66,7 +69,7 @@ public:
     }
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one. The rows of all nodes with children are read.
+    /// one. The rows of all nodes with children are read that the target can come to.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
                                      Source& source, std::int32_t position, span<node_id> path,
@@ -74,14 +77,12 @@ public:
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::binned_nested_ranked_block<law::stratified>");
-        using p_row = std::decay_t<decltype(target(g, 0))>;
-        using q_row = std::decay_t<decltype(draft(g, 0))>;
-        using real = probability_of<p_row>;
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
         node_id const size = tree.size();
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
+            detail::check_tree(drafts, target, draft, path);
             if (scratch.size() < scratch_bytes(size, tree.depth(size - 1)))
                 refuse("scratch.size", scratch.size(), "nested ranked block verification keeps a law for each node");
         }
@@ -95,38 +96,39 @@ public:
         auto* const steps = reinterpret_cast<detail::picked_step<real>*>(next_byte);
 
         // Sets, from the root down: a node's curve asks for the sets above it.
-        if (g.leader()) {
-            nodes[0] = nested_node{};
-            nodes[0].kind = nested_node::tilt::identity;
-        }
+        if (g.leader()) start(nodes[0], nested_node::standing::leaf);
+        g.barrier();
         std::int32_t deepest = 0;
         for (node_id v = 0; v < size; ++v) {
-            auto const range = detail::drawn_children<G>(tree, v);
-            if (range.count == 0) continue;
-            auto const children = detail::tokens_of(tree, range);
-            ranked_rows<p_row, q_row> rows(g, target(g, v), draft(g, v), children,
-                                           ranked_law<Law>::certain(draft(g, v), children));
-            if (g.leader()) {
-                nodes[v].draws = rows.draws();
-                nodes[v].certain = rows.certain;
-            }
-            g.barrier();
-            nested_curve const curve{nodes, tree.parents, v};
-            if (!detail::make_pick(g, rows, curve, table, numbers[v])) {
+            auto const room = tree.children(v);
+            if (room.count == 0) continue;
+            if (g.leader())
+                for (node_id child = room.first; child < room.end(); ++child)
+                    start(nodes[child], nested_node::standing::absent);
+            auto const range = present_children<G>(tree, v);
+            if (nodes[v].is == nested_node::standing::leaf && range.count > 0) {
+                auto const children = candidates_of(drafts, range, v);
+                if (g.leader()) {
+                    nodes[v].draws = children.draws();
+                    nodes[v].certain = children.certain;
+                }
+                g.barrier();
+                auto const p = target(g, v);
+                auto const q = draft(g, v);
+                nested_curve const curve{nodes, tree.parents, v};
+                auto const made = detail::make_pick(g, p, q, children, curve, table, numbers[v]);
+                if (made == detail::made::nothing) {
 #if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, v);
+                    if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, v);
 #endif
-                return {};
-            }
-            deepest = tree.depth(v) + 1;
-            bool const nests = deepest < nested_curve::most_levels;
-            place const where{position, v};
-            for (index_t k = 0; k < range.count; ++k) {
-                nested_node& child = nodes[range.first + k];
-                if (k < rows.certain)
-                    judge_certain(g, rows, numbers[v], k, nests, child);
-                else
-                    place_draw(g, rows, numbers[v], table, curve, k, source, where, nests, child);
+                    return {};
+                }
+                if (made == detail::made::sets) {
+                    deepest = tree.depth(v) + 1;
+                    if (g.leader()) nodes[v].is = nested_node::standing::inner;
+                    place_children(g, p, q, children, numbers[v], table, curve, source, place{position, v},
+                                   deepest < nested_curve::most_levels, nodes + range.first);
+                }
             }
             g.barrier();
         }
@@ -134,10 +136,10 @@ public:
         // Positions, from the leaves up.
         if (g.leader()) {
             for (node_id v = size - 1; v > 0; --v) {
-                auto const range = detail::drawn_children<G>(tree, v);
-                double rank = 0;
-                if (range.count > 0 && tree.depth(v) < nested_curve::most_levels) {
-                    static_cast<void>(best_draw(nodes, range, nodes[v].certain, rank));
+                if (nodes[v].is == nested_node::standing::absent) continue;
+                if (nodes[v].tells()) {
+                    double rank = 0;
+                    static_cast<void>(best_draw(nodes, present_children<G>(tree, v), nodes[v].certain, rank));
                     nodes[v].position = best_of{nodes[v].draws}(rank);
                 } else {
                     nodes[v].position = source.template uniform<double>(place{position, v}(purpose::rank, 0));
@@ -151,12 +153,16 @@ public:
         real w = 1;
         node_id node = 0;
         std::int32_t level = 0;
-        while (w > 0) {
-            auto const range = detail::drawn_children<G>(tree, node);
-            if (range.count == 0) break;
-            double rank = 0;
-            node_id next = best_draw(nodes, range, nodes[node].certain, rank);
-            if (!keeps(nested_curve{nodes, tree.parents, node}, nodes[next])) {
+        while (w > 0 && nodes[node].is == nested_node::standing::inner) {
+            auto const range = present_children<G>(tree, node);
+            auto const children = candidates_of(drafts, range, node);
+            auto const p = target(g, node);
+            node_id next = none;
+            if (nodes[node].draws > 0) {
+                double rank = 0;
+                next = best_draw(nodes, range, nodes[node].certain, rank);
+            }
+            if (next == none || !keeps(nested_curve{nodes, tree.parents, node}, nodes[next])) {
                 for (index_t k = 0; k < nodes[node].certain; ++k) {
                     nested_node const& certain = nodes[range.first + k];
                     if (!(certain.position <= certain.limit)) continue;
@@ -164,13 +170,13 @@ public:
                     break;
                 }
             }
+            if (next == none) next = last_certain(p, children, range);  // by rounding
             if constexpr (!Rules::all_draws_have_subtrees)
                 for (node_id v = next; --v >= range.first + nodes[node].certain;)
                     if (tree.tokens[static_cast<std::size_t>(v)] == tree.tokens[static_cast<std::size_t>(next)])
                         next = v;
-            auto const p = target(g, node);
             token_id const x = tree.tokens[static_cast<std::size_t>(next)];
-            auto const m = numbers[node].law(p, draft(g, node), detail::tokens_of(tree, range));
+            auto const m = numbers[node].law(p, draft(g, node), children);
             w = next_weight(w, static_cast<real>(p(x)), m(x));
             ++level;
             if (g.leader()) {
@@ -180,48 +186,70 @@ public:
             node = next;
         }
         g.barrier();
-        return detail::finish_picked(g, tree, target, draft, steps, level, source, position, path);
+        return detail::finish_picked(g, drafts, target, draft, steps, level, source, position, path);
     }
 
 private:
-    /// The limit of the k-th certain child: it is picked, once the candidate and the certain ones before it are
-    /// refused, when its position is at most this.
-    template <group G, class Rows, class Real>
-    MULTIDRAFT_HD static void judge_certain(G const& g, Rows const& rows, pick_numbers<Real> const& numbers, index_t k,
-                                            bool nests, nested_node& child) {
-        double limit = -1;  // never
-        double const all = rows.certain_mass;
-        if (numbers.passed > 0 && all > 0) {
-            double before = 0;
-            for (index_t i = 0; i < k; ++i)
-                before += product(static_cast<double>(rows.where.p(rows.token(i))) / all,
-                                  static_cast<double>(numbers.passed));
-            double const share =
-                product(static_cast<double>(rows.where.p(rows.token(k))) / all, static_cast<double>(numbers.passed));
-            double const left = 1 - before;
-            if (share > 0) limit = share < left ? share / left : 1.0;
+    /// A node of which nothing is known yet.
+    MULTIDRAFT_HD static void start(nested_node& node, nested_node::standing is) {
+        node.is = is;
+        node.kind = nested_node::tilt::identity;
+        node.draws = 0;
+        node.certain = 0;
+        node.telling = 0;
+    }
+
+    /// Where the children of a node with sets stand, and what their positions tell; `nests`: whether they may.
+    template <group G, distribution P, distribution Q, class Real, class Curve, draw_source Source>
+    MULTIDRAFT_HD static void place_children(G const& g, P const& p, Q const& q, candidate_list children,
+                                             pick_numbers<Real> const& numbers, rank_table const& table,
+                                             Curve const& curve, Source& source, place where, bool nests,
+                                             nested_node* nodes) {
+        double certain_mass = 0;
+        for (token_id const x : children.certain_tokens()) certain_mass += static_cast<double>(p(x));
+        double before = 0;  // the chance that one of the certain children before is picked
+        for (index_t k = 0; k < children.count(); ++k) {
+            token_id const x = children[k];
+            if (g.leader())
+                start(nodes[k], p(x) > 0 ? nested_node::standing::leaf : nested_node::standing::unreachable);
+            if (k >= children.certain) {
+                place_draw(g, p, q, children, numbers, table, curve, k, source, where, nests, nodes[k]);
+                continue;
+            }
+            double const part = certain_mass > 0 ? static_cast<double>(p(x)) / certain_mass : 0.0;
+            double const share = product(part, static_cast<double>(numbers.passed));
+            if (g.leader()) judge_certain(share, 1 - before, nests, nodes[k]);
+            before += share;
         }
-        if (!g.leader()) return;
-        child.kind =
-            limit > 0 && nests && Rules::tilts_certain ? nested_node::tilt::certain : nested_node::tilt::identity;
+    }
+
+    /// A certain child is picked, once the candidate and the certain ones before it are refused, when its position is
+    /// at most its limit: `share` of what is `left`.
+    MULTIDRAFT_HD static void judge_certain(double share, double left, bool nests, nested_node& child) {
+        double limit = -1;  // never
+        if (share > 0) limit = share < left ? share / left : 1.0;
+        bool const tells = nests && limit >= least_telling;
+        child.telling = tells ? 1 : 0;
+        child.kind = tells && Rules::tilts_certain ? nested_node::tilt::certain : nested_node::tilt::identity;
         child.limit = limit;
     }
 
     /// The rank set of the k-th child, a draw, and its tilt.
-    template <group G, class Rows, class Real, class Curve, draw_source Source>
-    MULTIDRAFT_HD static void place_draw(G const& g, Rows const& rows, pick_numbers<Real> const& numbers,
-                                         rank_table const& table, Curve const& curve, index_t k, Source& source,
-                                         place where, bool nests, nested_node& child) {
-        token_id const x = rows.token(k);
-        index_t const knot = rows.knot_of(k, source, where);
+    template <group G, distribution P, distribution Q, class Real, class Curve, draw_source Source>
+    MULTIDRAFT_HD static void place_draw(G const& g, P const& p_row, Q const& q_row, candidate_list children,
+                                         pick_numbers<Real> const& numbers, rank_table const& table, Curve const& curve,
+                                         index_t k, Source& source, place where, bool nests, nested_node& child) {
+        token_id const x = children[k];
+        auto const law = numbers.candidate(p_row, q_row, children);
+        index_t const knot = knot_of(law.draws.where, x, k, source, where);
         std::int32_t first = table.first[knot];
         std::int32_t count = table.count[knot];
         if (count > nested_node::most_pieces) {
             first = piece_of(table, knot, k, source, where);
             count = 1;
         }
-        Real const m = rows.law(numbers.density)(x);
-        Real const p = rows.where.p(x);
+        Real const m = law(x);
+        Real const p = p_row(x);
         if (!g.leader()) return;
         child.limit = p < m ? static_cast<double>(p) / static_cast<double>(m) : 1.0;
         child.stays = Rules::damps ? 1 - static_cast<double>(numbers.passed) : 1.0;
@@ -243,10 +271,20 @@ private:
             child.before[0] = 0;
         }
         double const pick = fused(1 - child.limit, child.stays, child.limit);
-        bool const picked = child.mass > 1e-300 && pick > 0;
+        bool const picked = child.mass > 1e-300 && pick >= least_telling;
         child.per_mass = child.mass > 1e-300 ? 1 / child.mass : 0.0;
         child.per_pick = picked ? 1 / pick : 0.0;
+        child.telling = picked && nests ? 1 : 0;
         child.kind = picked && nests ? nested_node::tilt::candidate : nested_node::tilt::identity;
+    }
+
+    /// The last certain child that the target may say.
+    template <distribution P>
+    [[nodiscard]] MULTIDRAFT_HD static node_id last_certain(P const& p, candidate_list children, node_range range) {
+        index_t last = 0;
+        for (index_t k = 0; k < children.certain; ++k)
+            if (p(children[k]) > 0) last = k;
+        return range.first + last;
     }
 
     /// The draw with the smallest rank.

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
+#include <cstdint>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
@@ -11,10 +11,14 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/rank_table.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -27,12 +31,13 @@ namespace multidraft::verify {
 /// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
 /// (8)), less what the knots cost: below 1e-3 (see `ratio_knots`, `rank_table::build`).
 ///
-/// Cost: one count over p and q for rows of floats (two for doubles) and 15 KiB of the lane's own memory; one more
-/// pass when the candidate is refused. For groups of all kinds; the exact form by sorting is `ranked`. A candidate to
-/// which q gives no mass cannot have been drawn: the verdict is "no token", an `invalid_input` on the host.
+/// Where every candidate is certain a token is drawn from p. Cost: one count over p and q for rows of floats (two for
+/// doubles); one more pass when the candidate is refused. For groups of all kinds, in scratch; the exact form by
+/// sorting is `ranked`. A draw to which q gives no mass cannot have been drawn: the verdict is "no token", an
+/// `invalid_input` on the host.
 template <draft_law Law>
 class binned_ranked : public node_by_node<binned_ranked<Law>, Law> {
-    static_assert(ranked_law<Law>::value,
+    static_assert(is_ranked_law<Law>,
                   "multidraft: verify::binned_ranked is for candidates drawn independently, law::iid and "
                   "law::stratified; for law::sequential use verify::recursive_rejection or verify::traversal; "
                   "verify::naive<Law> fits every law");
@@ -40,18 +45,25 @@ class binned_ranked : public node_by_node<binned_ranked<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
+    /// The sets of one node, and the densities of its law.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t /*depth*/) {
+        return detail::whole_16(sizeof(rank_table)) + rank_table::knots * sizeof(knot_density<double>);
+    }
+
     template <group G, distribution P, distribution Q, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                                    Source& source, place where) const {
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
+                                                    Source& source, place where, span<std::byte> scratch) const {
         using real = probability_of<P>;
-        for (token_id const x : candidates)
-            if (!(q(x) > 0)) return {};
-        ranked_rows<P, Q> rows(g, p, q, candidates, ranked_law<Law>::certain(q, candidates));
-        rank_table table;
-        knot_density<real> density[rank_table::knots];
-        if (!rows.template build<false>(g, best_of{rows.draws()}, table, density)) return {};
-        index_t const best = best_ranked(table, rows, source, where);
-        token_id const x = candidates[static_cast<std::size_t>(best)];
+        if (!may_be_drawn(q, candidates)) return {};
+        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, where));
+        ranked_rows<P, in_units_of<Q, real>> rows(g, p, in_units<real>(q), candidates);
+        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
+        auto* const density =
+            reinterpret_cast<knot_density<real>*>(scratch.data() + detail::whole_16(sizeof(rank_table)));
+        g.barrier();  // every lane has done with the sets of the node above
+        if (!rows.template build<true>(g, best_of{candidates.draws()}, table, density)) return {};
+        index_t const best = best_ranked(table, rows.where, candidates, source, where);
+        token_id const x = candidates[best];
         auto const m = rows.law(density);
         if (source.coin(where(purpose::acceptance, 0), p(x), m(x))) return {best, x};
         block_residual const r{p, m, real(1)};
@@ -61,10 +73,7 @@ public:
             token_id const refused[] = {x};
             return {none, emit_undrafted(g, p, span<token_id const>(refused, 1), source, where)};
         }
-        token_id const emitted = source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
-        for (std::size_t k = 0; k < candidates.size(); ++k)
-            if (candidates[k] == emitted) return {static_cast<index_t>(k), emitted};
-        return {none, emitted};
+        return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
     }
 };
 

@@ -16,9 +16,11 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_pick.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -34,7 +36,7 @@ namespace multidraft::verify {
 template <draft_law Law>
 class binned_ranked_block {
     static_assert(
-        ranked_law<Law>::value,
+        is_ranked_law<Law>,
         "multidraft: verify::binned_ranked_block is for trees drawn independently, law::iid and law::stratified; for "
         "law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
@@ -58,13 +60,11 @@ public:
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::binned_ranked_block<law::stratified>");
-        using p_row = std::decay_t<decltype(target(g, 0))>;
-        using q_row = std::decay_t<decltype(draft(g, 0))>;
-        using real = probability_of<p_row>;
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
+            detail::check_tree(drafts, target, draft, path);
             if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
                 refuse("scratch.size", scratch.size(), "ranked block verification keeps a law for each level");
         }
@@ -80,42 +80,63 @@ public:
         std::int32_t level = 0;
         if (g.leader()) steps[0] = {0, 1, numbers};
         while (w > 0) {
-            auto const range = detail::drawn_children<G>(tree, node);
+            auto const range = present_children<G>(tree, node);
             if (range.count == 0) break;
             place const where{position, node};
-            auto const children = detail::tokens_of(tree, range);
+            auto const children = candidates_of(drafts, range, node);
             auto const p = target(g, node);
             auto const q = draft(g, node);
-            ranked_rows<p_row, q_row> rows(g, p, q, children, ranked_law<Law>::certain(q, children));
-            if (!detail::make_pick(g, rows, best_of{rows.draws()}, table, numbers[level])) {
+            auto const made = detail::make_pick(g, p, q, children, best_of{children.draws()}, table, numbers[level]);
+            if (made == detail::made::leaf) break;
+            if (made == detail::made::nothing) {
 #if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, node);
+                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, node);
 #endif
                 return {};
             }
-            index_t next = best_ranked(table, rows, source, where);
-            auto const candidate = rows.law(numbers[level].density);
-            token_id const x = rows.token(next);
-            if (rows.certain > 0 && !source.coin(where(purpose::path, 0), p(x), candidate(x)) &&
-                source.coin(where(purpose::path, 1), numbers[level].passed, real(1))) {
-                // In proportion to the target's mass; the last with mass is what is left.
-                auto left = static_cast<real>(rows.certain_mass);
-                for (index_t k = 0; k < rows.certain; ++k) {
-                    real const here = p(rows.token(k));
-                    if (!(here > 0)) continue;
-                    next = k;
-                    if (source.coin(where(purpose::path, 2 + k), here, left)) break;
-                    left -= here;
-                }
-            }
-            token_id const picked = rows.token(next);
+            index_t next = none;
+            if (children.draws() > 0) next = kept_candidate(p, q, children, table, numbers[level], source, where);
+            if (next == none) next = picked_certain<real>(p, children, source, where);
+            token_id const picked = children[next];
             w = next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
             node = range.first + next;
             ++level;
             if (g.leader()) steps[level] = {node, w, numbers + level};
         }
         g.barrier();
-        return detail::finish_picked(g, tree, target, draft, steps, level, source, position, path);
+        return detail::finish_picked(g, drafts, target, draft, steps, level, source, position, path);
+    }
+
+private:
+    /// The candidate, or `none` where it is refused and a certain token is picked.
+    template <distribution P, distribution Q, class Real, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t kept_candidate(P const& p, Q const& q, candidate_list children,
+                                                              rank_table const& table,
+                                                              pick_numbers<Real> const& numbers, Source& source,
+                                                              place where) {
+        auto const m = numbers.candidate(p, q, children);
+        index_t const best = best_ranked(table, m.draws.where, children, source, where);
+        if (children.certain == 0) return best;
+        token_id const x = children[best];
+        if (source.coin(where(purpose::path, 0), static_cast<Real>(p(x)), m(x))) return best;
+        return source.coin(where(purpose::path, 1), numbers.passed, Real(1)) ? none : best;
+    }
+
+    /// A certain token in proportion to the target's mass; the last with mass is what is left.
+    template <class Real, distribution P, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t picked_certain(P const& p, candidate_list children, Source& source,
+                                                              place where) {
+        Real left = 0;
+        for (token_id const x : children.certain_tokens()) left += p(x);
+        index_t picked = 0;
+        for (index_t k = 0; k < children.certain; ++k) {
+            Real const here = p(children[k]);
+            if (!(here > 0)) continue;
+            picked = k;
+            if (source.coin(where(purpose::path, 2 + k), here, left)) break;
+            left -= here;
+        }
+        return picked;
     }
 };
 

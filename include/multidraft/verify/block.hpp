@@ -25,9 +25,7 @@ namespace detail {
 template <class Law>
 inline constexpr bool draws_one_from_q =
     std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential> || std::is_same_v<Law, law::top_then_one> ||
-    std::is_same_v<Law, law::conditional_poisson>;
-template <int Theta>
-inline constexpr bool draws_one_from_q<law::stratified_by<Theta>> = true;
+    std::is_same_v<Law, law::conditional_poisson> || std::is_same_v<Law, law::stratified>;
 
 /// A chain as `stop_of_block` reads it: level l is node l.
 template <class Target, class Draft, class Real>
@@ -61,7 +59,8 @@ struct chain_path {
 ///
 /// For chains: a node with more than one child is an `invalid_input` on the host ("no token" on a device); for trees
 /// there is `traversal`. With one child a node the laws that draw it from q are one: `law::iid`, `law::sequential`,
-/// `law::stratified`, `law::top_then_one`, `law::conditional_poisson`.
+/// `law::conditional_poisson`, and `law::stratified` and `law::top_then_one` where that child is no certain one (else
+/// an `invalid_input`).
 ///
 /// Cost: the two probabilities of each drafted token on the way down, no further than a weight of 0; on the way up one
 /// pass over p and q a level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows whose
@@ -95,7 +94,7 @@ public:
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
+            detail::check_tree(drafts, target, draft, path);
             if (scratch.size() < scratch_bytes(tree.size(), tree.size() - 1))
                 refuse("scratch.size", scratch.size(), "block verification keeps a weight for each level");
         }
@@ -117,12 +116,21 @@ public:
         while (levels + 1 < tree.size() && w > 0) {
             auto const next = static_cast<std::size_t>(levels) + 1;
             token_id const x = tree.tokens[next];
+            if (certain_of(drafts, {static_cast<node_id>(next), 1}, levels) != 0) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>)
+                    refuse("certain", levels, 1,
+                           "block verification divides by q and takes a draw; for certain children use "
+                           "verify::binned_ranked_block");
+#endif
+                return {};
+            }
             if constexpr (!may_throw<G>)
                 if (x == none) break;  // room for a child that could not be drawn
             real const qx = draft(g, levels)(x);
             if (!(qx > 0)) {
 #if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, tree, target, draft, levels);
+                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, levels);
 #endif
                 return {};
             }

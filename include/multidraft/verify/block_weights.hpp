@@ -3,6 +3,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -13,6 +14,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -46,6 +48,11 @@ struct block_residual {
         requires M::dear;
     }
     { return may_have_mass(p, i); }
+    /// Where m is another law but for a few tokens.
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires requires { m.elsewhere(); }
+    { return m.is_elsewhere(begin, end); }
+    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires requires { m.elsewhere(); }
+    { return block_residual<P, decltype(m.elsewhere())>{p, m.elsewhere(), w}; }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<P> {
         if constexpr (requires { requires M::dear; })
             return false;
@@ -117,15 +124,11 @@ namespace detail {
 template <group G, block_path<G> Path>
 [[noreturn]] void refuse_block(G const& g, Path const& path) {
     for (std::int32_t level = 0; level <= path.length(); ++level) {
-        auto const p = path.target()(g, path.node(level));
-        if (!(g.sum(p.size(), p) > 0))
-            refuse("target", path.node(level), "no token", "the row of this node holds no distribution (NaN, no mass)");
-        if (level == path.length()) break;
-        auto const m = path.conditional(g, level);
-        if (!(g.sum(p.size(), m) > 0))
-            refuse("draft", path.node(level), "no token", "the row of this node holds no distribution (NaN, no mass)");
+        check_row(g, path.target()(g, path.node(level)), "target", path.node(level));
+        if (level < path.length()) check_row(g, path.conditional(g, level), "draft", path.node(level));
     }
-    refuse("target", path.node(0), "no token", "the rows of this path hold no distributions");
+    refuse("target", path.node(0), "no token",
+           "the rows of the path down to node " + std::to_string(path.node(path.length())) + " leave nothing to emit");
 }
 
 }  // namespace detail

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
@@ -12,6 +14,9 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/certain_tokens.hpp"
+#include "multidraft/verify/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -25,55 +30,52 @@ namespace detail {
 template <distribution P, distribution Q>
 struct residual_beside {
     using real = probability_of<P>;
+    certain_tokens<Q> certain;
     P p;
-    Q q;
-    span<token_id const> certain;
     real share;  ///< 1 / (q's mass outside the certain tokens)
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        real const px = p(i);
-        real drawn = static_cast<real>(q(i));
-        for (token_id const x : certain) drawn = x == i ? real(0) : drawn;
-        real const left = fused(-share, drawn, px);
-        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+        return certain.holds(i) ? p(i) : elsewhere()(i);
     }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
+        return !certain.any_in(begin, end);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD residual<P, Q> elsewhere() const { return {p, certain.q, share}; }
 };
 
-/// Decides between tokens that were certain and one that was drawn from the rest of q: `drawn` is its place among the
-/// candidates, `certain` the others.
+/// Decides between tokens that were certain and one that was drawn from the rest of q, which is the child `drawn`.
 template <group G, distribution P, distribution Q, draw_source Source>
-[[nodiscard]] MULTIDRAFT_HD node_verdict decide_beside(G const& g, P const& p, Q const& q,
-                                                       span<token_id const> candidates, index_t drawn,
+[[nodiscard]] MULTIDRAFT_HD node_verdict decide_beside(G const& g, P const& p, Q const& draft_row,
+                                                       candidate_list candidates, index_t drawn,
                                                        span<token_id const> certain, Source& source, place where) {
     using real = probability_of<P>;
-    token_id const x = candidates[static_cast<std::size_t>(drawn)];
+    auto const q = in_units<real>(draft_row);
+    token_id const x = candidates[drawn];
     real const qx = q(x);
     if (!(qx > 0)) return {};
-    real difference = 1;
-    for (token_id const t : certain) difference -= static_cast<real>(q(t));
-    real const left = certain.empty() ? real(1) : mass_left(g, q, certain, difference);
+    real difference = units_in_1<real>;
+    for (token_id const t : certain) difference -= q(t);
+    real const left = certain.empty() ? units_in_1<real> : mass_left(g, q, certain, difference);
     if (!(left > 0)) return {};
     if (source.coin(where(purpose::acceptance, 0), product(p(x), left), qx)) return {drawn, x};
-    residual_beside<P, Q> const r{p, q, certain, real(1) / left};
+    residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, real(1) / left};
     auto const sums = g.weigh(p.size(), r);
     if (!(sums.total > 0)) {
         if (sums.total != sums.total) return {};
         return {none, emit_undrafted(g, p, candidates, source, where)};
     }
-    token_id const y = source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
-    for (std::size_t k = 0; k < candidates.size(); ++k)
-        if (candidates[k] == y) return {static_cast<index_t>(k), y};
-    return {none, y};
+    return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
 }
 
 }  // namespace detail
 
 /// Greedy-optimal verification (Optimal MDSD 5.1, Theorem 7): speculative sampling of the last candidate against (p,
-/// q~), q~ being q outside the n - 1 most likely tokens, renormalised; those are reached through the residual (p - q~)+
-/// and count as accepted.
+/// q~), q~ being q outside the certain n - 1 tokens, renormalised; those are reached through the residual (p - q~)+ and
+/// count as accepted.
 ///
-/// Lossless for `law::top_then_one`, and optimal: acceptance rate p(top) + sum min(p, q~) = alpha*. Cost: O(n), and one
-/// pass over p and q when the drawn candidate is refused.
+/// Lossless for `law::top_then_one`, and optimal: acceptance rate p(certain) + sum min(p, q~) = alpha*. Where every
+/// candidate is certain, a token is drawn from p. Cost: O(n), and one pass over p and q when the drawn candidate is
+/// refused. A node of more than one draw is an `invalid_input` on the host.
 template <draft_law Law>
 class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
     static_assert(
@@ -85,10 +87,18 @@ public:
     static constexpr bool lossless = true;
 
     template <group G, distribution P, distribution Q, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, place where) const {
-        auto const last = candidates.size() - 1;
-        return detail::decide_beside(g, p, q, candidates, static_cast<index_t>(last), candidates.first(last), source,
+        if (candidates.draws() > 1) {
+#if !MULTIDRAFT_ON_DEVICE
+            if constexpr (may_throw<G>)
+                refuse("certain", where.node, candidates.certain,
+                       "law::top_then_one draws one of a node's " + std::to_string(candidates.count()) + " children");
+#endif
+            return {};
+        }
+        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, where));
+        return detail::decide_beside(g, p, q, candidates, candidates.certain, candidates.certain_tokens(), source,
                                      where);
     }
 };

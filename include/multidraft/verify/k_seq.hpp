@@ -12,6 +12,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/decreasing_root.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -62,10 +63,10 @@ template <class Real>
 /// emit from Norm[p - gamma min(p / rho, q)], with beta(rho) = sum min(p / rho, q) and gamma = (1 - (1 - beta)^n) /
 /// beta.
 ///
-/// rho in [1, n] solves gamma = rho. Lossless for every rho from there on, so it is found by halving, from above, and
-/// what is left between the brackets costs acceptance only: less than 1e-3 of rho. Acceptance rate 1 - (1 - beta)^n, at
-/// least 1 - 1/e of alpha* (`analysis::acceptance_k_seq`). Cost: a pass over p and q an iteration, at most 14 of them,
-/// and one more when every candidate is refused.
+/// rho in [1, n] solves gamma = rho. Lossless for every rho from there on; the one found has gamma / rho within 1.1e-6
+/// of 1, which is what a refused candidate's token keeps of p, to be emitted without being counted as accepted.
+/// Acceptance rate 1 - (1 - beta)^n, at least 1 - 1/e of alpha* (`analysis::acceptance_k_seq`). Cost: a pass over p and
+/// q an iteration, most often less than 8 of them, and one more when every candidate is refused.
 template <draft_law Law>
 class k_seq : public node_by_node<k_seq<Law>, Law> {
     static_assert(std::is_same_v<Law, law::iid>,
@@ -91,21 +92,19 @@ public:
             };
             gamma = gamma_at(real(1));
             if (!(gamma > real(0.5))) return {};  // NaN in a row
-            // gamma grows with rho, from above rho at 1 (unless p is q) to below it at n.
+            // gamma / rho falls as rho grows, from above 1 at 1 (unless p is q) to below it at n.
             if (gamma > 1) {
-                real low = 1;
-                rho = static_cast<real>(n);
-                gamma = gamma_at(rho);
-                for (int k = 0; k < iterations && rho - low > rho * static_cast<real>(tolerance); ++k) {
-                    real const middle = real(0.5) * (low + rho);
-                    real const found = gamma_at(middle);
-                    if (found <= middle) {
-                        rho = middle;
-                        gamma = found;
-                    } else {
-                        low = middle;
-                    }
-                }
+                auto const excess = [&](double t) {
+                    rho = static_cast<real>(t);
+                    gamma = gamma_at(rho);
+                    return static_cast<double>(gamma) / static_cast<double>(rho) - (1 - wanted);
+                };
+                double const first = static_cast<double>(gamma) - (1 - wanted);
+                auto const most = static_cast<double>(n);
+                double const last = excess(most);
+                double const root = decreasing_root(excess, 1, first, most, last, slack);
+                if (rho != static_cast<real>(root)) static_cast<void>(excess(root));
+                gamma = gamma < rho ? gamma : rho;
             }
         }
         detail::k_seq_overlap<P, Q> const overlap{p, q, real(1) / rho};
@@ -124,8 +123,10 @@ public:
     }
 
 private:
-    static constexpr int iterations = 12;
-    static constexpr double tolerance = 0x1p-10;
+    // 1 - gamma / rho is to be `wanted`, give or take `slack`: so much above the rounding of a row of floats that the
+    // search ends, and rho is never too small.
+    static constexpr double wanted = 6e-7;
+    static constexpr double slack = 5e-7;
 };
 
 }  // namespace multidraft::verify

@@ -7,7 +7,9 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -25,13 +27,17 @@ public:
     merged() = default;
     MULTIDRAFT_HD explicit merged(Verifier verifier) : verifier_(verifier) {}
 
-    template <group G, distribution P, class Q, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                                    Source& source, place where) const {
-        node_verdict result = verifier_.decide(g, p, q, candidates, source, where);
-        for (index_t k = 0; k < result.child; ++k)
-            if (candidates[static_cast<std::size_t>(k)] == result.token) result.child = k;
-        return result;
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires
+        needs_scratch<Verifier> {
+        return Verifier::scratch_bytes(nodes, depth);
+    }
+
+    /// `scratch`: the wrapped verifier's, if it needs some.
+    template <group G, distribution P, class Q, draw_source Source, class... Scratch>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
+                                                    Source& source, place where, Scratch... scratch) const {
+        node_verdict const result = verifier_.decide(g, p, q, candidates, source, where, scratch...);
+        return result.child == none ? result : found_among(candidates, result.token);
     }
 
 private:

@@ -159,6 +159,9 @@ public:
         g.barrier();
     }
 
+    /// Whose child the draft gives no mass.
+    [[nodiscard]] MULTIDRAFT_HD node_id wrong_node() const { return wrong_node_; }
+
     /// What a level down came to.
     enum class went : std::uint8_t { down, nowhere, wrong };
 
@@ -175,7 +178,10 @@ public:
             if (!survives(k, level)) continue;
             token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, k))];
             if (x == none) return went::nowhere;
-            if (!(q(x) > 0)) return went::wrong;
+            if (!(q(x) > 0)) {
+                wrong_node_ = node_of(level, k);
+                return went::wrong;
+            }
             index_t const c = ratio_class(p(x), q(x));
             if (c > best_class) {
                 best = k;
@@ -280,6 +286,7 @@ private:
     double* levels_;
     std::int32_t paths_;
     std::int32_t length_ = 0;
+    node_id wrong_node_ = none;
 };
 
 }  // namespace detail
@@ -324,7 +331,7 @@ public:
         std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
+            detail::check_tree(drafts, target, draft, path);
             if (scratch.size() < scratch_bytes(tree.size(), depth))
                 refuse("scratch.size", scratch.size(), "multi-path verification keeps some numbers for each node");
         }
@@ -345,7 +352,7 @@ public:
             if (went == kept::went::nowhere) break;
             if (went == kept::went::wrong) {
 #if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) refuse_tokens(g, tree, target, draft);
+                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, best.wrong_node());
 #endif
                 return {};
             }
@@ -369,20 +376,6 @@ private:
             if (tree.parents[static_cast<std::size_t>(v)] != (v <= paths ? 0 : v - paths)) return false;
         return true;
     }
-
-#if !MULTIDRAFT_ON_DEVICE
-    /// Says which token the draft cannot have drawn, or that a row holds no distribution.
-    template <group G, class Target, class Draft>
-    [[noreturn]] static void refuse_tokens(G const& g, tree_view tree, Target const& target, Draft const& draft) {
-        for (node_id v = 0; v < tree.size(); ++v) {
-            auto const children = tree.children(v);
-            for (node_id child = children.first; child < children.end(); ++child)
-                if (!(draft(g, v)(tree.tokens[static_cast<std::size_t>(child)]) > 0))
-                    detail::refuse_node(g, tree, target, draft, v);
-        }
-        refuse("draft", "no token", "the rows hold no distribution");
-    }
-#endif
 };
 
 }  // namespace multidraft::verify

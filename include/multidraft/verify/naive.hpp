@@ -30,10 +30,7 @@ public:
         weight_of const w{p};
         auto const sums = g.weigh(p.size(), w);
         if (!(sums.total > 0)) return {};
-        token_id const y = source.pick(g, sums, p.size(), w, {}, where(purpose::naive, 0));
-        for (std::size_t k = 0; k < candidates.size(); ++k)
-            if (candidates[k] == y) return {static_cast<index_t>(k), y};
-        return {none, y};
+        return found_among(candidates, source.pick(g, sums, p.size(), w, {}, where(purpose::naive, 0)));
     }
 };
 

@@ -13,8 +13,8 @@
 
 namespace multidraft::verify {
 
-/// A node as nested ranked block verification keeps it: where its ranks lie among its siblings, its own position, and
-/// its tilt, the law of the position given that the node was picked.
+/// A node as nested ranked block verification keeps it: what it is to the tree, where its ranks lie among its siblings,
+/// its own position, and its tilt, the law of the position given that the node was picked.
 ///
 /// The position u is uniform before anything is known. A draw of rank set R has its rank at the point u |R| along R.
 /// The tilt is the distribution function of u given the pick, a concave map of [0, 1]:
@@ -29,12 +29,20 @@ struct nested_node {
     /// is, and costs a little of what positions can tell.
     static constexpr std::int32_t most_pieces = 12;
 
+    enum class standing : std::int32_t {
+        absent,       ///< not there, or below a node that no child is picked of: nobody asks for it
+        unreachable,  ///< the target never says its token: a leaf, and what is below it is not looked at
+        leaf,         ///< without children that are there, as far as is known
+        inner,        ///< with sets
+    };
     enum class tilt : std::int32_t { identity, certain, candidate };
 
+    standing is;
     tilt kind;
-    std::int32_t count;  ///< pieces of the node's rank set
-    index_t draws;       ///< independent draws among its own children
-    index_t certain;     ///< certain ones
+    std::int32_t count;    ///< pieces of the node's rank set
+    index_t draws;         ///< independent draws among its own children
+    index_t certain;       ///< certain ones
+    std::int32_t telling;  ///< whether its position may say how its subtree turned out
     double position;
     double limit;
     double stays;
@@ -45,6 +53,9 @@ struct nested_node {
     rank_piece pieces[most_pieces];
     double below[most_pieces];   ///< the parent's curve where a piece begins
     double before[most_pieces];  ///< its mass on the pieces before
+
+    /// Whether its position is that of the best of its draws: else a number of its own.
+    [[nodiscard]] MULTIDRAFT_HD bool tells() const { return is == standing::inner && telling != 0 && draws > 0; }
 
     /// The point at v |R| along R, and the piece it lies in.
     [[nodiscard]] MULTIDRAFT_HD double rank(double v, std::int32_t& piece) const {

@@ -29,7 +29,7 @@ namespace multidraft::verify {
 /// memory.
 template <draft_law Law>
 class nested_ranked_block {
-    static_assert(detail::is_ranked_law<Law>,
+    static_assert(is_ranked_law<Law>,
                   "multidraft: verify::nested_ranked_block is for trees drawn independently, law::iid and "
                   "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
@@ -48,7 +48,9 @@ public:
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::nested_ranked_block<law::stratified>");
-        return detail::ranked_walk<Law, true>::run(g, tree.tree, target, draft, source, position, path, lumped_);
+        return detail::ranked_walk<Law, true, G, Target, Draft, Source>(g, tree, target, draft, source, position,
+                                                                        lumped_)
+            .run(path);
     }
 
 private:

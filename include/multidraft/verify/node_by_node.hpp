@@ -14,8 +14,10 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -23,8 +25,12 @@ namespace multidraft::verify {
 /// The tree form of a verifier that decides at one node (MCSD Alg. 1-2, RSD Alg. 1, SpecInfer).
 ///
 /// `Self::decide(g, p, q, candidates, source, where)` gives a `node_verdict` from the target row p, the draft row q and
-/// the children's tokens in the order drawn. If every decision is lossless for the law of the children, so is the walk:
-/// the next level's draws are independent of how this one was decided, given the child.
+/// the children's tokens in the order drawn: a `candidate_list`, or a plain span of tokens. If every decision is
+/// lossless for the law of the children, so is the walk: the next level's draws are independent of how this one was
+/// decided, given the child.
+///
+/// A decision that needs memory says how much, `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets it as
+/// its last argument, a `span<std::byte>` (see `needs_scratch`).
 template <class Self, draft_law Law>
 class node_by_node {
 public:
@@ -39,46 +45,46 @@ public:
     /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
     /// - `position`: of the root in the text; with the node it addresses the draws.
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
+    /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
     ///
     /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for a
-    /// tree that is none, tokens outside the vocabulary, rows of different vocabularies, a short path, a candidate that
-    /// the draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's
-    /// token is `none`.
+    /// tree that is none, tokens outside the vocabulary, children that the law cannot give (two alike where the law
+    /// draws different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the
+    /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
+    /// is `none`.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path) const {
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     [[maybe_unused]] span<std::byte> scratch = {}) const {
         static_assert(
             std::is_same_v<Drawn, Law>,
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_tree(tree.tree, target, draft, path);
+        if constexpr (may_throw<G>) {
+            detail::check_tree(tree, target, draft, path);
+            if constexpr (needs_scratch<Self>)
+                if (scratch.size() < Self::scratch_bytes(tree.tree.size(), tree.tree.depth(tree.tree.size() - 1)))
+                    refuse("scratch.size", scratch.size(), "this verifier works in verify::scratch_bytes bytes");
+        }
 #endif
         verdict result;
         node_id node = 0;
         for (;;) {
             place const where{position, node};
-            auto children = tree.tree.children(node);
-            // A launch takes trees with room for children that could not be drawn: the last ones, of token `none`.
-            if constexpr (!may_throw<G>)
-                while (children.count > 0 && tree.tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
-                    --children.count;
+            auto const children = present_children<G>(tree.tree, node);
             node_verdict here;
             if (children.count == 0) {
                 here.token = emit_at(g, target, node, source, where);
             } else {
-                span<token_id const> const candidates = tree.tree.tokens.subspan(
-                    static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+                auto const candidates = candidates_of(tree, children, node);
                 auto const p = target(g, node);
                 if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
-                if constexpr (std::is_same_v<Draft, unread>)
-                    here = self().decide(g, p, draft, candidates, source, where);
-                else
-                    here = self().decide(g, p, draft(g, node), candidates, source, where);
+                here = decide_at(g, p, draft, candidates, source, where, scratch);
             }
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (here.token == none) detail::refuse_node(g, tree.tree, target, draft, node);
+                if (here.token == none) detail::refuse_node(g, tree, target, draft, node);
             }
 #endif
             if (here.child == none) {
@@ -99,6 +105,23 @@ public:
     }
 
 private:
+    template <group G, distribution P, class Draft, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide_at(G const& g, P const& p, Draft const& draft,
+                                                       candidate_list const& candidates, Source& source, place where,
+                                                       [[maybe_unused]] span<std::byte> scratch) const {
+        if (candidates.certain < 0) return {};
+        auto const with = [&](auto const& q) {
+            if constexpr (needs_scratch<Self>)
+                return self().decide(g, p, q, candidates, source, where, scratch);
+            else
+                return self().decide(g, p, q, candidates, source, where);
+        };
+        if constexpr (std::is_same_v<Draft, unread>)
+            return with(draft);
+        else
+            return with(draft(g, where.node));
+    }
+
     MULTIDRAFT_HD Self const& self() const noexcept { return static_cast<Self const&>(*this); }
 };
 

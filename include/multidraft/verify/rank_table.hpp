@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -11,59 +10,30 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/distribution/certainty.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/certain_tokens.hpp"
+#include "multidraft/verify/draft_units.hpp"
 #include "multidraft/verify/rank_curtain.hpp"
 #include "multidraft/verify/rank_histogram.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
 
 namespace multidraft::verify {
 
-/// The certainty rule of a law whose children are certain tokens and independent draws from the others.
-template <class Law>
-struct ranked_law : std::false_type {};
-template <>
-struct ranked_law<law::iid> : std::true_type {
-    template <distribution Q>
-    [[nodiscard]] MULTIDRAFT_HD static index_t certain(Q const&, span<token_id const>) {
-        return 0;
-    }
-};
-template <int Theta>
-struct ranked_law<law::stratified_by<Theta>> : std::true_type {
-    template <distribution Q>
-    [[nodiscard]] MULTIDRAFT_HD static index_t certain(Q const& q, span<token_id const> children) {
-        return certain_children(q, children, static_cast<index_t>(children.size()), Theta / 1000.0);
-    }
-};
+/// The laws that ranked verification is for: certain tokens and independent draws from the others.
+template <draft_law Law>
+inline constexpr bool is_ranked_law = std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::stratified>;
 
-/// Which tokens are certain: the most likely ones, so those with more weight than the last of them, and those with as
-/// much and no higher number. A loop over the list would keep row loops from being vectorised.
-template <class Real>
-struct certain_cut {
-    Real weight = std::numeric_limits<Real>::infinity();
-    index_t last = none;
+/// Subtrees that are picked less often than this, given all that goes before, do not say how they turned out: their
+/// roots have positions of their own, as leaves do. That costs next to nothing and keeps tilts from being so steep that
+/// numbers cannot follow them.
+inline constexpr double least_telling = 0x1p-20;
 
-    template <distribution Q>
-    MULTIDRAFT_HD certain_cut(Q const& q, span<token_id const> certain) {
-        if (certain.empty()) return;
-        last = certain[certain.size() - 1];
-        weight = static_cast<Real>(q.weight(last));
-    }
-
-    template <distribution Q>
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool holds(Q const& q, index_t i) const {
-        auto const here = static_cast<Real>(q.weight(i));
-        // In integers: no branch.
-        int const heavier = detail::is_below(weight, here) ? 1 : 0;
-        int const lighter = detail::is_below(here, weight) ? 1 : 0;
-        int const listed = i <= last ? 1 : 0;
-        return (heavier | ((1 - lighter) & listed)) != 0;
-    }
-};
+/// The least mass of the target on the children of a node, all of them certain, for one to be picked; with less the
+/// node is a leaf.
+inline constexpr double least_certain = 0x1p-100;
 
 /// m~ / (q / left) at a knot, and by how much it is larger at the next one. Floats lie in one word, which is one load
 /// of a vector of tokens instead of two: such loads are what the law costs.
@@ -97,14 +67,12 @@ private:
     std::conditional_t<sizeof(Real) == 4, std::uint64_t, pair> both_{};
 };
 
-/// m~, the law of the candidate: q outside the certain tokens, times a function of p/q that is linear between knots. A
-/// distribution, unnormalised by rounding only.
+/// q times a function of p/q that is linear between knots: the law of the candidate outside the certain tokens.
 template <distribution P, distribution Q>
-struct candidate_law {
+struct law_of_draws {
     using real = probability_of<P>;
     static constexpr bool dear = true;  ///< to evaluate: worth a question whether that is needed
     ratio_of<P, Q> where;
-    certain_cut<real> certain;
     knot_density<real> const* density;  ///< at the knots
     real inverse;                       ///< 1 / the mass of q outside the certain tokens
 
@@ -112,9 +80,28 @@ struct candidate_law {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
         auto const at = where(i);
         real const qi = product(static_cast<real>(where.q(i)), inverse);
-        return detail::choose(certain.holds(where.q, i), real(0), product(qi, density[at.knot](at.share)));
+        return product(qi, density[at.knot](at.share));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+};
+
+/// m~, the law of the candidate. A distribution, unnormalised by rounding only.
+template <distribution P, distribution Q>
+struct candidate_law {
+    using real = probability_of<P>;
+    static constexpr bool dear = true;
+    law_of_draws<P, Q> draws;
+    certain_tokens<Q> certain;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draws.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        return certain.holds(i) ? real(0) : draws(i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
+        return !certain.any_in(begin, end);
+    }
+    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
 };
 
 /// The sets of ranks at the knots of one node: plain memory, a lane's own or shared by all.
@@ -236,36 +223,37 @@ private:
 [[nodiscard]] MULTIDRAFT_HD constexpr index_t rank_index(index_t child) noexcept { return 1 + child * 1024; }
 static_assert(3 * rank_table::knots + 3 < 1000);
 
-/// One node: where its tokens lie, how many children are certain, and what the law of the candidate needs.
+/// Whether the candidates of a node may have come about: certain tokens are different, and every draw is another token,
+/// to which q gives mass. O(n^2) for n candidates.
+template <distribution Q>
+[[nodiscard]] MULTIDRAFT_HD bool may_be_drawn(Q const& q, candidate_list candidates) {
+    if (!is_certain_count(candidates.tokens, candidates.certain)) return false;
+    for (index_t k = candidates.certain; k < candidates.count(); ++k)
+        if (!(q(candidates[k]) > 0)) return false;
+    return true;
+}
+
+/// One node with draws among its children: where its tokens lie, which are certain, and what the law of the candidate
+/// needs. q is a row in units (`in_units`).
 template <distribution P, distribution Q>
 struct ranked_rows {
     using real = probability_of<P>;
     ratio_of<P, Q> where;
-    span<token_id const> children;
-    index_t certain = 0;
+    candidate_list children;
     double certain_mass = 0;  ///< of the target
-    double mass = 0;          ///< of q outside the certain tokens; 0 when the rows hold no distribution
+    double mass = 0;          ///< of q outside the certain tokens, in units; 0 when the rows hold no distribution
 
     /// One pass over q where little of it is left outside the certain tokens, else none.
     template <group G>
-    MULTIDRAFT_HD ranked_rows(G const& g, P const& p, Q const& q, span<token_id const> tokens, index_t certain_count)
-        : where{p, q, real(1)}, children(tokens), certain(certain_count) {
-        real taken = 0;
-        for (token_id const x : certain_tokens()) {
-            taken += static_cast<real>(q(x));
+    MULTIDRAFT_HD ranked_rows(G const& g, P const& p, Q const& q, candidate_list candidates)
+        : where{p, q, units_in_1<real>}, children(candidates) {
+        real difference = units_in_1<real>;
+        for (token_id const x : children.certain_tokens()) {
+            difference -= static_cast<real>(q(x));
             certain_mass += static_cast<double>(p(x));
         }
-        real const left = certain == 0 ? real(1) : detail::mass_left(g, q, certain_tokens(), 1 - taken);
-        where.left = left > real(1e-30) ? left : real(1e-30);
+        if (children.certain > 0) where.left = detail::mass_left(g, q, children.certain_tokens(), difference);
         where.scale = 1 / where.left;
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD span<token_id const> certain_tokens() const {
-        return children.first(static_cast<std::size_t>(certain));
-    }
-    [[nodiscard]] MULTIDRAFT_HD index_t draws() const { return static_cast<index_t>(children.size()) - certain; }
-    [[nodiscard]] MULTIDRAFT_HD token_id token(index_t child) const {
-        return children[static_cast<std::size_t>(child)];
     }
 
     /// The histogram and the sets for the curve, and the densities as the rows' numbers, one a knot. False when q has
@@ -273,7 +261,8 @@ struct ranked_rows {
     template <bool Shared, group G, class Curve>
     [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
                                            knot_density<real>* density) {
-        double const total = rank_histogram<Shared>(g, where, certain_tokens(), table.length);
+        if (!(where.left > 0)) return false;
+        double const total = rank_histogram<Shared>(g, where, children.certain_tokens(), table.length);
         if (!(total > 0)) return false;
         mass = total * static_cast<double>(where.left);
         if (!Shared || g.leader()) {
@@ -288,17 +277,18 @@ struct ranked_rows {
     }
 
     [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> law(knot_density<real> const* density) const {
-        return {where, {where.q, certain_tokens()}, density, static_cast<real>(1 / mass)};
-    }
-
-    /// The knot that a drawn child belongs to: one coin.
-    template <draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD index_t knot_of(index_t child, Source& source, place at) const {
-        auto const found = where(token(child));
-        return found.share > 0 && source.coin(at(purpose::rank, rank_index(child)), found.share, 1.0F) ? found.knot + 1
-                                                                                                       : found.knot;
+        return {{where, density, static_cast<real>(1 / mass)}, {where.q, children.certain_tokens()}};
     }
 };
+
+/// The knot that a drawn child, the token x, belongs to: one coin.
+template <distribution P, distribution Q, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD index_t knot_of(ratio_of<P, Q> const& where, token_id x, index_t child, Source& source,
+                                            place at) {
+    auto const found = where(x);
+    return found.share > 0 && source.coin(at(purpose::rank, rank_index(child)), found.share, 1.0F) ? found.knot + 1
+                                                                                                   : found.knot;
+}
 
 /// The piece of a knot's set that a fresh rank lies in: each with its part of the length. `none` for a knot without
 /// mass, which no draw belongs to but for rounding.
@@ -321,14 +311,13 @@ template <draw_source Source>
 /// The draw with the smallest rank, without drawing the ranks: pieces of different sets do not overlap, and two ranks
 /// in one piece are as likely one way as the other. Coins only, so that the choice can be proved branch by branch.
 template <distribution P, distribution Q, draw_source Source>
-[[nodiscard]] MULTIDRAFT_HD index_t best_ranked(rank_table const& table, ranked_rows<P, Q> const& rows, Source& source,
-                                                place at) {
-    auto const n = static_cast<index_t>(rows.children.size());
-    index_t best = rows.certain;
+[[nodiscard]] MULTIDRAFT_HD index_t best_ranked(rank_table const& table, ratio_of<P, Q> const& where,
+                                                candidate_list children, Source& source, place at) {
+    index_t best = children.certain;
     double least = 2;
     double equal = 0;
-    for (index_t k = rows.certain; k < n; ++k) {
-        std::int32_t const piece = piece_of(table, rows.knot_of(k, source, at), k, source, at);
+    for (index_t k = children.certain; k < children.count(); ++k) {
+        std::int32_t const piece = piece_of(table, knot_of(where, children[k], k, source, at), k, source, at);
         double const begin = piece == none ? 1.5 : table.pieces[piece].begin;
         if (begin < least) {
             least = begin;

@@ -7,33 +7,20 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/distribution/certainty.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
 
 namespace detail {
-
-template <class Law>
-inline constexpr bool is_ranked_law = std::is_same_v<Law, law::iid>;
-template <int Theta>
-inline constexpr bool is_ranked_law<law::stratified_by<Theta>> = true;
-
-/// How many of a node's children were taken with certainty.
-template <class Law, distribution Q>
-[[nodiscard]] index_t certain_of(Q const& q, span<token_id const> children) {
-    if constexpr (std::is_same_v<Law, law::iid>)
-        return 0;
-    else
-        return certain_children(q, children, static_cast<index_t>(children.size()), Law::theta_thousandths / 1000.0);
-}
 
 /// (p - m)+ for a law m of the candidate.
 template <distribution P>
@@ -57,13 +44,13 @@ struct ranked_residual {
 /// Lossless whatever m is, since it is the candidate's exact law. With the m of `ranked_marginal` the acceptance rate
 /// is alpha*, the largest of any lossless verifier of its law (Optimal MDSD (8)), for `law::iid` and `law::stratified`.
 /// (Others have since reached alpha* for independent drafts: Global Resolution, arXiv 2511.15898, by convex
-/// minimisation.)
+/// minimisation.) Where every candidate is certain a token is drawn from p.
 ///
 /// On the host, exactly, with memory of the size of the vocabulary: see `ranked_node`. Cost: a pass over p and q and a
 /// sort of the tokens that are not lumped.
 template <draft_law Law>
 class ranked : public node_by_node<ranked<Law>, Law> {
-    static_assert(detail::is_ranked_law<Law>,
+    static_assert(is_ranked_law<Law>,
                   "multidraft: verify::ranked is for candidates drawn independently, law::iid and law::stratified; for "
                   "law::sequential use verify::recursive_rejection or verify::traversal; verify::naive<Law> fits every "
                   "law");
@@ -76,24 +63,14 @@ public:
     explicit ranked(double lumped) noexcept : lumped_(lumped) {}
 
     template <group G, distribution P, distribution Q, draw_source Source>
-    [[nodiscard]] node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                      Source& source, place where) const {
-        index_t const d = detail::certain_of<Law>(q, candidates);
-        auto const n = static_cast<index_t>(candidates.size());
-        ranked_node const node(p, q, candidates.first(static_cast<std::size_t>(d)), n - d, {}, lumped_);
+    [[nodiscard]] node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates, Source& source,
+                                      place where) const {
+        if (!may_be_drawn(q, candidates)) return {};
+        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, where));
+        ranked_node const node(p, q, candidates.certain_tokens(), candidates.draws(), {}, lumped_);
         if (!node.valid()) return {};
-        index_t best = none;
-        double least = 2;
-        for (index_t k = d; k < n; ++k) {
-            token_id const x = candidates[static_cast<std::size_t>(k)];
-            if (!node.drawn(x)) return {};
-            double const rank = node.rank(x, source.template uniform<double>(where(purpose::rank, k)));
-            if (rank < least) {
-                least = rank;
-                best = k;
-            }
-        }
-        token_id const x = candidates[static_cast<std::size_t>(best)];
+        index_t const best = best_ranked(g, node, candidates, source, where);
+        token_id const x = candidates[best];
         using real = probability_of<P>;
         if (source.coin(where(purpose::acceptance, 0), p(x), static_cast<real>(node.candidate_law(x))))
             return {best, x};
@@ -103,10 +80,7 @@ public:
             if (sums.total != sums.total) return {};
             return {none, emit_undrafted(g, p, candidates, source, where)};
         }
-        token_id const emitted = source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
-        for (index_t k = 0; k < n; ++k)
-            if (candidates[static_cast<std::size_t>(k)] == emitted) return {k, emitted};
-        return {none, emitted};
+        return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
     }
 
 private:

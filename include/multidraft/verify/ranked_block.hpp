@@ -18,9 +18,11 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
-#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_node.hpp"
+#include "multidraft/verify/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -51,107 +53,178 @@ struct picked_path {
 };
 
 /// The walk of ranked block verification; `Nested` says whether a child's position comes from its subtree.
-template <draft_law Law, bool Nested>
+template <draft_law Law, bool Nested, group G, class Target, class Draft, class Source>
 class ranked_walk {
 public:
-    template <group G, class Target, class Draft, draw_source Source>
-    [[nodiscard]] static verdict run(G const& g, tree_view tree, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path, double lumped) {
-        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
-        check_tree(tree, target, draft, path);
-        auto const size = static_cast<std::size_t>(tree.size());
-        std::vector<std::unique_ptr<ranked_node>> nodes(size);
-        std::vector<double> positions(size, -1.0);
-        auto const build = [&](node_id v, tilt own) {
-            auto const children = tree.children(v);
-            auto const tokens = tokens_of(tree, children);
-            auto const q = draft(g, v);
-            for (index_t k = 0; k < children.count; ++k)
-                if (!(q(tokens[static_cast<std::size_t>(k)]) > 0)) refuse_node(g, tree, target, draft, v);
-            index_t const d = certain_of<Law>(q, tokens);
-            auto& node = nodes[static_cast<std::size_t>(v)];
-            node = std::make_unique<ranked_node>(target(g, v), q, tokens.first(static_cast<std::size_t>(d)),
-                                                 children.count - d, own, lumped);
-            if (!node->valid()) refuse_node(g, tree, target, draft, v);
-            for (index_t k = d; k < children.count; ++k)
-                if (!node->drawn(tokens[static_cast<std::size_t>(k)])) refuse_node(g, tree, target, draft, v);
-        };
-        auto const position_of = [&](node_id v) {
-            double& u = positions[static_cast<std::size_t>(v)];
-            if (u < 0) u = source.template uniform<double>(place{position, v}(purpose::rank, 0));
-            return u;
-        };
-        // The draw with the best rank.
-        auto const best_of = [&](node_id v, double& rank) {
-            auto const children = tree.children(v);
-            ranked_node const& node = *nodes[static_cast<std::size_t>(v)];
-            node_id best = none;
-            rank = 2;
-            for (index_t k = node.certain(); k < children.count; ++k) {
-                node_id const child = children.first + k;
-                double const r = node.rank(tree.tokens[static_cast<std::size_t>(child)], position_of(child));
-                if (r < rank) {
-                    rank = r;
-                    best = child;
-                }
-            }
-            return best;
-        };
-        if constexpr (Nested) {
-            for (node_id v = 0; v < tree.size(); ++v) {
-                if (tree.children(v).empty()) continue;
-                tilt own;
-                if (v > 0) {
-                    node_id const parent = tree.parents[static_cast<std::size_t>(v)];
-                    own = nodes[static_cast<std::size_t>(parent)]->tilt_of(v - tree.children(parent).first,
-                                                                           tree.tokens[static_cast<std::size_t>(v)]);
-                }
-                build(v, own);
-            }
-            for (node_id v = tree.size() - 1; v > 0; --v) {
-                if (tree.children(v).empty()) continue;
-                double rank = 0;
-                static_cast<void>(best_of(v, rank));
-                positions[static_cast<std::size_t>(v)] = nodes[static_cast<std::size_t>(v)]->position_of_best(rank);
-            }
-        }
+    ranked_walk(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft, Source& source,
+                std::int32_t position, double lumped)
+        : g_(g),
+          drafts_(drafts),
+          tree_(drafts.tree),
+          target_(target),
+          draft_(draft),
+          source_(source),
+          position_(position),
+          lumped_(lumped),
+          nodes_(static_cast<std::size_t>(tree_.size())),
+          positions_(static_cast<std::size_t>(tree_.size()), unknown) {}
 
-        picked_path<Target, real> picked{tree, target};
-        for (node_id v = 0; !tree.children(v).empty() && picked.weights.back() > 0;) {
-            if constexpr (!Nested) build(v, {});
-            ranked_node const& node = *nodes[static_cast<std::size_t>(v)];
-            auto const children = tree.children(v);
-            double rank = 0;
-            node_id next = best_of(v, rank);
-            if (!node.keeps(tree.tokens[static_cast<std::size_t>(next)], position_of(next))) {
-                for (index_t k = 0; k < node.certain(); ++k) {
-                    double const limit = node.certain_limit(k);
-                    if (limit > 0 && position_of(children.first + k) <= limit) {
-                        next = children.first + k;
-                        break;
-                    }
-                }
-            }
-            std::vector<double> law(static_cast<std::size_t>(target.size()));
-            for (std::size_t i = 0; i < law.size(); ++i) law[i] = node.law(static_cast<token_id>(i));
-            token_id const x = tree.tokens[static_cast<std::size_t>(next)];
-            picked.weights.push_back(next_weight(picked.weights.back(), target(g, v)(x),
-                                                 static_cast<real>(law[static_cast<std::size_t>(x)])));
-            picked.nodes.push_back(next);
-            picked.laws.push_back(std::move(law));
-            v = next;
+    [[nodiscard]] verdict run(span<node_id> path) {
+        using real = probability_of<std::decay_t<decltype(target_(g_, 0))>>;
+        check_tree(drafts_, target_, draft_, path);
+        if constexpr (Nested) {
+            make_sets();
+            make_positions();
         }
-        verdict const result = stop_of_block(g, picked, source, position);
-        if (result.next == none) refuse_block(g, picked);
-        for (std::int32_t k = 0; k < result.accepted; ++k)
-            path[static_cast<std::size_t>(k)] = picked.nodes[static_cast<std::size_t>(k) + 1];
+        picked_path<Target, real> picked{tree_, target_};
+        for (node_id v = 0; picked.weights.back() > 0;) {
+            if constexpr (!Nested)
+                if (!tree_.children(v).empty()) make_sets_of(v, {});
+            if (node_of(v) == nullptr) break;
+            ranked_node const& node = *node_of(v);
+            auto const children = tree_.children(v);
+            index_t const k = Nested ? pick_by_positions(v, node, children) : pick_by_coins(v, node, children);
+            std::vector<double> law(static_cast<std::size_t>(target_.size()));
+            for (std::size_t i = 0; i < law.size(); ++i) law[i] = node.law(static_cast<token_id>(i));
+            token_id const x = tree_.tokens[at(children.first + k)];
+            picked.weights.push_back(next_weight(picked.weights.back(), target_(g_, v)(x),
+                                                 static_cast<real>(law[static_cast<std::size_t>(x)])));
+            picked.laws.push_back(std::move(law));
+            v = children.first + k;
+            picked.nodes.push_back(v);
+        }
+        verdict const result = stop_of_block(g_, picked, source_, position_);
+        if (result.next == none) refuse_block(g_, picked);
+        for (std::int32_t k = 0; k < result.accepted; ++k) path[at(k)] = picked.nodes[at(k) + 1];
         return result;
     }
 
 private:
-    [[nodiscard]] static span<token_id const> tokens_of(tree_view tree, node_range children) {
-        return tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+    static constexpr double unknown = -1;
+
+    static std::size_t at(std::int32_t i) noexcept { return static_cast<std::size_t>(i); }
+    [[nodiscard]] ranked_node const* node_of(node_id v) const { return nodes_[at(v)].get(); }
+    [[nodiscard]] candidate_list candidates(node_id v) const { return candidates_of(drafts_, tree_.children(v), v); }
+
+    /// The sets of a node with children; none where no child can be picked, all of them being certain.
+    void make_sets_of(node_id v, tilt own) {
+        auto const children = candidates(v);
+        auto const p = target_(g_, v);
+        auto const q = draft_(g_, v);
+        if (!may_be_drawn(q, children)) refuse_node(g_, drafts_, target_, draft_, v);
+        if (children.draws() == 0) {
+            double certain_mass = 0;
+            for (token_id const x : children.tokens) certain_mass += static_cast<double>(p(x));
+            if (certain_mass < least_certain) return;
+        }
+        nodes_[at(v)] = std::make_unique<ranked_node>(p, q, children.certain_tokens(), children.draws(), own, lumped_);
+        if (!nodes_[at(v)]->valid()) refuse_node(g_, drafts_, target_, draft_, v);
     }
+
+    /// Of all nodes that the target can come to, from the root down. A child's tilt says whether its position may come
+    /// from its subtree.
+    void make_sets() {
+        std::vector<tilt> tilts(nodes_.size());
+        std::vector<char> reached(nodes_.size(), 0);
+        reached[0] = 1;
+        tells_.assign(nodes_.size(), 0);
+        for (node_id v = 0; v < tree_.size(); ++v) {
+            auto const children = tree_.children(v);
+            if (reached[at(v)] == 0 || children.empty()) continue;
+            make_sets_of(v, tilts[at(v)]);
+            ranked_node const* const node = node_of(v);
+            if (node == nullptr) continue;
+            tells_[at(v)] = !tilts[at(v)].is_identity() && node->draws() > 0 ? 1 : 0;
+            auto const p = target_(g_, v);
+            for (index_t k = 0; k < children.count; ++k) {
+                token_id const x = tree_.tokens[at(children.first + k)];
+                tilts[at(children.first + k)] = node->tilt_of(k, x);
+                reached[at(children.first + k)] = p(x) > 0 ? 1 : 0;
+            }
+        }
+    }
+
+    /// From the leaves up.
+    void make_positions() {
+        for (node_id v = tree_.size() - 1; v > 0; --v) {
+            if (tells_[at(v)] == 0) continue;
+            double rank = 0;
+            static_cast<void>(best_by_positions(*node_of(v), tree_.children(v), rank));
+            positions_[at(v)] = node_of(v)->position_of_best(rank);
+        }
+    }
+
+    [[nodiscard]] double position_of(node_id v) {
+        double& u = positions_[at(v)];
+        if (u == unknown) u = source_.template uniform<double>(place{position_, v}(purpose::rank, 0));
+        return u;
+    }
+
+    /// The draw with the best rank.
+    [[nodiscard]] index_t best_by_positions(ranked_node const& node, node_range children, double& rank) {
+        index_t best = none;
+        for (index_t k = node.certain(); k < children.count; ++k) {
+            node_id const child = children.first + k;
+            double const r = node.rank(tree_.tokens[at(child)], position_of(child));
+            if (best != none && !(r < rank)) continue;
+            rank = r;
+            best = k;
+        }
+        return best;
+    }
+
+    [[nodiscard]] index_t pick_by_positions(node_id, ranked_node const& node, node_range children) {
+        double rank = 0;
+        index_t const best = best_by_positions(node, children, rank);
+        if (best != none && node.keeps(tree_.tokens[at(children.first + best)], position_of(children.first + best)))
+            return best;
+        index_t last = best;
+        for (index_t k = 0; k < node.certain(); ++k) {
+            double const limit = node.certain_limit(k);
+            if (!(limit > 0)) continue;
+            if (position_of(children.first + k) <= limit) return k;
+            if (best == none) last = k;  // none of them by rounding
+        }
+        return last;
+    }
+
+    [[nodiscard]] index_t pick_by_coins(node_id v, ranked_node const& node, node_range children) {
+        place const where{position_, v};
+        index_t best = none;
+        if (node.draws() > 0) {
+            best = best_ranked(g_, node, candidates(v), source_, where);
+            token_id const x = tree_.tokens[at(children.first + best)];
+            if (node.certain() == 0 ||
+                source_.coin(where(purpose::path, 0), target_mass(v, x), node.candidate_law(x)) ||
+                !source_.coin(where(purpose::path, 1), node.passed(), 1.0))
+                return best;
+        }
+        // In proportion to the target's mass; the last with mass is what is left.
+        double left = 0;
+        for (index_t k = 0; k < node.certain(); ++k) left += target_mass(v, tree_.tokens[at(children.first + k)]);
+        for (index_t k = 0; k < node.certain(); ++k) {
+            double const here = target_mass(v, tree_.tokens[at(children.first + k)]);
+            if (!(here > 0)) continue;
+            best = k;
+            if (source_.coin(where(purpose::path, 2 + k), here, left)) break;
+            left -= here;
+        }
+        return best;
+    }
+
+    [[nodiscard]] double target_mass(node_id v, token_id x) const { return static_cast<double>(target_(g_, v)(x)); }
+
+    G const& g_;
+    drafted<Law> const& drafts_;
+    tree_view tree_;
+    Target const& target_;
+    Draft const& draft_;
+    Source& source_;
+    std::int32_t position_;
+    double lumped_;
+    std::vector<std::unique_ptr<ranked_node>> nodes_;
+    std::vector<char> tells_;  ///< whether a node's position is that of its best draw
+    std::vector<double> positions_;
 };
 
 }  // namespace detail
@@ -165,7 +238,7 @@ private:
 template <draft_law Law>
 class ranked_block {
     static_assert(
-        detail::is_ranked_law<Law>,
+        is_ranked_law<Law>,
         "multidraft: verify::ranked_block is for trees drawn independently, law::iid and law::stratified; for "
         "law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
@@ -184,7 +257,9 @@ public:
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::ranked_block<law::stratified>");
-        return detail::ranked_walk<Law, false>::run(g, tree.tree, target, draft, source, position, path, lumped_);
+        return detail::ranked_walk<Law, false, G, Target, Draft, Source>(g, tree, target, draft, source, position,
+                                                                         lumped_)
+            .run(path);
     }
 
 private:

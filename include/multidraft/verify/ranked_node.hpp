@@ -9,9 +9,14 @@
 #include <vector>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/rank_sets.hpp"
+#include "multidraft/verify/rank_table.hpp"
 
 namespace multidraft::verify {
 
@@ -58,7 +63,7 @@ private:
 class ranked_node {
 public:
     /// `p`, `q`: the node's rows. `certain`: the tokens taken with certainty; `draws`: j, the number of draws from the
-    /// rest. `own`: the law of the node's own position given that it was picked.
+    /// rest, may be 0. `own`: the law of the node's own position given that it was picked.
     template <distribution P, distribution Q>
     ranked_node(P const& p, Q const& q, span<token_id const> certain, index_t draws, tilt own = {}, double lumped = 0)
         : own_(own), draws_(draws), certain_(certain.begin(), certain.end()) {
@@ -82,7 +87,14 @@ public:
             rest += skip[i] != 0 ? 0.0 : mass[i];
             target += p_[i];
         }
-        valid_ = rest > 0 && rest < 2 && target > 0 && target < 2;
+        valid_ = target > 0 && target < 2;
+        if (draws_ == 0) {  // the candidate is always refused, for a certain token
+            refused_ = 1;
+            passed_ = base_ > 0 ? 1 : 0;
+            acceptance_ = base_;
+            return;
+        }
+        valid_ = valid_ && rest > 0 && rest < 2;
         if (!valid_) return;
         // Never drawn; and seldom drawn.
         ranked_token undrawn;
@@ -129,7 +141,7 @@ public:
     ranked_node(ranked_node const&) = delete;
     ranked_node& operator=(ranked_node const&) = delete;
 
-    /// False when the rows hold no distribution, or q none outside the certain tokens.
+    /// False when the rows hold no distribution, or q none outside the certain tokens of which there are draws.
     [[nodiscard]] bool valid() const noexcept { return valid_; }
     [[nodiscard]] index_t draws() const noexcept { return draws_; }
     [[nodiscard]] index_t certain() const noexcept { return static_cast<index_t>(certain_.size()); }
@@ -148,6 +160,9 @@ public:
         return 1 - left;
     }
 
+    /// f: the probability that a certain token is picked where the candidate is refused.
+    [[nodiscard]] double passed() const noexcept { return passed_; }
+
     /// Whether the token can have been drawn.
     [[nodiscard]] bool drawn(token_id x) const { return set_of(x) >= 0; }
 
@@ -162,9 +177,12 @@ public:
         return sets_.intervals(s).back().end;
     }
 
-    /// m~: the law of the candidate.
+    /// The intervals of ranks of token x, which was drawn.
+    [[nodiscard]] span<rank_interval const> intervals(token_id x) const { return sets_.intervals(set_of(x)); }
+
+    /// m~: the law of the candidate; 0 for certain tokens, and where there are no draws.
     [[nodiscard]] double candidate_law(token_id x) const {
-        int const s = set_of(x);
+        int const s = draws_ > 0 ? set_of(x) : -1;
         if (s < 0) return 0;
         rank_set const& set = sets_[s];
         return set.mass * (mass_[static_cast<std::size_t>(x)] / rest_) / set.length;
@@ -188,18 +206,22 @@ public:
         if (!(refused_ * passed_ > 1e-15)) return 0;
         double before = 0;
         for (index_t i = 0; i < k; ++i) before += share(i);
-        return std::clamp(share(k) / (1 - before), 1e-12, 1.0);
+        double const here = share(k);
+        return here < 1 - before ? here / (1 - before) : (here > 0 ? 1.0 : 0.0);
     }
 
-    /// The tilt of the k-th child, whose token is x: of the certain ones for k < certain(), else of a draw.
+    /// The tilt of the k-th child, whose token is x: of the certain ones for k < certain(), else of a draw. The
+    /// identity where the child is hardly ever picked (`least_telling`): its position is then a number of its own.
     [[nodiscard]] tilt tilt_of(index_t k, token_id x) const {
         if (k < certain()) {
             double const limit = certain_limit(k);
-            return limit > 0 ? tilt(limit) : tilt();
+            return limit >= least_telling ? tilt(limit) : tilt();
         }
         int const s = set_of(x);
         if (s < 0 || !(sets_[s].mass > 1e-300)) return {};
-        return {*this, s, kept(x), 1 - passed_};
+        double const kept_part = kept(x);
+        if (kept_part + (1 - kept_part) * (1 - passed_) < least_telling) return {};
+        return {*this, s, kept_part, 1 - passed_};
     }
 
     /// The G-mass of the first u |R| of a set over its whole: how likely a better position is, given the pick.
@@ -243,6 +265,32 @@ private:
     std::vector<index_t> element_;  ///< a token's own, V for those treated as one, `none` for those never drawn
     rank_sets sets_;
 };
+
+/// The draw with the smallest rank, without drawing the ranks: an interval of each draw's set with its part of the
+/// length; intervals of different sets do not overlap, and two ranks in one are as likely one way as the other.
+template <group G, draw_source Source>
+[[nodiscard]] index_t best_ranked(G const& g, ranked_node const& node, candidate_list candidates, Source& source,
+                                  place where) {
+    index_t best = none;
+    double least = 0;
+    double equal = 0;
+    for (index_t k = candidates.certain; k < candidates.count(); ++k) {
+        auto const intervals = node.intervals(candidates[k]);
+        auto const length = [intervals](index_t i) { return intervals[static_cast<std::size_t>(i)].length(); };
+        auto const n = static_cast<index_t>(intervals.size());
+        index_t const at = source.pick(g, g.weigh(n, length), n, length, {}, where(purpose::rank, rank_index(k)));
+        double const begin = at == none ? 2.0 : intervals[static_cast<std::size_t>(at)].begin;
+        if (best == none || begin < least) {
+            least = begin;
+            best = k;
+            equal = 1;
+        } else if (begin == least) {
+            equal += 1;
+            if (source.coin(where(purpose::rank, rank_index(k) + 1000), 1.0, equal)) best = k;
+        }
+    }
+    return best;
+}
 
 inline double tilt::operator()(double v) const {
     if (kind_ == kind::identity) return v;

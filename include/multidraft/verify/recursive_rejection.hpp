@@ -12,6 +12,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -43,22 +44,6 @@ struct residual {
 template <class P, class Q, class Real>
 residual(P, Q, Real) -> residual<P, Q>;
 
-namespace detail {
-
-/// The mass of q outside the tokens drawn. The difference is exact enough until little is left; then the rest is
-/// summed.
-template <group G, distribution Q, class Real>
-[[nodiscard]] MULTIDRAFT_HD Real mass_left(G const& g, Q const& q, span<token_id const> drawn, Real difference) {
-    if (difference > Real(0.125)) return difference;
-    auto sums = g.weigh(q.size(), q);
-
-    MULTIDRAFT_ROLL
-    for (token_id const x : drawn) g.reweigh(sums, q.size(), q, drawn, x);
-    return sums.total;
-}
-
-}  // namespace detail
-
 /// Recursive rejection sampling (MCSD Alg. 1 and 2; RSD Alg. 1, Theorem 3.1; one draft model of SpecInfer's
 /// multi-round).
 ///
@@ -68,8 +53,8 @@ template <group G, distribution Q, class Real>
 ///
 /// The residual needs no storage: r_k = (p - c_k q)+ / Z_k with two scalars, c_{k+1} = c_k + Z_k / s_k and Z_{k+1} =
 /// sum (p - c_{k+1} q)+, where s_k is the mass that q has left (1 for iid). A rejected token has r_k < q_k, so its
-/// residual is 0 from then on without looking at it. Cost: O(1) a coin, one pass over p and q a rejection; the token
-/// emitted in the end comes from the last pass.
+/// residual is 0 from then on without looking at it. q is taken in units (`in_units`): s_k may be any positive number.
+/// Cost: O(1) a coin, one pass over p and q a rejection; the token emitted in the end comes from the last pass.
 ///
 /// Lossless for `law::iid` and `law::sequential`. A candidate to which q gives no mass cannot have been drawn from q:
 /// the verdict is "no token", an `invalid_input` on the host.
@@ -84,13 +69,15 @@ public:
     static constexpr bool lossless = true;
 
     template <group G, distribution P, distribution Q, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                                    Source& source, place where) const {
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& draft_row,
+                                                    span<token_id const> candidates, Source& source,
+                                                    place where) const {
         using real = probability_of<P>;
+        auto const q = in_units<real>(draft_row);
         index_t const n = p.size();
         real c = 0;  // r_k = (p - c q)+ / z
         real z = 1;
-        real left = 1;  // of q's mass, for the candidate about to be tried
+        real left = units_in_1<real>;  // of q's mass, for the candidate about to be tried
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             real const qx = q(x);

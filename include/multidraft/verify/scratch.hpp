@@ -9,6 +9,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -21,12 +22,19 @@ concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
     { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
 };
 
+namespace detail {
+
+/// The next address in scratch that is a multiple of 16.
+[[nodiscard]] MULTIDRAFT_HD constexpr std::size_t whole_16(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
+
+}  // namespace detail
+
 /// Bytes that `verify_tree` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root: 0
 /// for a verifier that decides node by node. Never less for more nodes or levels; a multiple of 16.
 template <class V>
 [[nodiscard]] MULTIDRAFT_HD constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
     if constexpr (needs_scratch<V>)
-        return (V::scratch_bytes(nodes, depth) + 15) / 16 * 16;
+        return detail::whole_16(V::scratch_bytes(nodes, depth));
     else
         return 0;
 }

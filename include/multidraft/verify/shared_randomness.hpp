@@ -14,6 +14,7 @@
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -57,18 +58,18 @@ public:
                       "draft::shared_randomness; for other laws use verify::recursive_rejection or verify::naive");
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_tree(tree, target, draft, path);
+        if constexpr (may_throw<G>) detail::check_tree(drafts, target, draft, path);
 #endif
         verdict result;
         node_id node = 0;
         for (;;) {
-            auto const children = tree.children(node);
+            auto const children = present_children<G>(tree, node);
             std::int32_t const own = children.count > 0 ? children.count : 1;
             token_id const x = winner(g, target(g, node), race_noise{source.uniforms(), position + result.accepted},
                                       lists_ > 0 ? lists_ : own);
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (x == none) detail::refuse_node(g, tree, target, unread{}, node);
+                if (x == none) detail::refuse_node(g, drafts, target, unread{}, node);
             }
 #endif
             node_id next = none;

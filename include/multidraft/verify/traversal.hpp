@@ -17,7 +17,9 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -36,8 +38,8 @@ namespace multidraft::verify {
 /// is p for a node whose children were not tried. The root is accepted always.
 ///
 /// Nothing of the residual is stored: r = (p - c q)+ / z with two scalars, c <- c + z / (w s), z <- sum (p - c q)+,
-/// S = w z_new / z_old, where s is the mass that q has left. A child with w = 1 is never refused; one that was has
-/// w_P r(x) < d(x), so its residual is 0 from then on without looking at it.
+/// S = w z_new / z_old, where s is the mass that q has left, in units (`in_units`). A child with w = 1 is never
+/// refused; one that was has w_P r(x) < d(x), so its residual is 0 from then on without looking at it.
 ///
 /// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child a node it is
 /// `block`, with one level `recursive_rejection`. (Dividing S by the mass that q has left is biased.)
@@ -56,7 +58,7 @@ class traversal {
     struct frame {
         Real c = 0;  // r = (p - c q)+ / z
         Real z = 1;
-        Real left = 1;  // of q's mass, for the child about to be tried
+        Real left = units_in_1<Real>;  // of q's mass, for the child about to be tried
         Real w = 1;
         node_id node = 0;
         index_t child = 0;
@@ -84,7 +86,7 @@ public:
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
+            detail::check_tree(drafts, target, draft, path);
             if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
                 refuse("scratch.size", scratch.size(), "traversal keeps a frame for each level");
         }
@@ -99,7 +101,9 @@ public:
                 g.barrier();  // every lane has read what lies in this place
                 if (g.leader()) stack[level] = here;
                 ++level;
-                here = frame<real>{0, 1, 1, next.weight, next.node, 0};
+                here = frame<real>{};
+                here.w = next.weight;
+                here.node = next.node;
                 refused = false;
             } else if (next.what == outcome::refused && level > 0) {
                 --level;
@@ -125,16 +129,6 @@ private:
         Real weight = 0;
     };
 
-    /// The children of a node. A launch takes trees with room for children that could not be drawn, the last ones.
-    template <class G>
-    [[nodiscard]] MULTIDRAFT_HD static node_range children_of(tree_view tree, node_id node) {
-        auto children = tree.children(node);
-        if constexpr (!may_throw<G>)
-            while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
-                --children.count;
-        return children;
-    }
-
     /// Tries the children of a node that are left, the first of them being refused already if `refused`.
     template <group G, class Target, class Draft, draw_source Source, class Real>
     [[nodiscard]] MULTIDRAFT_HD static step<Real> decide(G const& g, tree_view tree, Target const& target,
@@ -142,9 +136,9 @@ private:
                                                          frame<Real>& at, bool refused) {
         place const where{position, at.node};
         auto const p = target(g, at.node);
-        auto const children = children_of<G>(tree, at.node);
+        auto const children = present_children<G>(tree, at.node);
         if (children.count == 0) return {outcome::stopped, at.node, emit(g, p, source, where)};  // the root alone
-        auto const q = draft(g, at.node);
+        auto const q = in_units<Real>(draft(g, at.node));
         span<token_id const> const candidates =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
         for (;; ++at.child) {
@@ -158,15 +152,15 @@ private:
                 Real const w = next_weight(at.left, owed, product(at.z, qx));
                 if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
                 if (w > 0) {
-                    if (!children_of<G>(tree, child).empty()) return {outcome::down, child, none, w};
+                    if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};
                     if (source.coin(place{position, child}(purpose::acceptance, 0), w, Real(1)))
                         return {outcome::stopped, child, emit_at(g, target, child, source, place{position, child})};
                 }
             }
             refused = false;
             Real const c = at.c + at.z / product(at.w, at.left);
-            // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; and no less, since c is as
-            // large as what is left of the draft is small.
+            // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
+            // every other token to be gone.
             constexpr Real most = std::numeric_limits<Real>::max();
             at.c = c < most ? c : most;
             residual const r{p, q, at.c};
@@ -199,7 +193,7 @@ private:
                                                       span<node_id> path) {
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            if (token == none) detail::refuse_node(g, tree, target, draft, node);
+            if (token == none) detail::refuse_node(g, drafted<Law>{tree}, target, draft, node);
         }
 #endif
         if (token == none) return {};

@@ -55,9 +55,9 @@ public:
             next_.clear();
             for (node_id const v : level_) {
                 token_id x = none;
-                index_t const drawn = draft::iid{}(g, this->distribution(v), this->weights(v), source,
-                                                   place{position, v}, span<token_id>(&x, 1));
-                if (drawn == 1) next_.push_back(this->add(v, x));
+                drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->weights(v), source,
+                                                          place{position, v}, span<token_id>(&x, 1));
+                if (drawn.count == 1) next_.push_back(this->add(v, x));
             }
             level_.swap(next_);
         }
@@ -232,8 +232,8 @@ private:
         starts_.assign(at(count), none);
         probabilities<real> const p(next_.data(), static_cast<index_t>(next_.size()));
         auto sums = g_.weigh(p.size(), weight_of{p});
-        index_t const drawn = draft::sequential{}(g_, p, sums, source, place{root, 0}, span<token_id>(starts_));
-        starts_.resize(at(drawn));
+        drawn_children const drawn = draft::sequential{}(g_, p, sums, source, place{root, 0}, span<token_id>(starts_));
+        starts_.resize(at(drawn.count));
     }
 
     [[nodiscard]] row_view<logit> target_row(node_id v) const {

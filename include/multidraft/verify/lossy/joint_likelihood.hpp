@@ -56,7 +56,7 @@ public:
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) verify::detail::check_tree(tree, target, draft, path);
+        if constexpr (may_throw<G>) verify::detail::check_tree(drafts, target, draft, path);
 #endif
         for (node_id v = 1; v < tree.size(); ++v) {
             node_id const parent = tree.parents[static_cast<std::size_t>(v)];
@@ -78,7 +78,7 @@ public:
             real const qx = draft(g, v)(x);
             if (!(qx > 0)) {
 #if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, v);
+                if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, draft, v);
 #endif
                 return {};
             }
@@ -91,7 +91,7 @@ public:
         verdict const result{accepted, emit_at(g, target, accepted, source, place{position, accepted})};
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            if (result.next == none) verify::detail::refuse_node(g, tree, target, draft, accepted);
+            if (result.next == none) verify::detail::refuse_node(g, drafts, target, draft, accepted);
         }
 #endif
         if (result.next == none) return {};

@@ -14,8 +14,10 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify::lossy {
@@ -39,17 +41,29 @@ public:
     target_initialised() = default;
     MULTIDRAFT_HD explicit target_initialised(Verifier verifier) : verifier_(verifier) {}
 
+    /// The verifier's, if it needs some.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires
+        needs_scratch<Verifier> {
+        return Verifier::scratch_bytes(nodes, depth);
+    }
+
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
     /// is not read.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path) const {
+                                     Source& source, std::int32_t position, span<node_id> path,
+                                     [[maybe_unused]] span<std::byte> scratch = {}) const {
         static_assert(std::is_same_v<Drawn, law>,
                       "multidraft: this verifier is for trees that start with tokens of the target: name "
                       "law::target_initialised<Law> as the law of the tree");
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) verify::detail::check_tree(tree, target, draft, path);
+        if constexpr (may_throw<G>) {
+            verify::detail::check_tree(drafts, target, draft, path);
+            if constexpr (needs_scratch<Verifier>)
+                if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
+                    refuse("scratch.size", scratch.size(), "this verifier works in verify::scratch_bytes bytes");
+        }
 #endif
         auto const starts = tree.children(0);
         verdict best{0, none};
@@ -60,10 +74,10 @@ public:
             std::int32_t accepted = 1;
             token_id token = none;
             for (;;) {
-                auto const here = decide(g, tree, target, draft, source, place{position, node});
+                auto const here = decide(g, drafts, target, draft, source, place{position, node}, scratch);
                 if (here.token == none) {
 #if !MULTIDRAFT_ON_DEVICE
-                    if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, node);
+                    if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, draft, node);
 #endif
                     return {};
                 }
@@ -81,7 +95,7 @@ public:
             best.next = emit_at(g, target, 0, source, place{position, 0});
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (best.next == none) verify::detail::refuse_node(g, tree, target, unread{}, 0);
+                if (best.next == none) verify::detail::refuse_node(g, drafts, target, unread{}, 0);
             }
 #endif
         }
@@ -96,19 +110,23 @@ public:
 
 private:
     template <group G, class Target, class Draft, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, tree_view tree, Target const& target,
-                                                    Draft const& draft, Source& source, place where) const {
-        auto children = tree.children(where.node);
-        if constexpr (!may_throw<G>)
-            while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
-                --children.count;
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, drafted<law> const& drafts, Target const& target,
+                                                    Draft const& draft, Source& source, place where,
+                                                    [[maybe_unused]] span<std::byte> scratch) const {
+        auto const children = present_children<G>(drafts.tree, where.node);
         if (children.count == 0) return {none, emit_at(g, target, where.node, source, where)};
-        span<token_id const> const candidates =
-            tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+        auto const candidates = candidates_of(drafts, children, where.node);
+        if (candidates.certain < 0) return {};
+        auto const with = [&](auto const& q) {
+            if constexpr (needs_scratch<Verifier>)
+                return verifier_.decide(g, target(g, where.node), q, candidates, source, where, scratch);
+            else
+                return verifier_.decide(g, target(g, where.node), q, candidates, source, where);
+        };
         if constexpr (std::is_same_v<Draft, unread>)
-            return verifier_.decide(g, target(g, where.node), draft, candidates, source, where);
+            return with(draft);
         else
-            return verifier_.decide(g, target(g, where.node), draft(g, where.node), candidates, source, where);
+            return with(draft(g, where.node));
     }
 
     [[no_unique_address]] Verifier verifier_;

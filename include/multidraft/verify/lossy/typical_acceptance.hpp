@@ -62,7 +62,7 @@ public:
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
-            verify::detail::check_tree(tree, target, draft, path);
+            verify::detail::check_tree(drafts, target, draft, path);
             if (scratch.size() < scratch_bytes(tree.size(), 0))
                 refuse("scratch.size", scratch.size(), "typical acceptance keeps a flag for each node");
         }
@@ -75,12 +75,17 @@ public:
         for (node_id v = 0; v < tree.size(); ++v) {
             auto const children = tree.children(v);
             if (children.empty()) continue;
-            bool const here = passes[v] == std::byte{1};
+            if (passes[v] != std::byte{1}) {  // its row may be none
+                if (g.leader())
+                    for (node_id c = children.first; c < children.end(); ++c) passes[c] = std::byte{0};
+                g.barrier();
+                continue;
+            }
             auto const p = target(g, v);
-            auto const threshold = here ? threshold_of(g, p) : decltype(threshold_of(g, p))(0);
+            auto const threshold = threshold_of(g, p);
             for (node_id c = children.first; c < children.end(); ++c) {
                 token_id const x = tree.tokens[static_cast<std::size_t>(c)];
-                bool const ok = here && x >= 0 && p(x) > threshold;
+                bool const ok = x >= 0 && p(x) > threshold;
                 if (g.leader()) passes[c] = ok ? std::byte{1} : std::byte{0};
                 if (!ok) continue;
                 std::int32_t const levels = tree.depth(c);
@@ -95,7 +100,7 @@ public:
         result.next = emit_at(g, target, deepest, source, place{position, deepest});
         if (result.next == none) {
 #if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) verify::detail::refuse_node(g, tree, target, draft, deepest);
+            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, draft, deepest);
 #endif
             return {};
         }

@@ -1,5 +1,5 @@
 // Optimal transport: lossless, and the acceptance rate that the bounds say, for every law.
-#include "multidraft/verify/optimal_transport.hpp"
+#include "multidraft/testing/optimal_transport.hpp"
 
 #include <gtest/gtest.h>
 
@@ -34,8 +34,8 @@ double best(model_pair const& models, std::size_t n) {
     auto const& p = models.target[0];
     auto const& q = models.draft[0];
     auto const size = static_cast<index_t>(p.size());
-    return verify::optimal_transport<Sampler>::plan_of(host_group{}, probabilities<double>(p.data(), size),
-                                                       probabilities<double>(q.data(), size), n)
+    return multidraft::testing::optimal_transport<Sampler>::plan_of(host_group{}, probabilities<double>(p.data(), size),
+                                                                    probabilities<double>(q.data(), size), n)
         .acceptance();
 }
 
@@ -70,11 +70,12 @@ TEST(optimal_transport, accepts_at_the_bound_of_every_law) {
 
 template <class Sampler>
 void expect_lossless_and_best() {
-    expect_lossless_trees<Sampler, verify::optimal_transport<Sampler>>({{{1}, 3}, {{2}, 3}, {{2}, 4}, {{2, 1}, 3}}, {},
-                                                                       {}, 3, 2);
+    expect_lossless_trees<Sampler, multidraft::testing::optimal_transport<Sampler>>(
+        {{{1}, 3}, {{2}, 3}, {{2}, 4}, {{2, 1}, 3}});
     auto const models = random_models(kind::plain, 4, 1, 5);
-    EXPECT_NEAR((law_of_step(Sampler{}, verify::optimal_transport<Sampler>{}, shape{2}, models).mean_accepted),
-                best<Sampler>(models, 2), 1e-12);
+    EXPECT_NEAR(
+        (law_of_step(Sampler{}, multidraft::testing::optimal_transport<Sampler>{}, shape{2}, models).mean_accepted),
+        best<Sampler>(models, 2), 1e-12);
 }
 
 TEST(lossless, optimal_transport) {

@@ -1,4 +1,5 @@
-// Numbers that tests are made of: the same with every compiler and standard library, and not the library's own.
+// Numbers that tests are made of: the same with every compiler and standard library, and not from the library's
+// generator.
 #pragma once
 
 #include <cmath>

@@ -15,14 +15,15 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace multidraft::testing {
 
 /// The plan that accepts most: how much of the probability of each drafted tuple goes to each of its tokens.
 ///
@@ -146,13 +147,13 @@ private:
 /// number of tuples, V^n for independent draws: for tests and small vocabularies. More than 50,000 tuples are an
 /// `invalid_input`. On the host.
 template <class Sampler>
-class optimal_transport : public node_by_node<optimal_transport<Sampler>, typename Sampler::law> {
+class optimal_transport : public verify::node_by_node<optimal_transport<Sampler>, typename Sampler::law> {
 public:
     static constexpr bool lossless = true;
 
     template <group G, distribution P, distribution Q, draw_source Source>
-    [[nodiscard]] node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                      Source& source, place where) const {
+    [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                              Source& source, place where) const {
         using real = probability_of<P>;
         if (std::pow(static_cast<double>(q.size()), static_cast<double>(candidates.size())) > 50000)
             refuse("vocabulary", q.size(), "optimal transport is for small vocabularies: there are too many tuples");
@@ -172,7 +173,7 @@ public:
         auto const& rest = plan.left();
         auto const weight = [&rest](index_t i) { return static_cast<real>(rest[static_cast<std::size_t>(i)]); };
         auto const sums = g.weigh(p.size(), weight);
-        if (!(sums.total > 0)) return {none, emit_undrafted(g, p, candidates, source, where)};
+        if (!(sums.total > 0)) return {none, verify::emit_undrafted(g, p, candidates, source, where)};
         return {none, source.pick(g, sums, p.size(), weight, {}, where(purpose::residual, 0))};
     }
 
@@ -183,8 +184,8 @@ public:
         enumerate([&](enumerating_source& source) {
             auto sums = g.weigh(q.size(), weight_of{q});
             transport_plan::tuple out(n, none);
-            index_t const count = Sampler{}(g, q, sums, source, place{0, 0}, span<token_id>(out));
-            out.resize(static_cast<std::size_t>(count));
+            drawn_children const drawn = Sampler{}(g, q, sums, source, place{0, 0}, span<token_id>(out));
+            out.resize(static_cast<std::size_t>(drawn.count));
             law[out] += source.probability();
         });
         std::vector<double> target(static_cast<std::size_t>(p.size()));
@@ -193,4 +194,4 @@ public:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace multidraft::testing

@@ -1,5 +1,5 @@
 // The enumerating source: every branch once, its probability, and the misuse that it finds.
-#include "multidraft/random/enumerating.hpp"
+#include "multidraft/testing/enumerating.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,6 @@
 namespace {
 
 using multidraft::address;
-using multidraft::enumerate;
-using multidraft::enumerating_source;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::invalid_input;
@@ -25,6 +23,8 @@ using multidraft::none;
 using multidraft::purpose;
 using multidraft::span;
 using multidraft::token_id;
+using multidraft::testing::enumerate;
+using multidraft::testing::enumerating_source;
 
 static_assert(multidraft::draw_source<enumerating_source>);
 

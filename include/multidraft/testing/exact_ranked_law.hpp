@@ -3,55 +3,49 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <numeric>
-#include <type_traits>
+#include <stdexcept>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/decode/exact_law.hpp"
-#include "multidraft/distribution/certainty.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/testing/exact_law.hpp"
 #include "multidraft/verify/block_weights.hpp"
-#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_node.hpp"
 
-namespace multidraft::exact {
+namespace multidraft::testing {
 
 namespace detail {
 
-/// The tokens that `law` takes with certainty for n children of a node, most likely first, and how many draws are left.
-template <class Law>
+/// The certain children that a sampler takes of a row, and how many draws follow.
 struct certain_selection {
     std::vector<token_id> tokens;
-    index_t draws;
+    index_t draws = 0;
 
-    certain_selection(std::vector<double> const& q, index_t n) : draws(n) {
-        auto const support = static_cast<index_t>(std::count_if(q.begin(), q.end(), [](double x) { return x > 0; }));
-        if constexpr (!std::is_same_v<Law, law::iid>) {
-            tokens.resize(q.size());
-            std::iota(tokens.begin(), tokens.end(), 0);
-            std::stable_sort(tokens.begin(), tokens.end(), [&](token_id a, token_id b) {
-                return q[static_cast<std::size_t>(a)] > q[static_cast<std::size_t>(b)];
-            });
-            probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
-            index_t certain = certain_children(row, span<token_id const>(tokens), n, Law::theta_thousandths / 1000.0);
-            draws = n - certain;
-            if (certain >= support) {  // drawn as a whole: the last of them is the one draw
-                certain = support - 1;
-                draws = 1;
-            }
-            tokens.resize(static_cast<std::size_t>(certain));
-        }
+    template <class Sampler>
+    certain_selection(Sampler const& sampler, std::vector<double> const& q, index_t n)
+        : tokens(static_cast<std::size_t>(n), none) {
+        host_group const g;
+        probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
+        auto sums = g.weigh(row.size(), weight_of{row});
+        addressed_source source;  // which tokens are certain is no matter of chance
+        drawn_children const drawn = sampler(g, row, sums, source, place{}, span<token_id>(tokens));
+        tokens.resize(static_cast<std::size_t>(drawn.certain));
+        draws = drawn.count - drawn.certain;
     }
 };
 
 /// One picked path on its way down, and what block verification makes of it on its way up.
-template <class Law, bool Nested>
+template <bool Nested, class Sampler>
 class ranked_paths {
 public:
-    ranked_paths(shape const& children, model_pair const& models) : children_(children), models_(models) {}
+    ranked_paths(Sampler sampler, shape const& children, model_pair const& models)
+        : sampler_(sampler), children_(children), models_(models) {}
 
     [[nodiscard]] output_law run() {
         walk(0, 1.0, {});
@@ -70,16 +64,23 @@ private:
         if (!levels_.empty())
             weight = verify::next_weight(levels_.back().weight, models_.target[levels_.back().context][last()],
                                          levels_.back().law[last()]);
-        if (levels_.size() == children_.size()) {
+        if (levels_.size() == children_.size() || !(weight > 0)) {
             stop(context, chance, weight);
             return;
         }
         auto const& p = models_.target[context];
         auto const& q = models_.draft[context];
         auto const size = static_cast<index_t>(p.size());
-        certain_selection<Law> const chosen(q, children_[levels_.size()]);
+        certain_selection const chosen(sampler_, q, children_[levels_.size()]);
+        double certain_mass = 0;
+        for (token_id const x : chosen.tokens) certain_mass += p[static_cast<std::size_t>(x)];
+        if (chosen.draws == 0 && certain_mass < verify::least_certain) {
+            stop(context, chance, weight);
+            return;
+        }
         verify::ranked_node const node(probabilities<double>(p.data(), size), probabilities<double>(q.data(), size),
                                        span<token_id const>(chosen.tokens), chosen.draws, own);
+        if (!node.valid()) throw std::logic_error("a node has no sets");
         levels_.push_back({std::vector<double>(p.size()), weight, context});
         for (token_id x = 0; x < size; ++x) levels_.back().law[static_cast<std::size_t>(x)] = node.law(x);
         for (token_id x = 0; x < size; ++x) {
@@ -111,7 +112,7 @@ private:
                 double mass = 0;
                 for (std::size_t x = 0; x < p.size(); ++x)
                     mass += next[x] = std::max(w * p[x] - levels_[i].law[x], 0.0);
-                h = mass + 1 - w > 1e-300 ? mass / (mass + 1 - w) : 0;
+                h = mass > 0 ? mass / (mass + (1 - w)) : 0;
                 if (mass > 0)
                     for (double& x : next) x /= mass;
                 else
@@ -134,6 +135,7 @@ private:
         }
     }
 
+    Sampler sampler_;
     shape const& children_;
     model_pair const& models_;
     std::vector<level> levels_;
@@ -146,11 +148,9 @@ private:
 /// `law_of_step` for `draft::stratified` or `draft::iid` and `verify::ranked_block`, or `nested_ranked_block`: ranks
 /// and positions are integrated over by the verifier's own distribution functions (`verify::ranked_node`), paths and
 /// what block verification does with them are enumerated. Every token has a set of its own: nothing is lumped.
-///
-/// The children of a node are drawn from the whole support even where it is small, as the samplers do.
-template <draft_law Law, bool Nested>
-[[nodiscard]] output_law law_of_ranked_step(shape const& children, model_pair const& models) {
-    return detail::ranked_paths<Law, Nested>(children, models).run();
+template <bool Nested, class Sampler>
+[[nodiscard]] output_law law_of_ranked_step(Sampler sampler, shape const& children, model_pair const& models) {
+    return detail::ranked_paths<Nested, Sampler>(sampler, children, models).run();
 }
 
-}  // namespace multidraft::exact
+}  // namespace multidraft::testing

@@ -4,7 +4,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <utility>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
@@ -13,15 +12,19 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/random/address.hpp"
 
-namespace multidraft {
+namespace multidraft::testing {
 
 /// Answers coins and picks from a script of branches; `enumerate` walks through all scripts.
 ///
 /// Branches of probability 0 are never taken. It also checks what a real run cannot see: an address that is used twice
 /// in one run throws `invalid_input`, since two draws from one uniform are not independent.
 ///
-/// A uniform that is not a coin or a pick (a rank, a position) takes the middles of `grid` equal cells: exact where
-/// what is done with it changes at the cells' borders only, else off by O(1 / grid).
+/// A uniform that is not a coin or a pick (a position) takes the middles of `grid` equal cells: exact where what is
+/// done with it changes at the cells' borders only, else off by O(1 / grid). So a law that was enumerated with uniforms
+/// is no exact one: `exact()` says whether none was asked for.
+///
+/// Coins and picks are taken as the exact ratios of the numbers asked with, floats or doubles: the law is that of the
+/// program, with the rounding of its own numbers and none of the draws'. A coin of NaN throws `invalid_input`.
 class enumerating_source {
 public:
     explicit enumerating_source(index_t grid = 16) : grid_(static_cast<std::size_t>(grid), 1.0 / grid) {}
@@ -29,6 +32,8 @@ public:
     template <class Real>
     [[nodiscard]] bool coin(address a, Real numerator, Real denominator) {
         claim(a);
+        if (numerator != numerator || denominator != denominator)
+            refuse("coin", a.index, "NaN", "a coin has a probability");
         double const ratio = static_cast<double>(numerator) / static_cast<double>(denominator);
         double const yes = numerator <= 0 ? 0.0 : (denominator <= numerator ? 1.0 : ratio);
         double const chances[2] = {1.0 - yes, yes};
@@ -55,12 +60,16 @@ public:
     template <class Real>
     [[nodiscard]] Real uniform(address a) {
         claim(a);
+        exact_ = false;
         auto const cell = static_cast<double>(choose(grid_));
         return static_cast<Real>((cell + 0.5) / static_cast<double>(grid_.size()));
     }
 
     /// The probability of the branch replayed so far.
     [[nodiscard]] double probability() const noexcept { return probability_; }
+
+    /// Whether no run so far has asked for a uniform.
+    [[nodiscard]] bool exact() const noexcept { return exact_; }
 
     /// Starts the run over.
     void rewind() noexcept {
@@ -114,22 +123,24 @@ private:
     std::vector<double> chances_;
     std::size_t at_ = 0;
     double probability_ = 1;
+    bool exact_ = true;
 };
 
 /// Calls `run(source)` once for every branch that has a positive probability; `source.probability()` is its probability
 /// when `run` returns. Returns the number of branches. `run` must draw from nothing but the source.
 ///
-/// The branches are as many as the product of the choices: for small vocabularies and trees.
+/// The branches are as many as the product of the choices: for small vocabularies and trees. It ends after `most` of
+/// them, so that many say nothing about the others.
 template <class Run>
-std::uint64_t enumerate(Run&& run, index_t grid = 16) {
+std::uint64_t enumerate(Run&& run, index_t grid = 16, std::uint64_t most = ~std::uint64_t{0}) {
     enumerating_source source(grid);
     std::uint64_t branches = 0;
     do {
         source.rewind();
         run(source);
         ++branches;
-    } while (source.advance());
+    } while (branches < most && source.advance());
     return branches;
 }
 
-}  // namespace multidraft
+}  // namespace multidraft::testing

@@ -1,4 +1,4 @@
-// Random small models of every kind, and the exact laws of what is emitted with them.
+// Random small models of every kind that has shown a fault: equal rows, cut ones, steep ones, ties, no mass.
 #pragma once
 
 #include <algorithm>
@@ -8,23 +8,10 @@
 #include <vector>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/decode/exact_law.hpp"
-#include "support/test_numbers.hpp"
+#include "multidraft/testing/small_models.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 
 namespace multidraft::testing {
-
-using exact::distance_from_target;
-using exact::law_of_step;
-using exact::law_of_target;
-using exact::law_of_text;
-using exact::model_pair;
-using exact::rows_of_nodes;
-using exact::shape;
-using exact::small_model;
-using exact::small_step;
-using exact::text;
-using exact::total_variation;
-using exact_law = exact::output_law;
 
 /// What random models are like.
 enum class kind {
@@ -37,34 +24,24 @@ enum class kind {
     equal,           ///< draft and target are the same
     almost_equal,    ///< the same up to 1e-13: residuals of rounding errors
     greedy,          ///< both are one-hot, as at temperature 0
+    ties,            ///< probabilities are multiples of one: ties of p, of q and of p/q
+    cut,             ///< each row keeps some tokens, as top-k and top-p leave them
+    sharp_draft,     ///< the draft leaves 1e-4 to 1e-10 for the other tokens, at the rounding of a row of floats
+    steep_draft,     ///< the draft leaves 1e-30 to 1e-45, at the end of the numbers of floats
+    steep_target,    ///< so does the target
+    steep,           ///< and both
 };
 
-inline constexpr kind all_kinds[] = {kind::plain,          kind::no_mass,       kind::disjoint,
-                                     kind::one_hot_target, kind::one_hot_draft, kind::narrow_draft,
-                                     kind::equal,          kind::almost_equal,  kind::greedy};
+inline constexpr kind all_kinds[] = {kind::plain,         kind::no_mass,      kind::disjoint, kind::one_hot_target,
+                                     kind::one_hot_draft, kind::narrow_draft, kind::equal,    kind::almost_equal,
+                                     kind::greedy,        kind::ties,         kind::cut,      kind::sharp_draft,
+                                     kind::steep_draft,   kind::steep_target, kind::steep};
 
 [[nodiscard]] inline char const* name_of(kind k) {
-    switch (k) {
-        case kind::plain:
-            return "plain";
-        case kind::no_mass:
-            return "no_mass";
-        case kind::disjoint:
-            return "disjoint";
-        case kind::one_hot_target:
-            return "one_hot_target";
-        case kind::one_hot_draft:
-            return "one_hot_draft";
-        case kind::narrow_draft:
-            return "narrow_draft";
-        case kind::equal:
-            return "equal";
-        case kind::almost_equal:
-            return "almost_equal";
-        case kind::greedy:
-            return "greedy";
-    }
-    return "?";
+    constexpr char const* names[] = {"plain",        "no_mass",     "disjoint",     "one_hot_target", "one_hot_draft",
+                                     "narrow_draft", "equal",       "almost_equal", "greedy",         "ties",
+                                     "cut",          "sharp_draft", "steep_draft",  "steep_target",   "steep"};
+    return names[static_cast<std::size_t>(k)];
 }
 
 inline void normalise(std::vector<double>& row) {
@@ -86,6 +63,29 @@ template <class Keep>
     return row;
 }
 
+/// A row that leaves 10^low to 10^high for each token but one, here and there nothing.
+[[nodiscard]] inline std::vector<double> row_with_tails(index_t vocabulary, test_numbers& numbers, double low,
+                                                        double high) {
+    std::vector<double> row(static_cast<std::size_t>(vocabulary));
+    double rest = 0;
+    for (double& x : row) {
+        x = numbers() < 0.2 ? 0.0 : std::pow(10, low + (high - low) * numbers());
+        rest += x;
+    }
+    double& top = row[static_cast<std::size_t>(numbers.below(vocabulary))];
+    top = 1 - (rest - top);
+    return row;
+}
+
+/// A row of multiples of one number.
+[[nodiscard]] inline std::vector<double> row_with_ties(index_t vocabulary, test_numbers& numbers) {
+    std::vector<double> row(static_cast<std::size_t>(vocabulary));
+    for (double& x : row) x = numbers.below(4);
+    if (std::none_of(row.begin(), row.end(), [](double x) { return x > 0; })) row[0] = 1;
+    normalise(row);
+    return row;
+}
+
 /// Random models of one kind, with rows for contexts of up to `depth` tokens.
 [[nodiscard]] inline model_pair random_models(kind k, index_t vocabulary, int depth, std::uint64_t seed) {
     model_pair models{small_model(vocabulary, depth), small_model(vocabulary, depth)};
@@ -101,6 +101,7 @@ template <class Keep>
         auto const even = [](index_t i) { return i % 2 == 0; };
         auto const odd = [](index_t i) { return i % 2 == 1; };
         auto const a_and_next = [a, vocabulary](index_t i) { return i == a || i == (a + 1) % vocabulary; };
+        auto const half = [&numbers](index_t) { return numbers() < 0.5; };
         std::vector<double>& p = models.target[c];
         std::vector<double>& q = models.draft[c];
         p = random_row(vocabulary, numbers, all);
@@ -136,6 +137,27 @@ template <class Keep>
             case kind::greedy:
                 p = random_row(vocabulary, numbers, only_a);
                 q = random_row(vocabulary, numbers, only_b);
+                break;
+            case kind::ties:
+                p = row_with_ties(vocabulary, numbers);
+                q = row_with_ties(vocabulary, numbers);
+                break;
+            case kind::cut:
+                p = random_row(vocabulary, numbers, half);
+                q = random_row(vocabulary, numbers, half);
+                break;
+            case kind::sharp_draft:
+                q = row_with_tails(vocabulary, numbers, -10, -4);
+                break;
+            case kind::steep_draft:
+                q = row_with_tails(vocabulary, numbers, -45, -30);
+                break;
+            case kind::steep_target:
+                p = row_with_tails(vocabulary, numbers, -45, -30);
+                break;
+            case kind::steep:
+                p = row_with_tails(vocabulary, numbers, -45, -30);
+                q = row_with_tails(vocabulary, numbers, -45, -30);
                 break;
         }
     }

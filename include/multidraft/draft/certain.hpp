@@ -1,0 +1,62 @@
+// The certainty rule: which of n children are the most likely tokens themselves, without a draw.
+#pragma once
+
+#include <cstddef>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/sampler.hpp"
+
+namespace multidraft::draft {
+
+/// Writes the children of a node that are certain to `out`, most likely first, and returns how many there are; `sums`,
+/// the ledger of the row's weights, is left without them.
+///
+/// "Certainty selection" of survey sampling: walk q from the top; while more than one child is left, k of them, and k
+/// q(top) / (mass left) >= theta, the top token is a child with certainty. The others are to be drawn from what is
+/// left. theta in [0, 1]; with 0 all children but one are certain.
+///
+/// Where nothing is left to draw from (`least_drawable`), the other children are certain as well, in the order of the
+/// row: so at temperature 0 the children are the most likely tokens (`order_of`), as they are at any temperature near
+/// it. One pass for the top n - 1, a second one where weights end; a chunk of the row a token.
+template <group G, distribution Q, class Ledger>
+[[nodiscard]] MULTIDRAFT_HD index_t take_certain(G const& g, Q const& q, Ledger& sums, span<token_id> out,
+                                                 double theta) {
+    weight_of const w{q};
+    order_of const order{q};
+    auto const n = static_cast<index_t>(out.size());
+    if (!can_draw(sums)) return 0;
+    index_t const most = ordered_tokens(q, n);
+    index_t certain = 0;
+    index_t listed = 0;
+    for (;;) {
+        bool const rest = can_draw(sums);
+        if (rest && certain + 1 >= n) break;
+        if (certain == listed) {
+            // All but one are needed where one is drawn.
+            index_t const wanted = rest ? n - 1 : n;
+            if (listed == (wanted < most ? wanted : most)) break;
+            listed = wanted < most ? wanted : most;
+            g.barrier();  // every lane has read what is written again
+            g.top(q.size(), order, out.first(static_cast<std::size_t>(listed)));
+            g.barrier();
+        }
+        token_id const x = out[static_cast<std::size_t>(certain)];
+        if (x == none || !(order(x) > minus_infinity<probability_of<Q>>)) break;
+        if (rest) {
+            auto const top = static_cast<double>(q.weight(x));
+            if (!(top > 0) ||
+                !(product(static_cast<double>(n - certain), top) >= product(theta, static_cast<double>(sums.total))))
+                break;
+        }
+        ++certain;
+        if (rest) g.reweigh(sums, q.size(), w, out.first(static_cast<std::size_t>(certain)), x);
+    }
+    g.barrier();  // every lane has read the tokens before draws are written over them
+    return certain;
+}
+
+}  // namespace multidraft::draft

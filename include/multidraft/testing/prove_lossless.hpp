@@ -1,0 +1,258 @@
+// The proof that a verifier is lossless: exact laws over many trees and many kinds of rows, in doubles and in floats.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <map>
+#include <sstream>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/testing/enumerating.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/exact_ranked_law.hpp"
+#include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/small_models.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+
+namespace multidraft::testing {
+
+/// A tree that a proof grows, and over how many tokens.
+struct tree_case {
+    shape children;
+    index_t vocabulary;
+};
+
+/// Trees of up to six children a node and three levels, over two to five tokens: fewer tokens than children too.
+[[nodiscard]] inline std::vector<tree_case> trees_to_prove() {
+    return {{{1}, 1},    {{1}, 3},       {{2}, 2},       {{2}, 3},       {{2}, 5},      {{3}, 2},    {{3}, 3},
+            {{3}, 4},    {{4}, 2},       {{4}, 3},       {{5}, 2},       {{6}, 2},      {{6}, 3},    {{1, 1}, 3},
+            {{1, 2}, 3}, {{2, 1}, 2},    {{2, 1}, 3},    {{2, 1}, 4},    {{2, 2}, 2},   {{2, 2}, 3}, {{3, 1}, 2},
+            {{3, 1}, 3}, {{1, 1, 1}, 2}, {{2, 1, 1}, 2}, {{1, 2, 1}, 2}, {{1, 1, 2}, 3}};
+}
+
+/// One child a node: for verifiers of one path.
+[[nodiscard]] inline std::vector<tree_case> chains_to_prove() {
+    return {{{1}, 1},    {{1}, 2},    {{1}, 3},       {{1}, 5},      {{1, 1}, 2},
+            {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}};
+}
+
+/// Up to two children a node: for verifiers of pairs.
+[[nodiscard]] inline std::vector<tree_case> pairs_to_prove() {
+    return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 3},    {{2}, 4},       {{2}, 5},      {{1, 1}, 3},
+            {{1, 2}, 3}, {{2, 1}, 3}, {{2, 2}, 2}, {{2, 2}, 3}, {{2, 1, 1}, 2}, {{1, 2, 1}, 3}};
+}
+
+/// Paths that part at the root.
+[[nodiscard]] inline std::vector<tree_case> forks_to_prove() {
+    return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 4},    {{3}, 2},       {{3}, 3},       {{4}, 3},      {{6}, 2},
+            {{1, 1}, 3}, {{2, 1}, 2}, {{2, 1}, 3}, {{3, 1}, 2}, {{1, 1, 1}, 3}, {{2, 1, 1}, 2}, {{3, 1, 1}, 2}};
+}
+
+/// What `prove_lossless` runs.
+struct proof_options {
+    std::vector<tree_case> trees = trees_to_prove();
+    int seeds = 2;                        ///< pairs of models of each kind
+    bool doubles = true;                  ///< rows of doubles
+    bool floats = true;                   ///< rows of floats, as engines have them
+    std::uint64_t most_branches = 50000;  ///< of one case; cases of more are left out, and listed
+};
+
+/// How far a law may be from the target's by rounding alone: rows of doubles.
+inline constexpr double tolerance_of_doubles = 1e-12;
+
+/// The same for rows of floats and a tree of so many nodes. A decision at a node - the ratio of a coin, the sum and the
+/// terms of a residual, the law of a candidate - is about eight roundings of 2^-24, each of which moves the law by no
+/// more than its own size, and there is at most one decision a node.
+[[nodiscard]] inline double tolerance_of_floats(shape const& children) {
+    double nodes = 1;
+    double level = 1;
+    for (int const n : children) nodes += level *= n;
+    return 0x1p-21 * nodes;
+}
+
+/// What a proof found.
+struct proof {
+    /// The case that is farthest off, in parts of what rounding explains.
+    struct place_of_case {
+        double value = 0;      ///< total variation from the target, or acceptance above alpha*
+        double tolerance = 0;  ///< what rounding explains
+        shape tree{};
+        index_t vocabulary = 0;
+        kind models = kind::plain;
+        int seed = 0;
+        bool in_floats = false;
+    };
+
+    place_of_case distance;  ///< the largest total variation between the law of what is emitted and the target's
+    place_of_case excess;  ///< the most that a node accepts above alpha* of its draws, which no lossless verifier does
+    std::string error;     ///< what was thrown, and where; empty if nothing
+    bool exact = true;     ///< false where a uniform was asked for: then laws are those of a grid, and prove nothing
+    std::uint64_t branches = 0;
+    int cases = 0;
+    std::vector<tree_case> left_out;  ///< trees of which some case had too many branches
+
+    /// Whether every case was exact and has the target's law, up to rounding.
+    [[nodiscard]] bool holds() const {
+        return cases > 0 && exact && error.empty() && distance.value <= distance.tolerance &&
+               excess.value <= excess.tolerance;
+    }
+
+    /// What was found, in a line or two.
+    [[nodiscard]] std::string report() const {
+        std::ostringstream out;
+        auto const at = [&](place_of_case const& where) {
+            out << where.value << " (rounding explains " << where.tolerance << ") on " << print(where.tree)
+                << ", V = " << where.vocabulary << ", " << name_of(where.models) << ", seed " << where.seed
+                << (where.in_floats ? ", floats" : ", doubles");
+        };
+        out << (holds() ? "lossless: " : (exact ? "not shown to be lossless: " : "not exact, so no proof: ")) << cases
+            << " cases, " << branches << " branches\n    total variation from the target at most ";
+        at(distance);
+        if (excess.value > excess.tolerance) {
+            out << "\n    accepts more than any lossless verifier can, by ";
+            at(excess);
+        }
+        if (!error.empty()) out << "\n    " << error;
+        if (!exact) out << "\n    uniforms were asked for: their law is that of a grid";
+        for (tree_case const& t : left_out)
+            out << "\n    too many branches: " << print(t.children) << ", V = " << t.vocabulary;
+        return out.str();
+    }
+};
+
+/// alpha* of a sampler's own draws, by enumeration: 1 + min over sets H of p(H) - P(all drafted tokens in H) (Optimal
+/// MDSD (8)). No lossless verifier accepts a child more often. For vocabularies of a few tokens.
+template <class Sampler, class Real>
+[[nodiscard]] double best_acceptance(Sampler const& sampler, std::vector<Real> const& p, std::vector<Real> const& q,
+                                     index_t n) {
+    auto const size = static_cast<index_t>(p.size());
+    host_group const g;
+    probabilities<Real> const row(q.data(), size);
+    std::map<std::uint32_t, double> sets;
+    std::vector<token_id> out(static_cast<std::size_t>(n), none);
+    enumerate([&](enumerating_source& source) {
+        auto sums = g.weigh(size, weight_of{row});
+        drawn_children const drawn = sampler(g, row, sums, source, place{}, span<token_id>(out));
+        std::uint32_t set = 0;
+        for (index_t k = 0; k < drawn.count; ++k) set |= 1U << out[static_cast<std::size_t>(k)];
+        sets[set] += source.probability();
+    });
+    double sum = 0;
+    for (Real const x : p) sum += static_cast<double>(x);
+    double least = 0;
+    for (std::uint32_t inside = 1; inside < 1U << size; ++inside) {
+        double value = 0;
+        for (index_t i = 0; i < size; ++i)
+            if ((inside >> i & 1U) != 0) value += static_cast<double>(p[static_cast<std::size_t>(i)]) / sum;
+        for (auto const& [set, chance] : sets)
+            if ((set & ~inside) == 0) value -= chance;
+        least = std::min(least, value);
+    }
+    return 1 + least;
+}
+
+namespace detail {
+
+/// Verifiers whose positions are integrated over by their own distribution functions (`law_of_ranked_step`).
+template <class Verifier>
+inline constexpr bool is_integrated = false;
+template <class Law>
+inline constexpr bool is_integrated<verify::nested_ranked_block<Law>> = true;
+
+/// The law of a step: by enumeration, or integrated.
+template <class Sampler, class Verifier, class Real>
+[[nodiscard]] output_law law_to_prove(Sampler const& sampler, Verifier const& verifier, shape const& children,
+                                      basic_model_pair<Real> const& models, enumeration const& how) {
+    if constexpr (is_integrated<Verifier> && std::is_same_v<Real, double>)
+        return law_of_ranked_step<true>(sampler, children, models);
+    else
+        return law_of_step(sampler, verifier, children, models, how);
+}
+
+template <class Sampler, class Verifier, class Real>
+void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case const& t,
+                basic_model_pair<Real> const& models, proof::place_of_case where, std::uint64_t most, proof& result) {
+    try {
+        output_law const found = law_to_prove(sampler, verifier, t.children, models, {.most = most});
+        result.branches += found.branches;
+        if (!found.complete) {
+            auto const same = [&](tree_case const& other) {
+                return other.children == t.children && other.vocabulary == t.vocabulary;
+            };
+            if (std::none_of(result.left_out.begin(), result.left_out.end(), same)) result.left_out.push_back(t);
+            return;
+        }
+        ++result.cases;
+        result.exact = result.exact && found.exact;
+        auto const offer = [&](proof::place_of_case& worst, double value) {
+            where.value = value;
+            // A NaN is the worst of all.
+            if (worst.vocabulary == 0 || !(value * worst.tolerance <= worst.value * where.tolerance)) worst = where;
+        };
+        offer(result.distance, total_variation(found.law, law_of_target(models.target, t.children.size() + 1)));
+        if (t.children.size() == 1)
+            offer(result.excess, found.mean_accepted - best_acceptance(sampler, models.target[0], models.draft[0],
+                                                                       static_cast<index_t>(t.children[0])));
+    } catch (std::exception const& e) {
+        ++result.cases;
+        if (result.error.empty())
+            result.error = "threw on " + print(t.children) + ", V = " + std::to_string(t.vocabulary) + ", " +
+                           name_of(where.models) + ", seed " + std::to_string(where.seed) +
+                           (where.in_floats ? ", floats: " : ", doubles: ") + e.what();
+    }
+}
+
+}  // namespace detail
+
+/// Proves that the output of a sampler and a verifier has exactly the target's law, or shows where it has not.
+///
+///     auto const proof = testing::prove_lossless(draft::iid{}, my_verifier{});
+///     if (!proof.holds()) std::puts(proof.report().c_str());
+///
+/// Every branch of drawing and verifying is run with its probability, one step on every tree of the options, with
+/// random models of every kind (`all_kinds`), with rows of doubles and with the same rows rounded to floats, whose law
+/// is that of the program in floats against the target of the very floats. The law of what is emitted is compared with
+/// the target's, and the mean accepted at a node with alpha* of its draws, which a lossless verifier cannot exceed.
+/// What is thrown on the way is a failure too. For `verify::nested_ranked_block` positions are integrated over, in
+/// doubles alone
+/// (`law_of_ranked_step`). A verifier that takes certain trees only is given those:
+/// `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
+///
+/// A verifier that asks for uniforms (positions of `verify::binned_nested_ranked_block`) cannot be enumerated: the
+/// proof does not hold then, and says so. Seconds for a verifier that decides by coins and picks.
+template <class Sampler, class Verifier>
+[[nodiscard]] proof prove_lossless(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
+    proof result;
+    for (tree_case const& t : options.trees) {
+        // Where one case had too many branches, the others are not followed so far.
+        auto const most = [&, before = result.left_out.size()] {
+            return result.left_out.size() > before ? options.most_branches / 16 : options.most_branches;
+        };
+        for (kind const k : all_kinds)
+            for (int seed = 1; seed <= options.seeds; ++seed) {
+                auto const models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
+                                                  static_cast<std::uint64_t>(seed) + 40);
+                proof::place_of_case where{0, tolerance_of_doubles, t.children, t.vocabulary, k, seed, false};
+                if (options.doubles) detail::prove_case(sampler, verifier, t, models, where, most(), result);
+                where.in_floats = true;
+                where.tolerance = tolerance_of_floats(t.children);
+                if (options.floats && !detail::is_integrated<Verifier>)
+                    detail::prove_case(sampler, verifier, t, in_floats(models), where, most(), result);
+            }
+    }
+    return result;
+}
+
+}  // namespace multidraft::testing

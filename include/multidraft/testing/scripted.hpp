@@ -1,0 +1,53 @@
+// The source of edges: uniforms from a list, whatever they are asked for.
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/random/address.hpp"
+
+namespace multidraft::testing {
+
+/// A source that reads its uniforms from a list, whatever the address: for tests of edges such as u = 0 and 1 - 2^-24.
+///
+/// Running past the end of the list throws `invalid_input`.
+class scripted_source {
+public:
+    explicit scripted_source(span<double const> uniforms) noexcept : uniforms_(uniforms) {}
+
+    template <class Real>
+    [[nodiscard]] bool coin(address, Real numerator, Real denominator) {
+        return product(static_cast<Real>(next()), denominator) < numerator;
+    }
+
+    template <group G, class Ledger, class W>
+    [[nodiscard]] index_t pick(G const& g, Ledger const& sums, index_t n, W const& w, span<token_id const> taken,
+                               address) {
+        return g.search(sums, n, w, product(static_cast<std::decay_t<decltype(sums.total)>>(next()), sums.total),
+                        taken);
+    }
+
+    template <class Real>
+    [[nodiscard]] Real uniform(address) {
+        return static_cast<Real>(next());
+    }
+
+    /// How many uniforms have been used.
+    [[nodiscard]] std::size_t used() const noexcept { return used_; }
+
+private:
+    double next() {
+        if (used_ == uniforms_.size()) refuse("uniforms.size", uniforms_.size(), "the script of uniforms has ended");
+        return uniforms_[used_++];
+    }
+
+    span<double const> uniforms_;
+    std::size_t used_ = 0;
+};
+
+}  // namespace multidraft::testing

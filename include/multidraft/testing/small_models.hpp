@@ -1,0 +1,99 @@
+// Language models over a few tokens, for proofs by enumeration: a row for every context, in doubles or in floats.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+
+namespace multidraft::testing {
+
+using text = std::vector<token_id>;
+
+/// Children a node at each level: {2, 1} is two children of the root with one child each.
+using shape = std::vector<int>;
+
+/// A shape as the command line has it: 2x1.
+[[nodiscard]] inline std::string print(shape const& children) {
+    std::string out;
+    for (int const n : children) out += (out.empty() ? "" : "x") + std::to_string(n);
+    return out;
+}
+
+/// A language model over a small vocabulary: a distribution for every context of up to `depth` tokens.
+///
+/// Contexts are numbered as the nodes of a V-ary heap: the empty one is 0, context c followed by token x is c V + x
+/// + 1.
+template <class Real>
+class basic_small_model {
+public:
+    using context = std::size_t;
+
+    basic_small_model(index_t vocabulary, int depth) : vocabulary_(vocabulary) {
+        std::size_t count = 0;
+        std::size_t level = 1;
+        for (int d = 0; d <= depth; ++d, level *= static_cast<std::size_t>(vocabulary)) count += level;
+        rows_.resize(count);
+    }
+    /// The same model with its rows rounded to another type.
+    template <class Other>
+    explicit basic_small_model(basic_small_model<Other> const& other) : vocabulary_(other.vocabulary()) {
+        for (std::size_t c = 0; c < other.contexts(); ++c) {
+            std::vector<Real> row;
+            for (Other const x : other[c]) row.push_back(static_cast<Real>(x));
+            rows_.push_back(std::move(row));
+        }
+    }
+
+    [[nodiscard]] index_t vocabulary() const noexcept { return vocabulary_; }
+    [[nodiscard]] std::size_t contexts() const noexcept { return rows_.size(); }
+    [[nodiscard]] context after(context c, token_id x) const noexcept {
+        return c * static_cast<std::size_t>(vocabulary_) + static_cast<std::size_t>(x) + 1;
+    }
+    [[nodiscard]] std::vector<Real>& operator[](context c) { return rows_.at(c); }
+    [[nodiscard]] std::vector<Real> const& operator[](context c) const { return rows_.at(c); }
+
+private:
+    index_t vocabulary_;
+    std::vector<std::vector<Real>> rows_;
+};
+using small_model = basic_small_model<double>;
+
+/// A target and a draft model.
+template <class Real>
+struct basic_model_pair {
+    basic_small_model<Real> target;
+    basic_small_model<Real> draft;
+};
+using model_pair = basic_model_pair<double>;
+
+/// The pair with its rows rounded to floats: what a program is given that computes in floats.
+[[nodiscard]] inline basic_model_pair<float> in_floats(model_pair const& models) {
+    return {basic_small_model<float>(models.target), basic_small_model<float>(models.draft)};
+}
+
+/// The rows of a tree: for each node the row of the model after the node's context.
+template <class Real>
+class basic_rows_of_nodes {
+public:
+    explicit basic_rows_of_nodes(index_t vocabulary) noexcept : vocabulary_(vocabulary) {}
+
+    void clear() noexcept { rows_.clear(); }
+    void push_back(std::vector<Real> const& row) { rows_.push_back(row.data()); }
+    [[nodiscard]] index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
+    [[nodiscard]] index_t size() const noexcept { return vocabulary_; }
+    template <group G>
+    [[nodiscard]] probabilities<Real> operator()(G const&, node_id node) const {
+        return {rows_.at(static_cast<std::size_t>(node)), vocabulary_};
+    }
+
+private:
+    std::vector<Real const*> rows_;
+    index_t vocabulary_;
+};
+using rows_of_nodes = basic_rows_of_nodes<double>;
+
+}  // namespace multidraft::testing

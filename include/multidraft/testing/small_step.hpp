@@ -1,0 +1,122 @@
+// One step of speculative decoding over two small models, with draws from any source.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/testing/small_models.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::testing {
+
+/// One step of speculative decoding over two small models: grow a tree level by level, verify it, emit.
+///
+/// Throws `std::logic_error` for a verdict that is none: a path that does not follow the tree, more written of it than
+/// was accepted, no token.
+template <class Sampler, class Verifier, class Real = double>
+class small_step {
+public:
+    small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models)
+        : sampler_(sampler),
+          verifier_(verifier),
+          models_(models),
+          target_(models.target.vocabulary()),
+          draft_(models.draft.vocabulary()) {}
+
+    /// Appends the emitted tokens to `out` and returns how many of them were drafted. The root is the last token of the
+    /// context `root`, at `position`.
+    template <class Source>
+    std::int32_t operator()(shape const& children, std::size_t root, std::int32_t position, Source& source, text& out) {
+        grow(children, root, position, source);
+        path_.assign(children.size(), unwritten);
+        scratch_.resize(
+            verify::scratch_bytes<Verifier>(static_cast<node_id>(parents_.size()), static_cast<int>(children.size())));
+        verdict const v = verify::verify_tree(
+            verifier_, g_, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_), target_, draft_,
+            source, position, span<node_id>(path_), span<std::byte>(scratch_));
+        node_id node = 0;
+        for (std::size_t k = 0; k < path_.size(); ++k) {
+            if (k >= static_cast<std::size_t>(v.accepted)) {
+                if (path_[k] != unwritten) throw std::logic_error("the path was written beyond the accepted nodes");
+                continue;
+            }
+            if (path_[k] <= 0 || parents_.at(static_cast<std::size_t>(path_[k])) != node)
+                throw std::logic_error("the path does not follow the tree");
+            node = path_[k];
+            out.push_back(tokens_[static_cast<std::size_t>(node)]);
+        }
+        if (v.next < 0 || v.next >= models_.target.vocabulary()) throw std::logic_error("no token was emitted");
+        out.push_back(v.next);
+        return v.accepted;
+    }
+
+    /// How many children of the root were drawn in the last step, and how many of them are certain.
+    [[nodiscard]] drawn_children of_root() const noexcept { return of_root_; }
+
+private:
+    static constexpr node_id unwritten = -7;
+
+    template <class Source>
+    void grow(shape const& children, std::size_t root, std::int32_t position, Source& source) {
+        parents_.assign(1, none);
+        tokens_.assign(1, 0);
+        certain_.assign(1, 0);
+        contexts_.assign(1, root);
+        target_.clear();
+        draft_.clear();
+        target_.push_back(models_.target[root]);
+        of_root_ = {};
+        std::size_t begin = 0;
+        for (int const wanted : children) {
+            std::size_t const end = parents_.size();
+            for (std::size_t v = begin; v < end; ++v) {
+                auto const node = static_cast<node_id>(v);
+                draft_.push_back(models_.draft[contexts_[v]]);
+                auto const q = draft_(g_, node);
+                auto sums = g_.weigh(q.size(), weight_of{q});
+                drawn_.assign(static_cast<std::size_t>(wanted), unwritten);
+                drawn_children const drawn =
+                    sampler_(g_, q, sums, source, place{position, node}, span<token_id>(drawn_));
+                certain_[v] = drawn.certain;
+                if (v == 0) of_root_ = drawn;
+                for (index_t k = 0; k < drawn.count; ++k) {
+                    token_id const x = drawn_[static_cast<std::size_t>(k)];
+                    parents_.push_back(node);
+                    tokens_.push_back(x);
+                    certain_.push_back(0);
+                    contexts_.push_back(models_.target.after(contexts_[v], x));
+                    target_.push_back(models_.target[contexts_.back()]);
+                }
+            }
+            begin = end;
+        }
+    }
+
+    Sampler sampler_;
+    Verifier verifier_;
+    basic_model_pair<Real> const& models_;
+    host_group g_;
+    basic_rows_of_nodes<Real> target_;
+    basic_rows_of_nodes<Real> draft_;
+    std::vector<node_id> parents_;
+    std::vector<token_id> tokens_;
+    std::vector<index_t> certain_;
+    std::vector<std::size_t> contexts_;
+    std::vector<token_id> drawn_;
+    std::vector<node_id> path_;
+    std::vector<std::byte> scratch_;
+    drawn_children of_root_;
+};
+
+}  // namespace multidraft::testing

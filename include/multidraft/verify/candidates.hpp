@@ -1,0 +1,100 @@
+// The children of a node as verifiers see them: tokens in the order drawn, the certain ones first.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// The tokens of a node's children in the order drawn, of which the first `certain` are no draws (0 for laws without
+/// certain children). Converts from and to a span of tokens.
+struct candidate_list {
+    span<token_id const> tokens;
+    index_t certain = 0;
+
+    candidate_list() = default;
+    MULTIDRAFT_HD constexpr candidate_list(span<token_id const> of_children, index_t certain_ones = 0) noexcept
+        : tokens(of_children), certain(certain_ones) {}
+    template <class R>
+    requires(std::ranges::contiguous_range<R> && !std::same_as<std::remove_cvref_t<R>, span<token_id const>> &&
+             std::convertible_to<R&&, span<token_id const>>) constexpr candidate_list(R&& of_children) noexcept
+        : tokens(static_cast<R&&>(of_children)) {}
+    MULTIDRAFT_HD constexpr operator span<token_id const>() const noexcept { return tokens; }
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t count() const noexcept { return static_cast<index_t>(tokens.size()); }
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t draws() const noexcept { return count() - certain; }
+    [[nodiscard]] MULTIDRAFT_HD constexpr token_id operator[](index_t child) const noexcept {
+        return tokens[static_cast<std::size_t>(child)];
+    }
+    [[nodiscard]] MULTIDRAFT_HD constexpr span<token_id const> certain_tokens() const noexcept {
+        return tokens.first(static_cast<std::size_t>(certain));
+    }
+    /// The first child that is this token, or `none`.
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t find(token_id x) const noexcept {
+        for (index_t k = 0; k < count(); ++k)
+            if ((*this)[k] == x) return k;
+        return none;
+    }
+};
+
+/// The child that is a token emitted from what the target has left: it counts as accepted. Else the token.
+[[nodiscard]] MULTIDRAFT_HD inline node_verdict found_among(candidate_list candidates, token_id emitted) {
+    return {emitted == none ? none : candidates.find(emitted), emitted};
+}
+
+/// The children of a node that are there. A launch takes trees with room for children that could not be drawn: the last
+/// ones, of token `none`.
+template <class G>
+[[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
+    auto children = tree.children(node);
+    if constexpr (!may_throw<G>)
+        while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+            --children.count;
+    return children;
+}
+
+/// How many children of a node are certain; 0 for laws without certain children. `none` where a tree that nobody
+/// checked does not say.
+template <draft_law Law>
+[[nodiscard]] MULTIDRAFT_HD index_t certain_of([[maybe_unused]] drafted<Law> const& tree,
+                                               [[maybe_unused]] node_range children, [[maybe_unused]] node_id node) {
+    if constexpr (counts_certain<Law>) {
+        auto const at = static_cast<std::size_t>(node);
+        if (at >= tree.certain.size()) return none;
+        index_t const certain = tree.certain[at];
+        return certain >= 0 && certain <= children.count ? certain : none;
+    } else {
+        return 0;
+    }
+}
+
+/// Whether the children of a node may have come about by a law with certain children: as many as there are at most,
+/// different tokens, none of which was drawn once more. O(n^2) for n children; `certain` as the tree says.
+[[nodiscard]] MULTIDRAFT_HD inline bool is_certain_count(span<token_id const> children, index_t certain) {
+    auto const n = static_cast<index_t>(children.size());
+    if (certain < 0 || certain > n) return false;
+    bool apart = true;
+    for (index_t k = 0; k < n; ++k)
+        for (index_t c = 0; c < k && c < certain; ++c)
+            apart = apart && children[static_cast<std::size_t>(c)] != children[static_cast<std::size_t>(k)];
+    return apart;
+}
+
+/// The tokens of a node's children; `children` are those that are there.
+template <draft_law Law>
+[[nodiscard]] MULTIDRAFT_HD candidate_list candidates_of(drafted<Law> const& tree, node_range children, node_id node) {
+    return candidate_list(
+        tree.tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count)),
+        certain_of(tree, children, node));
+}
+
+}  // namespace multidraft::verify

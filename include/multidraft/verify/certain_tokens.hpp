@@ -1,0 +1,49 @@
+// Which tokens are certain children of a node: a question of the row loops.
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+
+namespace multidraft::verify {
+
+/// The certain children of a node, asked token by token inside a row loop.
+///
+/// By the tokens themselves, whatever their order and their mass: ties may have been broken either way, and at
+/// temperature 0 certain tokens have no mass. A token lighter than all of them is none, which spares nearly every token
+/// a look at the list; groups that walk runs of tokens ask for a whole run (`any_in`).
+template <distribution Q>
+class certain_tokens {
+public:
+    using real = probability_of<Q>;
+
+    MULTIDRAFT_HD certain_tokens(Q const& row, span<token_id const> tokens) : q(row), tokens_(tokens) {
+        for (token_id const x : tokens_) {
+            real const here = q(x);
+            lightest_ = here < lightest_ ? here : lightest_;
+        }
+    }
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool holds(index_t i) const {
+        if (tokens_.empty() || q(i) < lightest_) return false;
+        bool found = false;
+
+        MULTIDRAFT_ROLL
+        for (token_id const x : tokens_) found = found || x == i;
+        return found;
+    }
+    /// Whether one of them is in [begin, end).
+    [[nodiscard]] MULTIDRAFT_HD bool any_in(index_t begin, index_t end) const {
+        bool found = false;
+        for (token_id const x : tokens_) found = found || (x >= begin && x < end);
+        return found;
+    }
+
+    Q q;
+
+private:
+    span<token_id const> tokens_;
+    real lightest_ = -minus_infinity<real>;
+};
+
+}  // namespace multidraft::verify
