@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
@@ -27,20 +28,22 @@ enum class kind {
     ties,            ///< probabilities are multiples of one: ties of p, of q and of p/q
     cut,             ///< each row keeps some tokens, as top-k and top-p leave them
     sharp_draft,     ///< the draft leaves 1e-4 to 1e-10 for the other tokens, at the rounding of a row of floats
+    sharp,           ///< so do both
     steep_draft,     ///< the draft leaves 1e-30 to 1e-45, at the end of the numbers of floats
     steep_target,    ///< so does the target
     steep,           ///< and both
 };
 
-inline constexpr kind all_kinds[] = {kind::plain,         kind::no_mass,      kind::disjoint, kind::one_hot_target,
-                                     kind::one_hot_draft, kind::narrow_draft, kind::equal,    kind::almost_equal,
-                                     kind::greedy,        kind::ties,         kind::cut,      kind::sharp_draft,
-                                     kind::steep_draft,   kind::steep_target, kind::steep};
+inline constexpr kind all_kinds[] = {kind::plain,         kind::no_mass,      kind::disjoint,     kind::one_hot_target,
+                                     kind::one_hot_draft, kind::narrow_draft, kind::equal,        kind::almost_equal,
+                                     kind::greedy,        kind::ties,         kind::cut,          kind::sharp_draft,
+                                     kind::sharp,         kind::steep_draft,  kind::steep_target, kind::steep};
 
 [[nodiscard]] inline char const* name_of(kind k) {
-    constexpr char const* names[] = {"plain",        "no_mass",     "disjoint",     "one_hot_target", "one_hot_draft",
-                                     "narrow_draft", "equal",       "almost_equal", "greedy",         "ties",
-                                     "cut",          "sharp_draft", "steep_draft",  "steep_target",   "steep"};
+    constexpr char const* names[] = {"plain",         "no_mass",      "disjoint",     "one_hot_target",
+                                     "one_hot_draft", "narrow_draft", "equal",        "almost_equal",
+                                     "greedy",        "ties",         "cut",          "sharp_draft",
+                                     "sharp",         "steep_draft",  "steep_target", "steep"};
     return names[static_cast<std::size_t>(k)];
 }
 
@@ -149,6 +152,10 @@ template <class Keep>
             case kind::sharp_draft:
                 q = row_with_tails(vocabulary, numbers, -10, -4);
                 break;
+            case kind::sharp:
+                p = row_with_tails(vocabulary, numbers, -10, -4);
+                q = row_with_tails(vocabulary, numbers, -10, -4);
+                break;
             case kind::steep_draft:
                 q = row_with_tails(vocabulary, numbers, -45, -30);
                 break;
@@ -162,6 +169,16 @@ template <class Keep>
         }
     }
     return models;
+}
+
+/// Makes the rows of the target NaN after every text that the target never says: no verifier reads them.
+template <class Real>
+void poison_unreachable(basic_small_model<Real>& target, std::size_t context = 0, bool reached = true) {
+    if (context >= target.contexts()) return;
+    if (!reached) std::fill(target[context].begin(), target[context].end(), std::numeric_limits<Real>::quiet_NaN());
+    for (token_id x = 0; x < target.vocabulary(); ++x)
+        poison_unreachable(target, target.after(context, x),
+                           reached && target[context][static_cast<std::size_t>(x)] > 0);
 }
 
 }  // namespace multidraft::testing

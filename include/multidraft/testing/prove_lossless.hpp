@@ -223,12 +223,14 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 ///
 /// Every branch of drawing and verifying is run with its probability, one step on every tree of the options, with
 /// random models of every kind (`all_kinds`), with rows of doubles and with the same rows rounded to floats, whose law
-/// is that of the program in floats against the target of the very floats. The law of what is emitted is compared with
-/// the target's, and the mean accepted at a node with alpha* of its draws, which a lossless verifier cannot exceed.
-/// What is thrown on the way is a failure too. For `verify::nested_ranked_block` positions are integrated over, in
-/// doubles alone
-/// (`law_of_ranked_step`). A verifier that takes certain trees only is given those:
-/// `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
+/// is that of the program in floats against the target of the very floats. The target's rows after texts that it never
+/// says are NaN. The law of what is emitted is compared with the target's, and the mean accepted at a node with alpha*
+/// of its draws, which a lossless verifier cannot exceed. What is thrown on the way is a failure too. For
+/// `verify::nested_ranked_block` positions are integrated over, in doubles alone (`law_of_ranked_step`). A verifier that
+/// takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
+///
+/// The library's samplers draw nothing of what weighs next to nothing; what an engine may draw itself is in
+/// `engine_samplers.hpp`.
 ///
 /// A verifier that asks for uniforms (positions of `verify::binned_nested_ranked_block`) cannot be enumerated: the
 /// proof does not hold then, and says so. Seconds for a verifier that decides by coins and picks.
@@ -242,8 +244,9 @@ template <class Sampler, class Verifier>
         };
         for (kind const k : all_kinds)
             for (int seed = 1; seed <= options.seeds; ++seed) {
-                auto const models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
-                                                  static_cast<std::uint64_t>(seed) + 40);
+                auto models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
+                                            static_cast<std::uint64_t>(seed) + 40);
+                poison_unreachable(models.target);
                 proof::place_of_case where{0, tolerance_of_doubles, t.children, t.vocabulary, k, seed, false};
                 if (options.doubles) detail::prove_case(sampler, verifier, t, models, where, most(), result);
                 where.in_floats = true;

@@ -1,0 +1,69 @@
+// Samplers as engines may have them: by the definition of their laws, down to the last token of a subnormal mass.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::testing {
+
+// The library's samplers end where what is left weighs less than `least_drawable`. An engine that draws in another way
+// may go on, and verifiers are to be lossless for what it hands over: prove a verifier with these samplers too. For the
+// enumerating source, which takes weights as they are.
+
+/// `law::sequential`: as long as a token has any mass.
+struct engine_sequential {
+    using law = multidraft::law::sequential;
+
+    template <group G, distribution Q, class Ledger, draw_source Source>
+    drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+                              span<token_id> out) const {
+        for (std::size_t k = 0; k < out.size(); ++k) {
+            auto const index = static_cast<index_t>(k);
+            token_id const x = source.pick(g, sums, q.size(), weight_of{q}, span<token_id const>(out).first(k),
+                                           where(purpose::draft, index));
+            if (x == none) return {index};
+            out[k] = x;
+        }
+        return {static_cast<index_t>(out.size())};
+    }
+};
+
+/// `law::stratified` (or `law::top_then_one` with one draw): the most likely tokens with certainty, all but `draws` of
+/// the children, then draws from the others; ties to the higher token, as a sort may leave them.
+template <class Law>
+struct engine_stratified {
+    using law = Law;
+
+    index_t draws = 1;
+
+    template <group G, distribution Q, class Ledger, draw_source Source>
+    drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+                              span<token_id> out) const {
+        std::vector<token_id> order;
+        for (token_id x = q.size(); x-- > 0;)
+            if (q.weight(x) > 0) order.push_back(x);
+        std::stable_sort(order.begin(), order.end(), [&](token_id a, token_id b) { return q.weight(a) > q.weight(b); });
+        auto const n = static_cast<index_t>(out.size());
+        index_t const certain = std::min(std::max(n - draws, 0), static_cast<index_t>(order.size()));
+        for (index_t k = 0; k < certain; ++k) out[static_cast<std::size_t>(k)] = order[static_cast<std::size_t>(k)];
+        auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
+        for (index_t k = certain; k < n; ++k) {
+            token_id const x = source.pick(g, sums, q.size(), weight_of{q}, taken, where(purpose::draft, k));
+            if (x == none) return {k, certain};
+            out[static_cast<std::size_t>(k)] = x;
+        }
+        return {n, certain};
+    }
+};
+
+}  // namespace multidraft::testing

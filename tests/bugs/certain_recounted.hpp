@@ -1,0 +1,46 @@
+// Bug: the verifier counts the certain children again, from the draft's row and the children that there are.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+
+namespace multidraft::bugs {
+
+/// In exact arithmetic the rule gives the same number whether it is asked with the children wanted or with those there
+/// are. In floats 1 - q(top) is off by the rounding of q, and certain tokens are taken for draws.
+struct certain_recounted : verify::node_by_node<certain_recounted, law::stratified> {
+    static constexpr bool lossless = true;
+    using right = verify::binned_ranked<multidraft::law::stratified>;
+
+    static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+        return right::scratch_bytes(nodes, depth);
+    }
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
+                                              Source& source, place where, span<std::byte> scratch) const {
+        index_t const n = candidates.count();
+        double left = 1;
+        candidates.certain = 0;
+        while (candidates.certain + 1 < n) {
+            auto const top = static_cast<double>(q(candidates[candidates.certain]));
+            if (!((n - candidates.certain) * top >= 0.7 * left) || !(top > 0)) break;
+            left -= top;
+            ++candidates.certain;
+        }
+        return right{}.decide(g, p, q, candidates, source, where, scratch);
+    }
+};
+
+}  // namespace multidraft::bugs

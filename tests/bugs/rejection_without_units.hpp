@@ -1,0 +1,60 @@
+// Bug: recursive rejection with scalars, in the units of the rows: what a draft leaves may be too small for them.
+#pragma once
+
+#include <cstddef>
+#include <limits>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+
+namespace multidraft::bugs {
+
+/// r = (p - c q)+ / z with c <- c + z / (mass left): where less is left than a float has an inverse of, c is infinite
+/// and the residual NaN. `Clamped` keeps it finite, so that nothing is thrown, and c q no longer reaches p.
+template <draft_law Law, bool Clamped>
+struct rejection_without_units : verify::node_by_node<rejection_without_units<Law, Clamped>, Law> {
+    static constexpr bool lossless = true;
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
+                                              Source& source, place where) const {
+        using real = probability_of<P>;
+        real c = 0;
+        real z = 1;
+        real left = 1;
+        for (std::size_t k = 0; k < candidates.size(); ++k) {
+            token_id const x = candidates[k];
+            real const rest = p(x) - c * q(x);
+            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), (rest > 0 ? rest : real(0)) * left,
+                            z * q(x)))
+                return {static_cast<index_t>(k), x};
+            c += z / left;
+            if (Clamped && c > std::numeric_limits<real>::max()) c = std::numeric_limits<real>::max();
+            verify::residual const r{p, q, c};
+            auto const sums = g.weigh(p.size(), r);
+            z = sums.total;
+            if (z != z) return {};
+            if (!(z > 0)) return {none, verify::emit_undrafted(g, p, candidates.first(k + 1), source, where)};
+            if (k + 1 == candidates.size())
+                return {none, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0))};
+            if constexpr (std::is_same_v<Law, law::sequential>) {
+                auto rest_of_q = g.weigh(q.size(), q);
+                for (token_id const t : candidates.first(k + 1))
+                    g.reweigh(rest_of_q, q.size(), q, candidates.first(k + 1), t);
+                left = rest_of_q.total;
+            }
+        }
+        return {};
+    }
+};
+
+}  // namespace multidraft::bugs

@@ -1,0 +1,34 @@
+// Bug: a verifier of whole trees reads the rows below a token that the target never says.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::bugs {
+
+/// Makes sure of every row before it decides anything. What follows a token that a grammar forbids is no distribution,
+/// and no matter.
+template <draft_law Law>
+struct unreachable_read : verify::traversal<Law> {
+    template <class G, class Target, class Draft, class Source>
+    verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const& draft, Source& source,
+                       std::int32_t position, span<node_id> path, span<std::byte> scratch) const {
+        for (node_id v = 0; v < tree.tree.size(); ++v) {
+            auto const p = target(g, v);
+            if (!tree.tree.children(v).empty() && !(g.sum(p.size(), p) > 0))
+                refuse("target", v, "no token", "the row of this node holds no distribution");
+        }
+        return verify::traversal<Law>::operator()(g, tree, target, draft, source, position, path, scratch);
+    }
+};
+
+}  // namespace multidraft::bugs

@@ -1,0 +1,97 @@
+// The public proof of every lossless verifier of whole paths and trees; what it says of one that it cannot enumerate.
+#include <gtest/gtest.h>
+
+#include <string>
+
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/engine_samplers.hpp"
+#include "multidraft/testing/prove_lossless.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace {
+
+namespace draft = multidraft::draft;
+namespace law = multidraft::law;
+namespace verify = multidraft::verify;
+using namespace multidraft::testing;
+
+template <class Sampler, class Verifier>
+void expect_proved(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
+    static_assert(Verifier::lossless);
+    auto const found = prove_lossless(sampler, verifier, options);
+    EXPECT_TRUE(found.holds()) << found.report();
+    EXPECT_GT(found.cases, 300);
+}
+
+TEST(proved, block) {
+    expect_proved(draft::iid{}, verify::block<law::iid>{}, {.trees = chains_to_prove()});
+    expect_proved(engine_sequential{}, verify::block<law::sequential>{}, {.trees = chains_to_prove()});
+    expect_proved(draft::stratified{}, verify::block<law::stratified>{}, {.trees = chains_to_prove()});
+}
+
+TEST(proved, traversal) {
+    expect_proved(draft::iid{}, verify::traversal<law::iid>{});
+    expect_proved(draft::sequential{}, verify::traversal<law::sequential>{});
+    expect_proved(engine_sequential{}, verify::traversal<law::sequential>{});
+}
+
+TEST(proved, multi_path_block) { expect_proved(draft::iid{}, verify::multi_path_block{}, {.trees = forks_to_prove()}); }
+
+TEST(proved, ranked_block) {
+    expect_proved(draft::iid{}, verify::ranked_block<law::iid>{}, {.most_branches = 20000});
+    expect_proved(draft::stratified{}, verify::ranked_block<law::stratified>{});
+    for (int const draws : {0, 1, 2})
+        expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{},
+                      {.most_branches = 20000});
+}
+
+TEST(proved, binned_ranked_block) {
+    expect_proved(draft::iid{}, verify::binned_ranked_block<law::iid>{}, {.most_branches = 20000});
+    expect_proved(draft::stratified{}, verify::binned_ranked_block<law::stratified>{});
+    for (int const draws : {0, 1, 2})
+        expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked_block<law::stratified>{},
+                      {.most_branches = 20000});
+}
+
+// Positions are integrated over.
+TEST(proved, nested_ranked_block) {
+    expect_proved(draft::iid{}, verify::nested_ranked_block<law::iid>{});
+    expect_proved(draft::stratified{}, verify::nested_ranked_block<law::stratified>{});
+    for (int const draws : {0, 1, 2})
+        expect_proved(engine_stratified<law::stratified>{draws}, verify::nested_ranked_block<law::stratified>{});
+}
+
+// Its positions are uniforms: no number is given out as a proof.
+TEST(not_proved, binned_nested_ranked_block_which_asks_for_uniforms) {
+    auto const found = prove_lossless(draft::stratified{}, verify::binned_nested_ranked_block<law::stratified>{},
+                                      {.trees = {{{2}, 2}}, .seeds = 1});
+    EXPECT_FALSE(found.holds());
+    EXPECT_FALSE(found.exact);
+    EXPECT_TRUE(found.error.empty()) << found.error;
+    EXPECT_NE(found.report().find("uniforms were asked for"), std::string::npos) << found.report();
+}
+
+// No number either where nothing was run, or not all of it.
+TEST(not_proved, what_was_not_run) {
+    EXPECT_FALSE(prove_lossless(draft::iid{}, verify::traversal<law::iid>{}, {.trees = {}}).holds());
+    auto const found = prove_lossless(draft::iid{}, verify::traversal<law::iid>{},
+                                      {.trees = {{{1}, 2}, {{6}, 3}}, .most_branches = 100});
+    EXPECT_TRUE(found.holds()) << found.report();
+    ASSERT_EQ(found.left_out.size(), 1U);
+    EXPECT_NE(found.report().find("too many branches: 6, V = 3"), std::string::npos) << found.report();
+    // A verifier of chains, given trees.
+    auto const refused = prove_lossless(draft::iid{}, verify::block<law::iid>{}, {.trees = {{{2}, 2}}});
+    EXPECT_FALSE(refused.holds());
+    EXPECT_NE(refused.report().find("threw on 2, V = 2, plain, seed 1, doubles: children[0] = 2"), std::string::npos)
+        << refused.report();
+}
+
+}  // namespace
