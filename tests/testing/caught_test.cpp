@@ -52,8 +52,6 @@ TEST(caught, heats_in_a_stale_order) {
     auto const three = caught("heats of three", draft::iid{}, bugs::heats_stale_order<3>{});
     EXPECT_GT(three.distance.value, 0.1);
     EXPECT_EQ(three.distance.tree, shape{6});
-    // It accepts more than anything lossless can, which is another tell.
-    EXPECT_GT(three.excess.value, 1e-3);
 }
 
 TEST(caught, ties_that_the_law_does_not_break) {

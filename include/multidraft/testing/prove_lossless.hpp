@@ -118,8 +118,11 @@ struct proof {
                 << (where.in_floats ? ", floats" : ", doubles");
         };
         out << (holds() ? "lossless: " : (exact ? "not shown to be lossless: " : "not exact, so no proof: ")) << cases
-            << " cases, " << branches << " branches\n    total variation from the target at most ";
-        at(distance);
+            << " cases, " << branches << " branches";
+        if (distance.vocabulary > 0) {
+            out << "\n    total variation from the target at most ";
+            at(distance);
+        }
         if (excess.value > excess.tolerance) {
             out << "\n    accepts more than any lossless verifier can, by ";
             at(excess);
@@ -226,8 +229,8 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// is that of the program in floats against the target of the very floats. The target's rows after texts that it never
 /// says are NaN. The law of what is emitted is compared with the target's, and the mean accepted at a node with alpha*
 /// of its draws, which a lossless verifier cannot exceed. What is thrown on the way is a failure too. For
-/// `verify::nested_ranked_block` positions are integrated over, in doubles alone (`law_of_ranked_step`). A verifier that
-/// takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
+/// `verify::nested_ranked_block` positions are integrated over, in doubles alone (`law_of_ranked_step`). A verifier
+/// that takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
 ///
 /// The library's samplers draw nothing of what weighs next to nothing; what an engine may draw itself is in
 /// `engine_samplers.hpp`.

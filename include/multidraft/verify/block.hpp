@@ -93,11 +93,7 @@ public:
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), tree.size() - 1))
-                refuse("scratch.size", scratch.size(), "block verification keeps a weight for each level");
-        }
+        if constexpr (may_throw<G>) detail::check_tree(drafts, target, draft, path);
 #endif
         for (node_id v = 1; v < tree.size(); ++v) {
             node_id const parent = tree.parents[static_cast<std::size_t>(v)];
@@ -109,6 +105,11 @@ public:
 #endif
             return {};
         }
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>)
+            if (scratch.size() < scratch_bytes(tree.size(), tree.size() - 1))
+                refuse("scratch.size", scratch.size(), "block verification keeps a weight for each level");
+#endif
         auto* const weights = reinterpret_cast<real*>(scratch.data());
         if (g.leader()) weights[0] = 1;
         std::int32_t levels = 0;
