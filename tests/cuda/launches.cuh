@@ -75,9 +75,9 @@ struct step {
     void launch(cudaStream_t stream, Draft const& draft, cuda::launch_options const& options) const {
         auto const nodes = static_cast<std::int64_t>(device.parents.size());
         for (auto const& l : levels) {
-            cuda::draft_batch const out{l->entries,      l->request.data(),    l->nodes.data(),
-                                        l->first.data(), l->wanted.data(),     device.tokens.data(),
-                                        nullptr,         device.states.data(), l->row.data()};
+            cuda::draft_batch const out{l->entries,       l->request.data(),    l->nodes.data(), l->first.data(),
+                                        l->wanted.data(), device.tokens.data(), nullptr,         device.states.data(),
+                                        l->row.data(),    device.certain.data()};
             EXPECT_CUDA(cuda::draft(workspace.data(), workspace.size(), stream, Sampler{}, out, device.requests(),
                                     cuda::logits<T>{l->logits.data(), device.vocabulary}, device.vocabulary, options));
         }
@@ -117,6 +117,7 @@ void expect_of_host(step<T, Sampler, Verifier> const& s, batch<T> const& blank) 
     host.draft_on_host(Sampler{});
     auto const expected = host.verify_on_host(Verifier{});
     EXPECT_EQ(s.device.tokens.host(), host.tokens);
+    EXPECT_EQ(s.device.certain.host(), host.certain);
     EXPECT_EQ(s.accepted.host(), expected.accepted);
     EXPECT_EQ(s.next.host(), expected.next);
     // The normalisers, bit for bit.

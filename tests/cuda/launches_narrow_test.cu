@@ -85,9 +85,8 @@ TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     std::vector<std::byte> memory(1024);
     mc::probability_batch<float> const rows{host.target.data(), 5001};
     for (std::int32_t b = 0; b < host.size(); ++b)
-        mc::verify_request<contiguous>(mt::batch<float>::silent_host_group{}, marking{}, b, host.trees(),
-                                       host.requests(), rows, mc::no_rows{}, 5001, expected.view(),
-                                       span<std::byte>(memory));
+        mc::verify_request<contiguous>(mt::silent_group{}, marking{}, b, host.trees(), host.requests(), rows,
+                                       mc::no_rows{}, 5001, expected.view(), span<std::byte>(memory));
     mt::on_device<node_id> const path(expected.path.size());
     mt::on_device<std::int32_t> const accepted(expected.accepted.size());
     mt::on_device<token_id> const next(expected.next.size());

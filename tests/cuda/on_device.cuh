@@ -11,8 +11,8 @@
 
 #include "multidraft/core/fma.hpp"
 #include "multidraft/cuda/batch.hpp"
-#include "support/batches.hpp"
 #include "multidraft/testing/test_numbers.hpp"
+#include "support/batches.hpp"
 
 namespace multidraft::testing {
 
@@ -86,6 +86,7 @@ struct device_batch {
         : offsets(b.offsets),
           parents(b.parents),
           tokens(b.tokens),
+          certain(b.certain),
           states(b.states),
           target(b.target),
           draft(b.draft),
@@ -96,7 +97,9 @@ struct device_batch {
           vocabulary(b.vocabulary),
           w(b.w) {}
 
-    [[nodiscard]] cuda::tree_batch trees() const { return {size, offsets.data(), parents.data(), tokens.data(), 10}; }
+    [[nodiscard]] cuda::tree_batch trees() const {
+        return {size, offsets.data(), parents.data(), tokens.data(), 10, certain.data()};
+    }
     [[nodiscard]] cuda::request_batch requests() const {
         return {seeds.data(), ids.data(), positions.data(), nullptr, w};
     }
@@ -104,6 +107,7 @@ struct device_batch {
     on_device<std::int64_t> offsets;
     on_device<node_id> parents;
     on_device<token_id> tokens;
+    on_device<index_t> certain;
     on_device<cuda::row_state> states;
     on_device<T> target, draft;
     on_device<std::uint64_t> seeds;

@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <iterator>
 #include <map>
+#include <type_traits>
 #include <vector>
 
 #include "bugs/certain_untilted.hpp"
@@ -16,6 +18,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/engine_samplers.hpp"
 #include "support/chi_squared.hpp"
 #include "support/tree_cases.hpp"
 
@@ -27,16 +30,21 @@ namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 using multidraft::addressed_source;
 using multidraft::addressed_uniforms;
+using multidraft::testing::basic_model_pair;
 using multidraft::testing::chi_squared;
+using multidraft::testing::engine_stratified;
 using multidraft::testing::kind;
 using multidraft::testing::law_of_target;
-using multidraft::testing::model_pair;
 using multidraft::testing::print;
 using multidraft::testing::random_models;
 using multidraft::testing::shape;
+using multidraft::testing::silent_group;
 using multidraft::testing::small_step;
 using multidraft::testing::text;
 using multidraft::testing::tree_case;
+
+template <class Law>
+using nested = verify::binned_nested_ranked_block<Law>;
 
 struct outcome {
     chi_squared fit;
@@ -45,9 +53,10 @@ struct outcome {
 };
 
 /// Runs whole steps with addressed draws. Texts that ended early are completed from the target by draws of their own.
-template <class Sampler, class Verifier>
-outcome simulate(shape const& children, model_pair const& models, int runs, std::uint64_t seed) {
-    small_step<Sampler, Verifier> step(Sampler{}, Verifier{}, models);
+template <class Verifier, class Group = multidraft::host_group, class Sampler, class Real>
+outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> const& models, int runs,
+                 std::uint64_t seed) {
+    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models);
     auto const expected = law_of_target(models.target, children.size() + 1);
     std::map<text, std::size_t> number;
     std::vector<double> wanted;
@@ -77,8 +86,8 @@ outcome simulate(shape const& children, model_pair const& models, int runs, std:
             for (; x < row.size(); ++x) {
                 if (!(row[x] > 0)) continue;
                 last = x;
-                if (u < row[x]) break;
-                u -= row[x];
+                if (u < static_cast<double>(row[x])) break;
+                u -= static_cast<double>(row[x]);
             }
             x = last;
             out.push_back(static_cast<multidraft::token_id>(x));
@@ -107,28 +116,54 @@ outcome simulate(shape const& children, model_pair const& models, int runs, std:
 }
 
 /// Cases with all there is to get wrong: duplicates with subtrees, certain tokens, refused candidates, three levels.
-template <class Sampler, class Verifier>
-outcome over_trees(int runs) {
+template <class Verifier, class Group = multidraft::host_group, class Real = double, class Sampler>
+outcome over_trees(Sampler sampler, std::vector<kind> const& kinds, int runs) {
     outcome all;
     std::vector<tree_case> const cases{{{2, 1}, 3}, {{2, 2}, 3}, {{3, 2}, 4}, {{2, 2, 2}, 2}, {{1, 2, 1}, 3}};
     for (tree_case const& t : cases) {
-        for (kind const k : {kind::plain, kind::no_mass, kind::narrow_draft, kind::one_hot_target}) {
-            auto const models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()), 70);
-            auto const here = simulate<Sampler, Verifier>(t.children, models, runs, 11);
-            EXPECT_LT(here.fit.statistic, 1e9) << print(t.children) << ": a token of no mass was emitted";
+        for (kind const k : kinds) {
+            auto models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()), 70);
+            poison_unreachable(models.target);
+            auto const here = [&] {
+                if constexpr (std::is_same_v<Real, float>)
+                    return simulate<Verifier, Group>(sampler, t.children, in_floats(models), runs, 11);
+                else
+                    return simulate<Verifier, Group>(sampler, t.children, models, runs, 11);
+            }();
+            EXPECT_LT(here.fit.statistic, 1e9)
+                << print(t.children) << ", " << name_of(k) << ": a token of no mass was emitted";
             all.fit += here.fit;
         }
     }
     return all;
 }
 
+std::vector<kind> const usual{kind::plain, kind::no_mass, kind::narrow_draft, kind::one_hot_target};
+
+void expect_fit(char const* name, outcome const& found) {
+    std::printf("    %s: p = %.3g\n", name, found.fit.p_value());
+    EXPECT_GE(found.fit.p_value(), multidraft::testing::failure_level) << name;
+}
+
 TEST(binned_nested_ranked_block, emits_the_law_of_the_target) {
     constexpr int runs = 6000;
-    auto const iid = over_trees<draft::iid, verify::binned_nested_ranked_block<law::iid>>(runs);
-    auto const stratified = over_trees<draft::stratified, verify::binned_nested_ranked_block<law::stratified>>(runs);
-    std::printf("    iid: p = %.3g; stratified: p = %.3g\n", iid.fit.p_value(), stratified.fit.p_value());
-    EXPECT_GE(iid.fit.p_value(), multidraft::testing::failure_level);
-    EXPECT_GE(stratified.fit.p_value(), multidraft::testing::failure_level);
+    expect_fit("iid", over_trees<nested<law::iid>>(draft::iid{}, usual, runs));
+    expect_fit("stratified", over_trees<nested<law::stratified>>(draft::stratified{}, usual, runs));
+}
+
+TEST(binned_nested_ranked_block, emits_the_law_of_the_target_whatever_the_rows) {
+    constexpr int runs = 1500;
+    std::vector<kind> const all(std::begin(multidraft::testing::all_kinds), std::end(multidraft::testing::all_kinds));
+    expect_fit("iid", over_trees<nested<law::iid>>(draft::iid{}, all, runs));
+    expect_fit("iid, floats", over_trees<nested<law::iid>, multidraft::host_group, float>(draft::iid{}, all, runs));
+    expect_fit("stratified", over_trees<nested<law::stratified>>(draft::stratified{}, all, runs));
+    for (int const draws : {0, 1, 2}) {
+        std::printf("    all certain but %d:\n", draws);
+        engine_stratified<law::stratified> const sampler{draws};
+        expect_fit("stratified", over_trees<nested<law::stratified>>(sampler, all, runs));
+        expect_fit("floats", over_trees<nested<law::stratified>, multidraft::host_group, float>(sampler, all, runs));
+        expect_fit("padded", over_trees<nested<law::stratified>, silent_group>(sampler, all, runs));
+    }
 }
 
 /// What is wrong fails the same test, on models that show it.
@@ -136,7 +171,7 @@ template <class Sampler, class Verifier>
 void expect_caught(char const* name) {
     chi_squared all;
     for (auto const& c : multidraft::testing::golden_trees())
-        all += simulate<Sampler, Verifier>(c.children, c.models, 12000, 5).fit;
+        all += simulate<Verifier>(Sampler{}, c.children, c.models, 12000, 5).fit;
     std::printf("    %s: chi-squared %.0f of %.0f, p = %.2g\n", name, all.statistic, all.freedom, all.p_value());
     EXPECT_LT(all.p_value(), multidraft::testing::failure_level) << name;
 }
@@ -185,8 +220,7 @@ TEST(binned_nested_ranked_block, comes_close_to_the_limit) {
     double limit = 0;
     double error = 0;
     for (auto const& c : multidraft::testing::golden_trees()) {
-        auto const s = simulate<draft::stratified, verify::binned_nested_ranked_block<law::stratified>>(
-            c.children, c.models, 10000, 7);
+        auto const s = simulate<nested<law::stratified>>(draft::stratified{}, c.children, c.models, 10000, 7);
         accepted += s.mean_accepted;
         limit += c.limit("stratified");
         error += s.error * s.error;

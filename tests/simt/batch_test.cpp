@@ -14,7 +14,6 @@
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/cuda/shape.hpp"
-#include "multidraft/cuda/simt_group.hpp"
 #include "multidraft/cuda/validation.hpp"
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -27,27 +26,13 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/scratch.hpp"
 #include "support/batches.hpp"
-#include "support/emulated_lanes.hpp"
+#include "support/emulated_group.hpp"
 
 namespace {
 
 using namespace multidraft;
 namespace mc = multidraft::cuda;
 namespace mt = multidraft::testing;
-
-/// Calls `body(group)` in every thread of an emulated cluster.
-template <int Threads, int Split, class Body>
-void on_group(int ranks, Body const& body) {
-    using lanes = mt::emulated_lanes<Threads>;
-    using group_type = mc::simt_group<lanes, Split>;
-    using storage = typename group_type::storage;
-    std::vector<storage> shared(static_cast<std::size_t>(ranks));
-    mt::simt_emulator emulator(ranks, Threads);
-    emulator.run([&](int rank, int thread) {
-        group_type const g(lanes(emulator, rank, thread, sizeof(storage)), shared[static_cast<std::size_t>(rank)]);
-        body(g);
-    });
-}
 
 class simt_batch : public ::testing::Test {
 protected:
@@ -65,19 +50,20 @@ void draft_and_verify(int ranks, warp w, index_t vocabulary) {
     for (auto level = batch.levels(); level.depth < level.deepest; ++level.depth) {
         auto const arrays = batch.level_arrays(level.depth);
         for (std::int32_t e = 0; e < static_cast<std::int32_t>(arrays.request.size()); ++e)
-            on_group<Threads, Split>(ranks, [&](auto const& g) {
+            mt::on_group<Threads, Split>(ranks, [&](auto const& g) {
                 mc::draft_entry<contiguous>(g, Sampler{}, e, batch.draft_batch(arrays), batch.requests(),
                                             batch.level_rows(arrays, e), vocabulary);
             });
     }
     EXPECT_EQ(batch.tokens, host.tokens);
+    EXPECT_EQ(batch.certain, host.certain);
 
     auto const expected = host.verify_on_host(Verifier{});
     mt::verdicts got(batch.size(), batch.path_stride);
     auto const with = [&](auto const& draft_rows) {
         std::fill(got.path.begin(), got.path.end(), -7);
         for (std::int32_t b = 0; b < batch.size(); ++b)
-            on_group<Threads, Split>(ranks, [&](auto const& g) {
+            mt::on_group<Threads, Split>(ranks, [&](auto const& g) {
                 mc::verify_request<contiguous>(g, Verifier{}, b, batch.trees(), batch.requests(), batch.target_rows(),
                                                draft_rows, vocabulary, got.view());
             });
@@ -111,7 +97,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     auto const first = static_cast<std::size_t>(batch.offsets[1]) * 300;
     for (std::size_t i = 0; i < 300; ++i) batch.target[first + i] = std::numeric_limits<float>::quiet_NaN();
     mt::verdicts got(batch.size(), batch.path_stride);
-    on_group<32, 1>(1, [&](auto const& g) {
+    mt::on_group<32, 1>(1, [&](auto const& g) {
         mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 1, batch.trees(),
                                        batch.requests(), batch.target_rows(), batch.draft_rows(), 300, got.view());
     });
@@ -119,7 +105,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     EXPECT_EQ(got.accepted[1], 0);
     // A path with no room for the tree's depth.
     mt::verdicts small(batch.size(), 1);
-    on_group<32, 1>(1, [&](auto const& g) {
+    mt::on_group<32, 1>(1, [&](auto const& g) {
         mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 0, batch.trees(),
                                        batch.requests(), batch.target_rows(), batch.draft_rows(), 300, small.view());
     });
@@ -186,10 +172,10 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
             });
         return result;
     };
-    auto const expected = run([](auto const& body) { body(mt::batch<float>::silent_host_group{}); });
+    auto const expected = run([](auto const& body) { body(mt::silent_group{}); });
     EXPECT_GT(*std::max_element(expected.accepted.begin(), expected.accepted.end()), 1);
-    auto const block = run([](auto const& body) { on_group<64, 2>(1, body); });
-    auto const cluster = run([](auto const& body) { on_group<32, 1>(4, body); });
+    auto const block = run([](auto const& body) { mt::on_group<64, 2>(1, body); });
+    auto const cluster = run([](auto const& body) { mt::on_group<32, 1>(4, body); });
     for (auto const& got : {block, cluster}) {
         EXPECT_EQ(got.accepted, expected.accepted);
         EXPECT_EQ(got.next, expected.next);
@@ -283,7 +269,7 @@ mc::validation_report report_of(mt::batch<float> const& batch) {
             auto const node = static_cast<node_id>(v);
             offer(b, mc::detail::check_node(batch.trees(), batch.vocabulary, b, node));
             mc::detail::fault row;
-            on_group<32, 1>(1, [&](auto const& g) {
+            mt::on_group<32, 1>(1, [&](auto const& g) {
                 row = mc::detail::check_row_of(g, batch.target_rows(), batch.offsets[at] + v, batch.vocabulary,
                                                mc::checked::target, node);
             });

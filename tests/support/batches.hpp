@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <initializer_list>
+#include <limits>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
@@ -13,8 +14,10 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/small_step.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/scratch.hpp"
 
 namespace multidraft::testing {
 
@@ -63,18 +66,21 @@ struct verdicts {
     std::int64_t path_stride;
 };
 
-/// Four trees, one of them its root alone; rows of both models for every node.
+/// Four trees, one of them its root alone.
+inline std::vector<std::vector<node_id>> const trees_of_a_batch{
+    {none, 0, 0, 0, 0, 1, 1, 2, 2, 5}, {none, 0, 1, 2, 3}, {none}, {none, 0, 0, 1, 1, 1, 2}};
+
+/// Trees with rows of both models for every node.
 template <class T>
 struct batch {
-    batch(index_t v, warp w_) : vocabulary(v), w(w_) {
-        tree_arrays shape;
-        shape.add({none, 0, 0, 0, 0, 1, 1, 2, 2, 5});
-        shape.add({none, 0, 1, 2, 3});
-        shape.add({none});
-        shape.add({none, 0, 0, 1, 1, 1, 2});
-        offsets = shape.offsets;
-        parents = shape.parents;
+    batch(index_t v, warp w_, std::vector<std::vector<node_id>> const& shapes = trees_of_a_batch)
+        : vocabulary(v), w(w_) {
+        tree_arrays all;
+        for (auto const& parents_of : shapes) all.add(parents_of);
+        offsets = all.offsets;
+        parents = all.parents;
         tokens.assign(parents.size(), 1);
+        certain.assign(parents.size(), 0);
         states.resize(parents.size());
         test_numbers numbers(static_cast<std::uint64_t>(v));
         auto const n = parents.size() * static_cast<std::size_t>(v);
@@ -86,7 +92,9 @@ struct batch {
     }
 
     [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(offsets.size() - 1); }
-    [[nodiscard]] cuda::tree_batch trees() const { return {size(), offsets.data(), parents.data(), tokens.data()}; }
+    [[nodiscard]] cuda::tree_batch trees() const {
+        return {size(), offsets.data(), parents.data(), tokens.data(), 0, certain.data()};
+    }
     [[nodiscard]] cuda::request_batch requests() const {
         return {seeds.data(), ids.data(), positions.data(), nullptr, w};
     }
@@ -131,7 +139,8 @@ struct batch {
                 tokens.data(),
                 nullptr,
                 states.data(),
-                l.row.data()};
+                l.row.data(),
+                certain.data()};
     }
     /// Rows such that row e is that of the entry's node.
     [[nodiscard]] cuda::logits<T> level_rows(level const& l, std::int32_t e) const {
@@ -148,29 +157,85 @@ struct batch {
         }
     }
 
-    /// Each tree without the children that could not be drawn, verified by the host; nodes by their number in the
-    /// batch.
+    /// Scratch for one request, full of NaN and of negative numbers.
+    template <class Verifier>
+    [[nodiscard]] std::vector<std::byte> poisoned_scratch(Verifier const& /*verifier*/) const {
+        return std::vector<std::byte>(verify::scratch_bytes<Verifier>(static_cast<node_id>(parents.size()),
+                                                                      static_cast<std::int32_t>(path_stride)),
+                                      std::byte{0xff});
+    }
+
+    /// Every tree, verified by the host.
     template <class Verifier>
     [[nodiscard]] verdicts verify_on_host(Verifier const& verifier) const {
         verdicts result(size(), path_stride);
         for (std::int32_t b = 0; b < size(); ++b) {
-            auto const out = result.view();
-            cuda::verify_request<contiguous>(silent_host_group{}, verifier, b, trees(), requests(), target_rows(),
-                                             draft_rows(), vocabulary, out);
+            auto scratch = poisoned_scratch(verifier);
+            cuda::verify_request<contiguous>(silent_group{}, verifier, b, trees(), requests(), target_rows(),
+                                             draft_rows(), vocabulary, result.view(), span<std::byte>(scratch));
         }
         return result;
     }
 
-    /// The host group for trees with children that could not be drawn.
-    struct silent_host_group : host_group {
-        static constexpr bool throws = false;
+    /// Rows of NaN for the nodes that are not there, and rows without a finite number for those that the target does
+    /// not reach; what is below a node that is not there gets any tokens. Returns how many nodes of each there are.
+    struct spoilt {
+        int absent = 0;
+        int unreachable = 0;
     };
+    spoilt spoil() {
+        spoilt result;
+        auto const fill = [&](std::size_t row, float value) {
+            auto const begin = static_cast<std::ptrdiff_t>(row) * vocabulary;
+            std::fill_n(target.begin() + begin, vocabulary, T(value));
+            std::fill_n(draft.begin() + begin, vocabulary, T(value));
+            states[row] = {value, value, value, value, -1};
+        };
+        for (std::int32_t b = 0; b < size(); ++b) {
+            auto const first = static_cast<std::size_t>(offsets[static_cast<std::size_t>(b)]);
+            enum { inside, unreachable, absent };
+            std::vector<int> standing(1, inside);
+            tree_view const tree = trees()(b);
+            for (node_id v = 1; v < tree.size(); ++v) {
+                auto const at = static_cast<std::size_t>(v);
+                auto const up = static_cast<std::size_t>(tree.parents[at]);
+                standing.push_back(standing[up]);
+                if (standing[at] == inside) {
+                    row_view<T> const x(target.data() + (first + up) * static_cast<std::size_t>(vocabulary),
+                                        vocabulary);
+                    token_id const token = tree.tokens[at];
+                    if (token == none)
+                        standing[at] = absent;
+                    else if (!(warped(host_group{}, x, w).row(token) > 0))
+                        standing[at] = unreachable;
+                } else if (standing[at] == unreachable && tree.tokens[at] == none) {
+                    standing[at] = absent;
+                }
+                if (standing[up] == absent) {
+                    tokens[first + at] = v % vocabulary;
+                    certain[first + at] = 5;
+                }
+            }
+            for (std::size_t v = 0; v < standing.size(); ++v) {
+                if (standing[v] == absent) {
+                    ++result.absent;
+                    fill(first + v, std::numeric_limits<float>::quiet_NaN());
+                } else if (standing[v] == unreachable) {
+                    ++result.unreachable;
+                    fill(first + v, v % 2 == 0 ? std::numeric_limits<float>::quiet_NaN()
+                                               : -std::numeric_limits<float>::infinity());
+                }
+            }
+        }
+        return result;
+    }
 
     index_t vocabulary;
     warp w;
     std::vector<std::int64_t> offsets;
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
+    std::vector<index_t> certain;
     std::vector<cuda::row_state> states;
     std::vector<T> target, draft;
     std::vector<std::uint64_t> seeds{11, 12, 13, 11};

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
@@ -79,11 +80,12 @@ template <class Real>
 /// completed with the target's own conditionals, which is what later steps would do if they are right.
 ///
 /// The models have rows for contexts of up to `children.size()` tokens. With rows of floats it is the law of the
-/// program in floats, and the target's conditionals are those of its floats.
-template <class Sampler, class Verifier, class Real>
+/// program in floats, and the target's conditionals are those of its floats. `Group` may be `silent_group`: see
+/// `small_step`.
+template <class Group = host_group, class Sampler, class Verifier, class Real>
 [[nodiscard]] output_law law_of_step(Sampler sampler, Verifier verifier, shape const& children,
                                      basic_model_pair<Real> const& models, enumeration const& how = {}) {
-    small_step<Sampler, Verifier, Real> step(sampler, verifier, models);
+    small_step<Sampler, Verifier, Real, Group> step(sampler, verifier, models);
     output_law result;
     std::map<text, double> emitted;
     text out;

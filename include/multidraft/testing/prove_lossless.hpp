@@ -175,20 +175,20 @@ template <class Law>
 inline constexpr bool is_integrated<verify::nested_ranked_block<Law>> = true;
 
 /// The law of a step: by enumeration, or integrated.
-template <class Sampler, class Verifier, class Real>
+template <class Group, class Sampler, class Verifier, class Real>
 [[nodiscard]] output_law law_to_prove(Sampler const& sampler, Verifier const& verifier, shape const& children,
                                       basic_model_pair<Real> const& models, enumeration const& how) {
     if constexpr (is_integrated<Verifier> && std::is_same_v<Real, double>)
         return law_of_ranked_step<true>(sampler, children, models);
     else
-        return law_of_step(sampler, verifier, children, models, how);
+        return law_of_step<Group>(sampler, verifier, children, models, how);
 }
 
-template <class Sampler, class Verifier, class Real>
+template <class Group, class Sampler, class Verifier, class Real>
 void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case const& t,
                 basic_model_pair<Real> const& models, proof::place_of_case where, std::uint64_t most, proof& result) {
     try {
-        output_law const found = law_to_prove(sampler, verifier, t.children, models, {.most = most});
+        output_law const found = law_to_prove<Group>(sampler, verifier, t.children, models, {.most = most});
         result.branches += found.branches;
         if (!found.complete) {
             auto const same = [&](tree_case const& other) {
@@ -233,11 +233,12 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// that takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
 ///
 /// The library's samplers draw nothing of what weighs next to nothing; what an engine may draw itself is in
-/// `engine_samplers.hpp`.
+/// `engine_samplers.hpp`. A verifier for launches, where nothing can be thrown and trees keep room for children that
+/// could not be drawn, is to pass `prove_lossless<testing::silent_group>(..)` as well.
 ///
 /// A verifier that asks for uniforms (positions of `verify::binned_nested_ranked_block`) cannot be enumerated: the
 /// proof does not hold then, and says so. Seconds for a verifier that decides by coins and picks.
-template <class Sampler, class Verifier>
+template <class Group = host_group, class Sampler, class Verifier>
 [[nodiscard]] proof prove_lossless(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
     proof result;
     for (tree_case const& t : options.trees) {
@@ -251,11 +252,11 @@ template <class Sampler, class Verifier>
                                             static_cast<std::uint64_t>(seed) + 40);
                 poison_unreachable(models.target);
                 proof::place_of_case where{0, tolerance_of_doubles, t.children, t.vocabulary, k, seed, false};
-                if (options.doubles) detail::prove_case(sampler, verifier, t, models, where, most(), result);
+                if (options.doubles) detail::prove_case<Group>(sampler, verifier, t, models, where, most(), result);
                 where.in_floats = true;
                 where.tolerance = tolerance_of_floats(t.children);
                 if (options.floats && !detail::is_integrated<Verifier>)
-                    detail::prove_case(sampler, verifier, t, in_floats(models), where, most(), result);
+                    detail::prove_case<Group>(sampler, verifier, t, in_floats(models), where, most(), result);
             }
     }
     return result;

@@ -1,8 +1,10 @@
 // One step of speculative decoding over two small models, with draws from any source.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <stdexcept>
 #include <vector>
 
@@ -20,11 +22,19 @@
 
 namespace multidraft::testing {
 
+/// The host group as launches have groups: nothing is thrown, and trees have room for children that could not be drawn.
+struct silent_group : host_group {
+    static constexpr bool throws = false;
+};
+
 /// One step of speculative decoding over two small models: grow a tree level by level, verify it, emit.
+///
+/// With `silent_group` every node has all the children wanted, as in a launch: the token of those that could not be
+/// drawn is `none`, and what is below them means nothing: any tokens, and rows of NaN.
 ///
 /// Throws `std::logic_error` for a verdict that is none: a path that does not follow the tree, more written of it than
 /// was accepted, no token.
-template <class Sampler, class Verifier, class Real = double>
+template <class Sampler, class Verifier, class Real = double, class Group = host_group>
 class small_step {
 public:
     small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models)
@@ -32,7 +42,8 @@ public:
           verifier_(verifier),
           models_(models),
           target_(models.target.vocabulary()),
-          draft_(models.draft.vocabulary()) {}
+          draft_(models.draft.vocabulary()),
+          nothing_(static_cast<std::size_t>(models.target.vocabulary()), std::numeric_limits<Real>::quiet_NaN()) {}
 
     /// Appends the emitted tokens to `out` and returns how many of them were drafted. The root is the last token of the
     /// context `root`, at `position`.
@@ -40,8 +51,10 @@ public:
     std::int32_t operator()(shape const& children, std::size_t root, std::int32_t position, Source& source, text& out) {
         grow(children, root, position, source);
         path_.assign(children.size(), unwritten);
-        scratch_.resize(
-            verify::scratch_bytes<Verifier>(static_cast<node_id>(parents_.size()), static_cast<int>(children.size())));
+        // Whatever is there: NaN, and negative numbers.
+        scratch_.assign(
+            verify::scratch_bytes<Verifier>(static_cast<node_id>(parents_.size()), static_cast<int>(children.size())),
+            std::byte{0xff});
         verdict const v = verify::verify_tree(
             verifier_, g_, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_), target_, draft_,
             source, position, span<node_id>(path_), span<std::byte>(scratch_));
@@ -66,6 +79,7 @@ public:
 
 private:
     static constexpr node_id unwritten = -7;
+    static constexpr auto nowhere = ~std::size_t{0};  ///< the context of a child that could not be drawn
 
     template <class Source>
     void grow(shape const& children, std::size_t root, std::int32_t position, Source& source) {
@@ -82,6 +96,12 @@ private:
             std::size_t const end = parents_.size();
             for (std::size_t v = begin; v < end; ++v) {
                 auto const node = static_cast<node_id>(v);
+                if (contexts_[v] == nowhere) {
+                    draft_.push_back(nothing_);
+                    certain_[v] = wanted;
+                    for (int k = 0; k < wanted; ++k) add(node, 0, nowhere);
+                    continue;
+                }
                 draft_.push_back(models_.draft[contexts_[v]]);
                 auto const q = draft_(g_, node);
                 auto sums = g_.weigh(q.size(), weight_of{q});
@@ -92,23 +112,30 @@ private:
                 if (v == 0) of_root_ = drawn;
                 for (index_t k = 0; k < drawn.count; ++k) {
                     token_id const x = drawn_[static_cast<std::size_t>(k)];
-                    parents_.push_back(node);
-                    tokens_.push_back(x);
-                    certain_.push_back(0);
-                    contexts_.push_back(models_.target.after(contexts_[v], x));
-                    target_.push_back(models_.target[contexts_.back()]);
+                    add(node, x, models_.target.after(contexts_[v], x));
                 }
+                if constexpr (!may_throw<Group>)
+                    for (index_t k = drawn.count; k < wanted; ++k) add(node, none, nowhere);
             }
             begin = end;
         }
     }
 
+    void add(node_id parent, token_id token, std::size_t context) {
+        parents_.push_back(parent);
+        tokens_.push_back(token);
+        certain_.push_back(0);
+        contexts_.push_back(context);
+        target_.push_back(context == nowhere ? nothing_ : models_.target[context]);
+    }
+
     Sampler sampler_;
     Verifier verifier_;
     basic_model_pair<Real> const& models_;
-    host_group g_;
+    Group g_;
     basic_rows_of_nodes<Real> target_;
     basic_rows_of_nodes<Real> draft_;
+    std::vector<Real> nothing_;
     std::vector<node_id> parents_;
     std::vector<token_id> tokens_;
     std::vector<index_t> certain_;
