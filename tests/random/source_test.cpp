@@ -103,14 +103,14 @@ TYPED_TEST(source_of, gives_an_address_one_answer) {
 
 TYPED_TEST(source_of, decides_strictly_at_the_ends) {
     using real = TypeParam;
-    double const last = 1 - 0x1p-24;
+    double const last = 1 - 0x1p-53;
     std::vector<double> const uniforms{0, 0, last, last, last, 0.5, 0.5};
     scripted_source source(uniforms);
     EXPECT_FALSE(source.coin(at(0), real(0), real(1)));  // u = 0: no mass, never
     EXPECT_TRUE(source.coin(at(0), std::numeric_limits<real>::denorm_min(), real(1)));
     EXPECT_TRUE(source.coin(at(0), real(1), real(1)));  // the last u: certain, always
     EXPECT_FALSE(source.coin(at(0), real(1) - real(0x1p-23), real(1)));
-    EXPECT_FALSE(source.coin(at(0), static_cast<real>(last), real(1)));
+    EXPECT_FALSE(source.coin(at(0), std::nextafter(real(1), real(0)), real(1)));
     EXPECT_FALSE(source.coin(at(0), real(0.5), real(1)));
     EXPECT_TRUE(source.coin(at(0), real(0.75), real(1)));
     EXPECT_EQ(source.used(), 7U);
