@@ -200,6 +200,13 @@ MULTIDRAFT_HD void run_searches(G const& g, program_input<T, Layout> const& in, 
     search_all(wide);
     search_all(holes);
     search_all(peak);
+    // By turns in two rows, one of which has nothing to find.
+    auto const empty = g.weigh(n, nothing);
+    auto const sums = g.weigh(n, plain);
+    for (int k = 0; k < 4; ++k) {
+        record(g.search(empty, n, nothing, 0.5, {}));
+        record(g.search(sums, n, plain, 0.2 * k, {}));
+    }
 }
 
 /// Two levels of stochastic beam search, from rows that are p and q in turn. Logarithms of doubles are the machine's

@@ -32,7 +32,7 @@ template <class Holds>
             false_at = at;
             at += step;
         }
-        step *= 2;
+        if (step < high - low) step *= 2;
     }
     return true_at;
 }

@@ -41,7 +41,7 @@ template <class Sum>
         }
         passed += here;
     }
-    u = fraction_of_run(t, before, size);
+    if (found != none) u = fraction_of_run(t, before, size);
     return found;
 }
 

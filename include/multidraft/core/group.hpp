@@ -33,7 +33,7 @@ inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
 /// The sums of the chunks of a row of weights, and their total: what a draw from the row needs.
 ///
 /// Rows of up to `capacity` chunks (more than a million entries) keep every chunk's sum; of longer rows only the total
-/// is kept and a search sums the chunks again, twice.
+/// is kept and a search sums the chunks again, twice. The total is for normalisers; a search adds the sums itself.
 template <class Real>
 struct ledger {
     static constexpr index_t capacity = 256;

@@ -432,23 +432,24 @@ private:
         return sum_16(lane);
     }
 
+    template <class Real>
+    MULTIDRAFT_HD static index_t choose_of_16(Real const* sums, double& u) {
+        return detail::choose_run(
+            16, [sums](index_t k) { return sums[k]; }, u);
+    }
+
     /// The term of a chunk at the fraction u of its sum: 16 runs of 256 terms, 16 runs of 16, 16 terms.
     template <class Real>
     MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], double u) {
         Real sums[16];
-        auto const choose = [&sums, &u] {
-            return detail::choose_run(
-                16, [&sums](index_t k) { return sums[k]; }, u);
-        };
         for (index_t k = 0; k < 16; ++k) sums[k] = sum_256(values + k * 256);
-        index_t const a = choose();
+        index_t const a = choose_of_16(sums, u);
         if (a == none) return none;
         Real const* const run = values + a * 256;
         for (index_t k = 0; k < 16; ++k) sums[k] = sum_16(run + k * 16);
-        index_t const b = choose();
+        index_t const b = choose_of_16(sums, u);
         if (b == none) return none;
-        index_t const c = detail::choose_run(
-            16, [term = run + b * 16](index_t k) { return term[k]; }, u);
+        index_t const c = choose_of_16(run + b * 16, u);
         return c == none ? none : a * 256 + b * 16 + c;
     }
 };
