@@ -117,7 +117,7 @@ struct fixed_source {
     template <group G, class Real, class W>
     index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
                  address) const {
-        return g.search(sums, n, w, sums.total * Real(0.5), taken);
+        return g.search(sums, n, w, 0.5, taken);
     }
     template <class Real>
     Real uniform(address) const {

@@ -46,10 +46,10 @@ public:
         return read(n), host_.softmax(n, x, scale);
     }
     // One chunk, however long the row.
-    template <class Sums, class W, class Real>
-    md::index_t search(Sums const& sums, md::index_t n, W const& w, Real t,
+    template <class Sums, class W>
+    md::index_t search(Sums const& sums, md::index_t n, W const& w, double u,
                        md::span<md::token_id const> taken = {}) const {
-        return read(n < md::chunk_size ? n : md::chunk_size), host_.search(sums, n, w, t, taken);
+        return read(n < md::chunk_size ? n : md::chunk_size), host_.search(sums, n, w, u, taken);
     }
     template <class Sums, class W>
     void reweigh(Sums& sums, md::index_t n, W const& w, md::span<md::token_id const> taken, md::index_t i) const {

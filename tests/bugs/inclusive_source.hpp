@@ -8,8 +8,7 @@
 namespace multidraft::bugs {
 
 /// `u <= ratio` instead of `u < ratio`, and the first token whose running sum reaches u * total instead of exceeding
-/// it. One uniform in 2^24 is 0: too rare for statistics, certain to happen in a day of a large service. Gives the same
-/// uniform to every draw.
+/// it. One uniform in 2^53 is 0: too rare for statistics. Gives the same uniform to every draw.
 class inclusive_source {
 public:
     explicit inclusive_source(double uniform) noexcept : uniform_(uniform) {}

@@ -85,34 +85,33 @@ Real in_order(std::vector<Real> const& sums) {
     return total;
 }
 
-/// The run that a running sum passes t in, or the last one with mass.
+/// The run into which the fraction u of the total falls, or the last one with mass.
 template <class Real>
-std::size_t passes(std::vector<Real> const& sums, Real& t) {
-    Real before = 0;
-    Real at = 0;
+std::size_t passes(std::vector<Real> const& sums, double& u) {
+    std::vector<double> up_to{0.0};
+    for (Real const x : sums) up_to.push_back(up_to.back() + static_cast<double>(x));
+    double const t = u * up_to.back();
     std::size_t found = sums.size();
     for (std::size_t k = 0; k < sums.size(); ++k) {
-        if (sums[k] > 0) {
-            found = k;
-            at = before;
-            if (before + sums[k] > t) break;
-        }
-        before = before + sums[k];
+        if (!(sums[k] > 0)) continue;
+        found = k;
+        if (up_to[k + 1] > t) break;
     }
-    t = t - at;
+    if (found < sums.size())
+        u = std::min((t - up_to[found]) / static_cast<double>(sums[found]), std::nextafter(1.0, 0.0));
     return found;
 }
 
 template <class Real>
-index_t documented_search(std::vector<Real> const& row, Real t) {
+index_t documented_search(std::vector<Real> const& row, double u) {
     auto const chunks = documented_chunks(row);
-    std::size_t begin = passes(chunks, t);
+    std::size_t begin = passes(chunks, u);
     if (begin == chunks.size()) return none;
     begin *= 4096;
     for (std::size_t const run : {std::size_t{256}, std::size_t{16}, std::size_t{1}}) {
         std::vector<Real> sums;
         for (std::size_t k = 0; k < 16; ++k) sums.push_back(strided_sum(row, begin + k * run, run, run > 1 ? 16U : 1U));
-        begin += run * passes(sums, t);
+        begin += run * passes(sums, u);
     }
     return static_cast<index_t>(begin);
 }
@@ -182,7 +181,7 @@ TYPED_TEST(host_group_of, has_no_terms_in_an_empty_row) {
     EXPECT_EQ(g.first_largest(0, nothing), none);
     auto sums = g.weigh(0, nothing);
     EXPECT_EQ(sums.total, real(0));
-    EXPECT_EQ(g.search(sums, 0, nothing, real(0)), none);
+    EXPECT_EQ(g.search(sums, 0, nothing, 0.0), none);
     token_id out[2] = {7, 7};
     g.top(0, nothing, out);
     EXPECT_EQ(out[0], none);
@@ -276,16 +275,22 @@ TYPED_TEST(host_group_of, finds_where_the_running_sum_passes_every_integer) {
         auto const sums = g.weigh(n, of(row));
         index_t const step = n > 1000 ? 7 : 1;
         for (index_t t = 0; static_cast<real>(t) < sums.total; t += step) {
+            // A fraction is rounded: what falls on a border may fall on either side of it.
             index_t const expected = brute_force(row, t);
-            ASSERT_EQ(g.search(sums, n, of(row), static_cast<real>(t)), expected) << n << ' ' << t;
-            ASSERT_EQ(g.search(sums, n, of(row), static_cast<real>(t) + real(0.5)), expected) << n << ' ' << t;
+            for (double const part : {1e-9, 0.5, 1 - 1e-9}) {
+                double const u = (static_cast<double>(t) + part) / static_cast<double>(sums.total);
+                ASSERT_EQ(g.search(sums, n, of(row), u), expected) << n << ' ' << t;
+            }
         }
+        auto first = index_t{0};
+        while (!(row[static_cast<std::size_t>(first)] > 0)) ++first;
+        EXPECT_EQ(g.search(sums, n, of(row), 0.0), first);
         // What rounding pushes past the end falls to the last token with mass.
         auto last = n - 1;
         while (!(row[static_cast<std::size_t>(last)] > 0)) --last;
-        EXPECT_EQ(g.search(sums, n, of(row), sums.total), last);
-        EXPECT_EQ(g.search(sums, n, of(row), sums.total * 2), last);
-        EXPECT_EQ(g.search(sums, n, of(row), std::nextafter(sums.total, real(0))), last);
+        EXPECT_EQ(g.search(sums, n, of(row), 1 - 0x1p-53), last);
+        EXPECT_EQ(g.search(sums, n, of(row), 1.0), last);
+        EXPECT_EQ(g.search(sums, n, of(row), 2.0), last);
     }
 }
 
@@ -298,11 +303,10 @@ TYPED_TEST(host_group_of, searches_in_the_documented_order) {
         if (!(sums.total > 0)) continue;
         for (int k = 0; k < 300; ++k) {
             // Near the ends too, and exactly at sums where rounding decides.
-            double const u = k % 3 == 0 ? numbers() : (k % 3 == 1 ? 1 - 1e-7 * numbers() : 1e-7 * numbers());
-            auto t = static_cast<real>(u) * sums.total;
-            if (k % 5 == 0) t = g.sum(numbers.below(n), of(row));
-            index_t const found = g.search(sums, n, of(row), t);
-            ASSERT_EQ(found, documented_search(row, t)) << n << ' ' << t;
+            double u = k % 3 == 0 ? numbers() : (k % 3 == 1 ? 1 - 1e-7 * numbers() : 1e-7 * numbers());
+            if (k % 5 == 0) u = static_cast<double>(g.sum(numbers.below(n), of(row))) / static_cast<double>(sums.total);
+            index_t const found = g.search(sums, n, of(row), u);
+            ASSERT_EQ(found, documented_search(row, u)) << n << ' ' << u;
             ASSERT_GT(row[static_cast<std::size_t>(found)], real(0));
         }
     }
@@ -313,14 +317,14 @@ TYPED_TEST(host_group_of, never_finds_a_token_without_weight) {
     for (index_t const n : {1, 17, 257, 5000, 70000}) {
         std::vector<real> row(static_cast<std::size_t>(n), real(0));
         auto sums = g.weigh(n, of(row));
-        EXPECT_EQ(g.search(sums, n, of(row), real(0)), none);
-        EXPECT_EQ(g.search(sums, n, of(row), real(1)), none);
+        EXPECT_EQ(g.search(sums, n, of(row), 0.0), none);
+        EXPECT_EQ(g.search(sums, n, of(row), 1.0), none);
         for (index_t const at : {0, n / 3, n / 2, n - 1}) {
             row.assign(row.size(), real(0));
             row[static_cast<std::size_t>(at)] = std::numeric_limits<real>::denorm_min();
             sums = g.weigh(n, of(row));
-            for (real const t : {real(0), sums.total / 2, sums.total, real(1)})
-                EXPECT_EQ(g.search(sums, n, of(row), t), at) << n << ' ' << t;
+            for (double const u : {0.0, 0.5, 1 - 0x1p-53, 1.0, 1.5})
+                EXPECT_EQ(g.search(sums, n, of(row), u), at) << n << ' ' << u;
         }
     }
 }
@@ -335,9 +339,9 @@ TYPED_TEST(host_group_of, takes_tokens_out) {
         std::vector<real> left = row;
         std::vector<token_id> taken;
         for (int k = 0; k < 5; ++k) {
-            auto const t = static_cast<real>(std::floor(numbers() * static_cast<double>(sums.total)));
-            index_t const found = g.search(sums, n, of(row), t, taken);
-            ASSERT_EQ(found, brute_force(left, static_cast<double>(t))) << n << ' ' << k;
+            double const t = std::floor(numbers() * static_cast<double>(sums.total)) + 0.5;
+            index_t const found = g.search(sums, n, of(row), t / static_cast<double>(sums.total), taken);
+            ASSERT_EQ(found, brute_force(left, t)) << n << ' ' << k;
             left[static_cast<std::size_t>(found)] = real(0);
             taken.push_back(found);
             g.reweigh(sums, n, of(row), taken, found);
@@ -347,7 +351,7 @@ TYPED_TEST(host_group_of, takes_tokens_out) {
         }
         if (n == 5) {
             EXPECT_EQ(sums.total, real(0));
-            EXPECT_EQ(g.search(sums, n, of(row), real(0), taken), none);
+            EXPECT_EQ(g.search(sums, n, of(row), 0.0, taken), none);
         }
     }
 }
@@ -374,22 +378,21 @@ TYPED_TEST(host_group_of, searches_rows_longer_than_a_ledger) {
     auto sums = g.weigh(n, of(row));
     ASSERT_EQ(sums.total, real(12));
     for (int t = 0; t < 12; ++t)
-        EXPECT_EQ(g.search(sums, n, of(row), static_cast<real>(t)), places[static_cast<std::size_t>(t / 2)]);
-    EXPECT_EQ(g.search(sums, n, of(row), real(12)), n - 1);
+        EXPECT_EQ(g.search(sums, n, of(row), (t + 0.5) / 12), places[static_cast<std::size_t>(t / 2)]);
+    EXPECT_EQ(g.search(sums, n, of(row), 0.0), 3);
+    EXPECT_EQ(g.search(sums, n, of(row), 1.0), n - 1);
     std::vector<token_id> const taken{full - 1, n - 1};
     g.reweigh(sums, n, of(row), span<token_id const>(taken).first(1), full - 1);
     EXPECT_EQ(sums.total, real(10));
     g.reweigh(sums, n, of(row), taken, n - 1);
     ASSERT_EQ(sums.total, real(8));
     token_id const left[] = {3, 4096, 5000, full};
-    for (int t = 0; t < 8; ++t) EXPECT_EQ(g.search(sums, n, of(row), static_cast<real>(t), taken), left[t / 2]);
+    for (int t = 0; t < 8; ++t) EXPECT_EQ(g.search(sums, n, of(row), (t + 0.5) / 8, taken), left[t / 2]);
 
     auto const random = random_weights<real>(n, 1);
     auto const random_sums = g.weigh(n, of(random));
-    for (real const u : {real(0), real(0.3), real(0.9999)}) {
-        real const t = u * random_sums.total;
-        EXPECT_EQ(g.search(random_sums, n, of(random), t), documented_search(random, t));
-    }
+    for (double const u : {0.0, 0.3, 0.9999, 1 - 0x1p-53})
+        EXPECT_EQ(g.search(random_sums, n, of(random), u), documented_search(random, u));
 }
 
 // --- Softmax
@@ -562,9 +565,9 @@ TEST(host_group, skips_what_does_not_count_without_a_trace) {
             auto expected = g.weigh(n, all);
             auto found = g.weigh(n, few);
             ASSERT_EQ(found.total, expected.total);
-            for (float const at : {0.0F, 0.3F, 0.999F})
-                EXPECT_EQ(g.search(found, n, few, at * found.total), g.search(expected, n, all, at * expected.total));
-            index_t const changed = g.search(expected, n, all, expected.total / 2);
+            for (double const u : {0.0, 0.3, 0.999})
+                EXPECT_EQ(g.search(found, n, few, u), g.search(expected, n, all, u));
+            index_t const changed = g.search(expected, n, all, 0.5);
             if (changed == multidraft::none) continue;
             values[static_cast<std::size_t>(changed)] = 0;
             g.reweigh(expected, n, all, {}, changed);

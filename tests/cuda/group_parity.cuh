@@ -89,6 +89,12 @@ struct operations {
         run_operations(g, in, record);
     }
 };
+struct searches {
+    template <class G, class In>
+    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
+        run_searches(g, in, record);
+    }
+};
 struct samplers {
     template <class G, class In>
     MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {

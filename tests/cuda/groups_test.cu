@@ -22,6 +22,7 @@ using multidraft::testing::cuda_device;
 using multidraft::testing::expect_parity;
 using multidraft::testing::on_device;
 using multidraft::testing::operations;
+using multidraft::testing::searches;
 
 TEST_F(cuda_device, operations_of_a_warp_have_the_bits_of_the_host_group) {
     for (index_t const n : {1, 33, 4097})
@@ -40,6 +41,13 @@ TEST_F(cuda_device, operations_of_a_cluster_have_the_bits_of_the_host_group) {
             if (ranks > 1 && !has_clusters) continue;
             expect_parity<operations, mc::cluster_group<256, 2, float, 8>, bfloat16, aligned<16>>(n, ranks);
         }
+}
+
+TEST_F(cuda_device, searches_find_the_tokens_of_the_host_group) {
+    for (index_t const n : {1, 300, 4097, 33 * 4096 - 7, 262144, 257 * 4096 + 300}) {
+        expect_parity<searches, mc::block_group<256, 1>, float, contiguous>(n, 1);
+        expect_parity<searches, mc::block_group<256, 2, float, 8>, bfloat16, aligned<16>>(n, 1);
+    }
 }
 
 TEST_F(cuda_device, operations_of_a_grid_have_the_bits_of_the_host_group) {

@@ -71,9 +71,8 @@ void expect_equal_to_its_copy(View row) {
         ASSERT_EQ(a.weights.total, b.weights.total);
         for (index_t c = 0; c < multidraft::chunks_of(n); ++c) ASSERT_EQ(a.weights.sums[c], b.weights.sums[c]);
         for (index_t i = 0; i < n; ++i) ASSERT_EQ(a.row(i), b.row(i)) << i;
-        auto const t = a.weights.total * real(0.37);
-        EXPECT_EQ(g.search(a.weights, n, multidraft::weight_of{a.row}, t),
-                  g.search(b.weights, n, multidraft::weight_of{b.row}, t));
+        EXPECT_EQ(g.search(a.weights, n, multidraft::weight_of{a.row}, 0.37),
+                  g.search(b.weights, n, multidraft::weight_of{b.row}, 0.37));
     }
 }
 

@@ -179,6 +179,18 @@ TYPED_TEST(select_of, counts_only_ties_with_mass) {
     }
 }
 
+// More ties than a float can count.
+TEST(select, keeps_a_number_of_very_many_ties) {
+    index_t const n = (1 << 24) + 5000;
+    std::vector<float> row(static_cast<std::size_t>(n), 1.0F);
+    for (index_t const k : {1, 4096, (1 << 24) - 1, (1 << 24) + 1, (1 << 24) + 4777, n - 1})
+        EXPECT_EQ(select_largest(g, n, entries<float>{row.data()}, k).last, k - 1);
+    row[3] = 2.0F;  // one more that counts, no tie
+    EXPECT_EQ(select_largest(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, 1 << 24);
+    row[3] = 0.0F;
+    EXPECT_EQ(select_largest(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, (1 << 24) + 1);
+}
+
 TYPED_TEST(select_of, without_a_cut_keeps_all) {
     using real = TypeParam;
     cut<real> const all;

@@ -40,7 +40,7 @@ static_assert(multidraft::sampler<draft::sequential>);
 static_assert(multidraft::sampler<draft::gumbel_top_k>);
 static_assert(multidraft::sampler<draft::top_n>);
 
-constexpr double last = 1.0 - 0x1p-24;  // the largest float uniform
+constexpr double last = 1.0 - 0x1p-53;  // the largest uniform
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 template <class Sampler, class Source>

@@ -94,15 +94,13 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
 
     auto sums = g.weigh(n, w);
     put(sums.total);
-    for (double const share : {0.0, 0.1, 0.5, 0.77, 0.999, 1.0, 1.5}) {
-        Real const t = static_cast<Real>(share) * sums.total;
-        put(g.search(sums, n, w, t, {}));
-    }
+    for (double const u : {0.0, 1e-12, 0.1, 0.5, 0.77, 0.999, 1.0 - 0x1p-53, 1.0, 1.5})
+        put(g.search(sums, n, w, u, {}));
     put(g.sum(n, finite));  // leaves the ledger alone
     token_id taken[4];
     for (std::size_t k = 0; k < 4; ++k) {
         span<token_id const> const before(taken, k);
-        token_id const token = g.search(sums, n, w, static_cast<Real>(0.3) * sums.total, before);
+        token_id const token = g.search(sums, n, w, 0.3, before);
         put(token);
         if (token == none) break;
         taken[k] = token;
@@ -116,8 +114,7 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
     auto const weight = [x, largest = soft.largest, of = falling_exponential<Real>(static_cast<Real>(0.7))](index_t i) {
         return of(x(i) - largest);
     };
-    for (double const share : {0.0, 0.2, 0.6, 0.95})
-        put(g.search(soft.weights, n, weight, static_cast<Real>(share) * soft.weights.total, {}));
+    for (double const u : {0.0, 0.2, 0.6, 0.95}) put(g.search(soft.weights, n, weight, u, {}));
 
     if (counting) {
         std::uint64_t bins[3000];

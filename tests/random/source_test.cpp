@@ -102,16 +102,32 @@ TYPED_TEST(source_of, gives_an_address_one_answer) {
     EXPECT_EQ(a.uniforms().seed(), 9U);
 }
 
+// All 53 bits of an address's uniform decide, for floats too.
+TYPED_TEST(source_of, decides_by_the_double_of_an_address) {
+    using real = TypeParam;
+    addressed_source source(addressed_uniforms(31, 2));
+    std::vector<real> const row(100000, real(1e-5));
+    for (index_t k = 0; k < 300; ++k) {
+        double const u = source.uniforms().template uniform<double>(at(k));
+        std::vector<double> const script{u, u};
+        scripted_source same(script);
+        EXPECT_EQ(pick(source, row, k), pick(same, row, 0));
+        auto const close = static_cast<real>(u);  // a float is as often above it as below
+        EXPECT_EQ(source.coin(at(k), close, real(1)), u < static_cast<double>(close));
+        EXPECT_EQ(same.coin(at(0), close, real(1)), u < static_cast<double>(close));
+    }
+}
+
 TYPED_TEST(source_of, decides_strictly_at_the_ends) {
     using real = TypeParam;
-    double const last = 1 - 0x1p-24;
+    double const last = 1 - 0x1p-53;
     std::vector<double> const uniforms{0, 0, last, last, last, 0.5, 0.5};
     scripted_source source(uniforms);
     EXPECT_FALSE(source.coin(at(0), real(0), real(1)));  // u = 0: no mass, never
     EXPECT_TRUE(source.coin(at(0), std::numeric_limits<real>::denorm_min(), real(1)));
     EXPECT_TRUE(source.coin(at(0), real(1), real(1)));  // the last u: certain, always
     EXPECT_FALSE(source.coin(at(0), real(1) - real(0x1p-23), real(1)));
-    EXPECT_FALSE(source.coin(at(0), static_cast<real>(last), real(1)));
+    EXPECT_FALSE(source.coin(at(0), std::nextafter(real(1), real(0)), real(1)));
     EXPECT_FALSE(source.coin(at(0), real(0.5), real(1)));
     EXPECT_TRUE(source.coin(at(0), real(0.75), real(1)));
     EXPECT_EQ(source.used(), 7U);

@@ -71,6 +71,12 @@ struct operations {
         mt::run_operations(g, in, record);
     }
 };
+struct searches {
+    template <class G, class In>
+    void operator()(G const& g, In const& in, recorder& record) const {
+        mt::run_searches(g, in, record);
+    }
+};
 struct samplers {
     template <class G, class In>
     void operator()(G const& g, In const& in, recorder& record) const {
@@ -224,6 +230,20 @@ TEST_F(emulated, operations_over_more_chunks_than_a_ledger_holds) {
     if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
     expect_parity<64, 2, operations, float>(1, {}, 257 * 4096 + 300, 5, {}, order::last_come);
+}
+
+// Up to eight windows of a warp, and more chunks than a ledger holds.
+TEST_F(emulated, searches_find_the_tokens_of_the_host_group) {
+    for (index_t const n : sizes) all_groups(searches{}, n, static_cast<std::uint64_t>(n) + 3, {}, orders[n % 3]);
+    for (order const o : orders) {
+        all_groups(searches{}, 4097, 8, {}, o);
+        expect_grid_parity<64, 2, searches, float>(3, {}, 9000, 9, {}, o);
+        expect_parity<128, 4, searches, bfloat16>(2, {}, 9000, 10, {}, o);
+    }
+    if (sanitized) return;
+    for (index_t const chunks : {33, 64, 100, 256})
+        expect_parity<64, 1, searches, float>(1, {}, chunks * 4096 - 7, 11, {}, orders[chunks % 3]);
+    expect_parity<256, 2, searches, float>(2, {}, 256 * 4096 + 1, 12, {}, order::warp_by_warp);
 }
 
 TEST_F(emulated, operations_of_a_grid_have_the_bits_of_the_host_group) {

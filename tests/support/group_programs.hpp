@@ -99,13 +99,12 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
     }
     auto sums = g.weigh(n, weight);
     record(static_cast<float>(sums.total));
-    float const steps[] = {0.0F, 0.1F, 0.37F, 0.5F, 0.99F, 0.99999F, 1.0F, 1.5F};
-    for (float const u : steps) record(g.search(sums, n, weight, u * sums.total, {}));
+    double const steps[] = {0.0, 1e-12, 0.1, 0.37, 0.5, 0.99, 0.99999, 1.0 - 0x1p-53, 1.0, 1.5};
+    for (double const u : steps) record(g.search(sums, n, weight, u, {}));
     token_id taken[5];
     for (int k = 0; k < 5; ++k) {
         // Not in the shared list: each lane has its own, equal one.
-        taken[k] =
-            g.search(sums, n, weight, 0.5F * sums.total, span<token_id const>(taken, static_cast<std::size_t>(k)));
+        taken[k] = g.search(sums, n, weight, 0.5, span<token_id const>(taken, static_cast<std::size_t>(k)));
         record(taken[k]);
         if (taken[k] == none) break;
         g.reweigh(sums, n, weight, span<token_id const>(taken, static_cast<std::size_t>(k) + 1), taken[k]);
@@ -117,7 +116,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
         record(static_cast<float>(soft.weights.total));
         auto const w = [x, largest = soft.largest, weight = falling_exponential<float>(scale)](index_t i)
                            MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - largest); };
-        for (float const u : steps) record(g.search(soft.weights, n, w, u * soft.weights.total, {}));
+        for (double const u : steps) record(g.search(soft.weights, n, w, u, {}));
     }
     auto bins = multidraft::detail::selection_counters<2048>(g);
     for (std::size_t const size : {std::size_t{7}, std::size_t{2048}}) {
@@ -164,7 +163,49 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
         record(static_cast<float>(row.row.mass()));
         record(row.row.kept().value);
         record(row.row.kept().last);
-        for (float const u : steps) record(g.search(row.weights, n, weight_of{row.row}, u * row.weights.total, {}));
+        for (double const u : steps) record(g.search(row.weights, n, weight_of{row.row}, u, {}));
+    }
+}
+
+/// Searches one after another, and rows whose sums are rounded differently at each step: weights of all sizes, chunks
+/// and runs without mass, a token that outweighs all others, no mass at all.
+template <class G, class T, class Layout>
+MULTIDRAFT_HD void run_searches(G const& g, program_input<T, Layout> const& in, recorder& record) {
+    index_t const n = in.p.size();
+    auto const search_all = [&](auto const& weight) {
+        auto sums = g.weigh(n, weight);
+        for (double const u : {0.0, 0x1p-53, 0x1p-30, 0.5, 1 - 0x1p-24, 1 - 0x1p-53, 1.0})
+            record(g.search(sums, n, weight, u, {}));
+        addressed_uniforms const uniforms(in.seed, 8);
+        for (index_t k = 0; k < 24; ++k) {
+            double const u = uniforms.template uniform<double>({n, 0, purpose::test, k});
+            record(g.search(sums, n, weight, k % 3 == 0 ? u * u * u * u : u, {}));
+        }
+        token_id taken[2] = {g.search(sums, n, weight, 0.7, {}), none};
+        record(taken[0]);
+        if (taken[0] == none) return;
+        g.reweigh(sums, n, weight, span<token_id const>(taken, 1), taken[0]);
+        for (double const u : {0.0, 0.7, 1 - 0x1p-53})
+            record(g.search(sums, n, weight, u, span<token_id const>(taken, 1)));
+    };
+    auto const plain = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(q(i)); };
+    auto const wide = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(product(5.0F, q(i))); };
+    auto const holes = [wide](index_t i)
+                           MULTIDRAFT_INLINE_LAMBDA { return i / 4096 % 3 == 1 || i / 16 % 5 < 2 ? wide(i) : 0.0F; };
+    auto const peak = [plain, n](index_t i)
+                          MULTIDRAFT_INLINE_LAMBDA { return i == n / 2 ? 1.0F : product(0x1p-30F, plain(i)); };
+    auto const nothing = [](index_t) MULTIDRAFT_INLINE_LAMBDA { return 0.0F; };
+    search_all(plain);
+    search_all(nothing);
+    search_all(wide);
+    search_all(holes);
+    search_all(peak);
+    // By turns in two rows, one of which has nothing to find.
+    auto const empty = g.weigh(n, nothing);
+    auto const sums = g.weigh(n, plain);
+    for (int k = 0; k < 4; ++k) {
+        record(g.search(empty, n, nothing, 0.5, {}));
+        record(g.search(sums, n, plain, 0.2 * k, {}));
     }
 }
 

@@ -44,7 +44,7 @@ using multidraft::testing::scripted_source;
 using tokens = std::vector<token_id>;
 using row = std::vector<float>;
 
-constexpr double last = 1.0 - 0x1p-24;  // the largest float uniform
+constexpr double last = 1.0 - 0x1p-53;  // the largest uniform
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 

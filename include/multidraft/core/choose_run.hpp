@@ -1,30 +1,47 @@
-// The step of a search in the fixed order: which of 16 runs of a row the running sum passes a threshold in.
+// The step of a search in the fixed order: which of some runs of a row a fraction of their total falls into.
 #pragma once
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
 
 namespace multidraft::detail {
 
-/// The run k, of 16 with sums `sum(k)`, in which the running sum passes t; `t` becomes what is left of it. When
-/// rounding lets it pass in none, the last run with mass; `none` when there is none. Every group searches by it, so all
-/// of them find the same entry.
-template <class Sum, class Real>
-[[nodiscard]] MULTIDRAFT_HD index_t choose_run(Sum const& sum, Real& t) {
-    Real passed = 0;
-    Real left = 0;
-    index_t found = none;
+/// What part of a run lies before t, if `passed` lies before the run and `size` in it: a fraction in [0, 1).
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double fraction_of_run(double t, double passed, double size) noexcept {
+    double const u = (t - passed) / size;
+    return u < 1 ? u : 0x1.fffffffffffffp-1;  // rounded up, or of a row with infinity or NaN
+}
 
+/// The run k, of `count` with sums `sum(k)`, into which the fraction u of their total falls: the first up to which they
+/// add up to more than u * total. u becomes what part of the run lies before that. A fraction of 1 or more falls into
+/// the last run with mass; `none` when there is none.
+///
+/// The sums, floats or doubles, are added in double precision in index order, and the fraction is taken of what they
+/// add up to, however the sum of the longer run that they are parts of was rounded: each has its share, and none is out
+/// of reach. Every group searches by this arithmetic, so all of them find the same entry. Each sum is asked for twice.
+template <class Sum>
+[[nodiscard]] MULTIDRAFT_HD index_t choose_run(index_t count, Sum const& sum, double& u) {
+    double total = 0;
     MULTIDRAFT_ROLL
-    for (index_t k = 0; k < 16; ++k) {
-        Real const here = sum(k);
+    for (index_t k = 0; k < count; ++k) total += static_cast<double>(sum(k));
+    double const t = product(u, total);
+
+    double passed = 0;
+    double before = 0;
+    double size = 0;
+    index_t found = none;
+    MULTIDRAFT_ROLL
+    for (index_t k = 0; k < count; ++k) {
+        auto const here = static_cast<double>(sum(k));
         if (here > 0) {
             found = k;
-            left = t - passed;
+            before = passed;
+            size = here;
             if (passed + here > t) break;
         }
         passed += here;
     }
-    t = left;
+    if (found != none) u = fraction_of_run(t, before, size);
     return found;
 }
 

@@ -16,8 +16,11 @@ namespace multidraft {
 /// .. 1), and the sums of the chunks are added in index order. Terms beyond n count as 0. Whoever holds whole chunks -
 /// a thread, a block, a cluster, a rank - gets the same bits.
 ///
-/// A search inside a chunk descends by sixteenths: 16 runs of 256 terms, 16 runs of 16, 16 terms. A run of 256 is
-/// summed as 16 lanes of 16 terms, a run of 16 pairwise.
+/// A search finds a chunk by the chunks' sums, and descends inside it by sixteenths: 16 runs of 256 terms, 16 runs of
+/// 16, 16 terms. A run of 256 is summed as 16 lanes of 16 terms, a run of 16 pairwise. At each step the sums are added
+/// up in double precision in index order, the fraction that is looked for is taken of *their* total, and what part of
+/// the run it falls into lies before it is the fraction for the next step. So nothing is lost between a sum and the
+/// sums of its parts, which are rounded differently.
 inline constexpr index_t chunk_size = 4096;
 inline constexpr index_t chunk_lanes = 256;
 inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
@@ -30,7 +33,7 @@ inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
 /// The sums of the chunks of a row of weights, and their total: what a draw from the row needs.
 ///
 /// Rows of up to `capacity` chunks (more than a million entries) keep every chunk's sum; of longer rows only the total
-/// is kept and a search sums the chunks again as it walks.
+/// is kept and a search sums the chunks again, twice. The total is for normalisers; a search adds the sums itself.
 template <class Real>
 struct ledger {
     static constexpr index_t capacity = 256;
@@ -99,7 +102,9 @@ struct pair {
 /// - `top(n, f, out)`: the `out.size()` largest, largest first, ties to the lower index; f is not NaN.
 /// - `weigh(n, w)`: the ledger of the weights w(i) >= 0.
 /// - `softmax(n, x, scale)`: the `softmax_sums` of a row of logits, in one pass over memory.
-/// - `search(ledger, n, w, t, taken)`: the first i whose running sum of w exceeds t; tokens in `taken` weigh 0.
+/// - `search(ledger, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i up to which the
+///   weights w add up to more than u of their total, in the steps above. u is a double in [0, 1), of which all bits
+///   count; tokens in `taken` weigh 0. Does not fall when u rises; at u = 1 or more the last i with mass.
 /// - `reweigh(ledger, n, w, taken, i)`: the ledger after the weight of i changed; its chunk is summed again.
 /// - `count(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
 /// - `count_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1] are the
@@ -125,7 +130,7 @@ concept group = requires(G const& g, index_t n, group_archetype::term f, group_a
     { g.weigh(n, f) } -> std::same_as<ledger_of<G, float>>;
     { sums.total } -> std::convertible_to<float>;
     { g.softmax(n, f, 1.0F) } -> std::same_as<softmax_sums<float, ledger_of<G, float>>>;
-    { g.search(sums, n, f, 0.0F, taken) } -> std::same_as<index_t>;
+    { g.search(sums, n, f, 0.0, taken) } -> std::same_as<index_t>;
     g.reweigh(sums, n, f, taken, n);
     g.count(n, bin, mass, bins);
     g.count_pairs(n, pair, bins);

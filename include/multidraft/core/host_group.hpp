@@ -143,33 +143,26 @@ public:
     }
 
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, Real t,
+    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, double u,
                                                span<token_id const> taken = {}) const {
         index_t const chunks = chunks_of(n);
-        bool const known = chunks <= sums.capacity;
-        Real before = 0;
-        index_t last_with_mass = none;
-        Real last_before = 0;
         Real values[chunk_size];
-        for (index_t c = 0; c < chunks; ++c) {
-            Real here = 0;
-            if (known) {
-                here = sums.sums[c];
-            } else {
-                evaluate(c * chunk_size, n, w, taken, values);
-                here = sum_values(values);
-            }
-            if (here > 0) {
-                last_with_mass = c;
-                last_before = before;
-                if (before + here > t) break;
-            }
-            before += here;
+        index_t const kept = chunks < sums.capacity ? chunks : sums.capacity;
+        index_t c = none;
+        if (kept == chunks) {
+            c = detail::choose_run(
+                kept, [&sums](index_t k) { return sums.sums[k]; }, u);
+        } else {
+            auto const sum_without = [&](index_t k) {
+                evaluate(k * chunk_size, n, w, taken, values);
+                return sum_values(values);
+            };
+            c = detail::choose_run(chunks, sum_without, u);
         }
-        if (last_with_mass == none) return none;
-        evaluate(last_with_mass * chunk_size, n, w, taken, values);
-        index_t const found = descend(values, t - last_before);
-        return found == none ? none : last_with_mass * chunk_size + found;
+        if (c == none) return none;
+        evaluate(c * chunk_size, n, w, taken, values);
+        index_t const found = descend(values, u);
+        return found == none ? none : c * chunk_size + found;
     }
 
     template <class Real, class W>
@@ -466,13 +459,23 @@ private:
     }
 
     template <class Real>
-    MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], Real t) {
-        index_t const a = detail::choose_run([&](index_t k) { return sum_256(values + k * 256); }, t);
+    MULTIDRAFT_HD static index_t choose_of_16(Real const* sums, double& u) {
+        return detail::choose_run(
+            16, [sums](index_t k) { return sums[k]; }, u);
+    }
+
+    /// The term of a chunk at the fraction u of its sum: 16 runs of 256 terms, 16 runs of 16, 16 terms.
+    template <class Real>
+    MULTIDRAFT_HD static index_t descend(Real const (&values)[chunk_size], double u) {
+        Real sums[16];
+        for (index_t k = 0; k < 16; ++k) sums[k] = sum_256(values + k * 256);
+        index_t const a = choose_of_16(sums, u);
         if (a == none) return none;
         Real const* const run = values + a * 256;
-        index_t const b = detail::choose_run([=](index_t k) { return sum_16(run + k * 16); }, t);
+        for (index_t k = 0; k < 16; ++k) sums[k] = sum_16(run + k * 16);
+        index_t const b = choose_of_16(sums, u);
         if (b == none) return none;
-        index_t const c = detail::choose_run([=](index_t k) { return run[b * 16 + k]; }, t);
+        index_t const c = choose_of_16(run + b * 16, u);
         return c == none ? none : a * 256 + b * 16 + c;
     }
 };

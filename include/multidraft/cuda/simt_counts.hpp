@@ -135,6 +135,7 @@ protected:
     using base::in_memory;
     using base::lane;
     using base::lanes_;
+    using base::leading_zeros;
     using base::shared_;
     using base::wide_lanes;
 
@@ -200,14 +201,6 @@ protected:
     /// Adds to a counter of two words.
     MULTIDRAFT_HD void add_wide(std::uint32_t* low, std::uint32_t* high, std::uint32_t more) const {
         if (lanes_.add(low, more) > ~more) lanes_.add(high, 1U);
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD static int leading_zeros(std::uint32_t bits) noexcept {
-#if defined(__CUDA_ARCH__)
-        return __clz(static_cast<int>(bits));
-#else
-        return __builtin_clz(bits);
-#endif
     }
 
     struct no_turn {};

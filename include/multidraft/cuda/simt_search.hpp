@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <type_traits>
 
 #include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/cuda/lane_context.hpp"
@@ -25,29 +27,29 @@ public:
     using base::threads;
     using base::wide;
 
+    /// The first warp of a rank chooses and tells the others: on many devices doubles are dear.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t search(shared_ledger<Real> const& sums, index_t n,
-                                                                  W const& w, Real t,
+                                                                  W const& w, double u,
                                                                   span<token_id const> taken = {}) const {
         index_t const chunks = chunks_of(n);
-        Real passed = 0;
-        index_t last_with_mass = none;
-        Real last_before = 0;
+        index_t c = none;
         if (chunks <= slots) {
-            walk(sums.sums, 0, chunks, t, passed, last_with_mass, last_before);
-        } else {
-            auto const left = without(w, taken);
-            for (index_t first = 0; first < chunks; first += slots) {
-                index_t const last = window_end(first, chunks);
-                Real* const here = detail::next<Real>(shared_->temporary, temporary_turn_);
-                base::template sum_chunks<8>(first, last, n, left, here);
-                if (walk(here, first, last, t, passed, last_with_mass, last_before)) break;
+            if (warp() == 0) {
+                Real const mine = lane() < chunks ? sums.sums[lane()] : Real(0);
+                c = choose(mine, chunks, sums.sums, u);
             }
+            c = told(c, 0);
+        } else {
+            c = choose_of_many<Real>(chunks, n, without(w, taken), u);
         }
-        if (last_with_mass == none) return none;
-        Real const* const values = evaluate<Real>(last_with_mass, n, w, taken);
-        index_t const found = descend(values, t - last_before);
-        return found == none ? none : last_with_mass * chunk_size + found;
+        if (c == none) {
+            lanes_.sync();  // all have been told, before the next search tells
+            return none;
+        }
+        Real const* const values = evaluate<Real>(c, n, w, taken);
+        index_t const found = descend(values, u);
+        return found == none ? none : c * chunk_size + found;
     }
 
     template <class Real, class W>
@@ -59,6 +61,7 @@ public:
             return;
         }
         index_t const c = changed / chunk_size;
+        lanes_.sync();
         Real const* const values = evaluate<Real>(c, n, w, taken);
         if (warp() == 0) {
             Real lanes[8] = {};
@@ -79,6 +82,7 @@ protected:
     using base::in_order;
     using base::lane;
     using base::lanes_;
+    using base::leading_zeros;
     using base::shared_;
     using base::temporary_turn_;
     using base::warp;
@@ -112,24 +116,126 @@ protected:
         };
     }
 
-    /// Walks over chunk sums, as `host_group::search` does; true when t is passed.
-    template <class Real>
-    MULTIDRAFT_HD static bool walk(Real const* sums, index_t first, index_t last, Real t, Real& passed,
-                                   index_t& last_with_mass, Real& last_before) {
-        MULTIDRAFT_ROLL
-        for (index_t c = first; c < last; ++c) {
-            Real const here = sums[c - first];
-            if (here > 0) {
-                last_with_mass = c;
-                last_before = passed;
-                if (passed + here > t) return true;
-            }
-            passed += here;
-        }
-        return false;
+    /// What the first warp found, on every thread of the rank, by one of two places in turn; a barrier of the rank.
+    [[nodiscard]] MULTIDRAFT_HD index_t told(index_t found, int place) const {
+        if (lanes_.thread() == 0) shared_->found[place] = found;
+        lanes_.sync();
+        return shared_->found[place];
     }
 
-    /// The weights of chunk c in shared memory, those taken and those beyond the row 0.
+    // A warp walks over runs as `multidraft::detail::choose_run` does, with the same bits, 32 runs at a time: thread k
+    // has the k-th of them and gets what the runs up to it add up to.
+
+    struct walk {
+        double t = 0;       ///< what is looked for
+        double passed = 0;  ///< the runs walked over
+        double before = 0;  ///< the runs before the one found
+        double size = 0;    ///< the one found
+        index_t found = none;
+    };
+
+    /// `passed` and the runs of the threads 0 .. lane(), of which `count` have one, added in this order.
+    [[nodiscard]] MULTIDRAFT_HD double add_in_order(double mine, int count, double passed) const {
+        MULTIDRAFT_UNROLL_BY(4)
+        for (int k = 0; k < count; ++k) {
+            double const next = lanes_.shuffle(mine, k);
+            if (k <= lane()) passed += next;
+        }
+        return passed;
+    }
+
+    /// Looks for t among the next runs, the first of which is run `first`; `up_to` is what they add up to. True where t
+    /// is passed; else `found` is the last run with mass.
+    [[nodiscard]] MULTIDRAFT_HD bool passes(walk& at, index_t first, double mine, double up_to) const {
+        std::uint32_t const with_mass = lanes_.ballot(mine > 0);
+        std::uint32_t const beyond = lanes_.ballot(mine > 0 && up_to > at.t);
+        if (with_mass != 0) {
+            std::uint32_t const which = beyond != 0 ? beyond & (0U - beyond) : with_mass;
+            int const k = warp_size - 1 - leading_zeros(which);
+            double const before = lanes_.shuffle(up_to, k > 0 ? k - 1 : 0);
+            at.before = k > 0 ? before : at.passed;
+            at.size = lanes_.shuffle(mine, k);
+            at.found = first + k;
+        }
+        at.passed = lanes_.shuffle(up_to, warp_size - 1);
+        return beyond != 0;
+    }
+
+    /// `choose_run` by the first warp: a thread has one of the first 32 runs, or 0; the others are read.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t choose(Real mine, index_t count, Real const* sums,
+                                                                  double& u) const {
+        auto const of_window = [=, this](index_t first) {
+            return static_cast<double>(first + lane() < count ? sums[first + lane()] : Real(0));
+        };
+        auto const in_window = [count](index_t first) {
+            return static_cast<int>(count - first < warp_size ? count - first : warp_size);
+        };
+        auto const first_runs = static_cast<double>(mine);
+        double const up_to = add_in_order(first_runs, in_window(0), 0);
+        double total = lanes_.shuffle(up_to, warp_size - 1);
+
+        MULTIDRAFT_ROLL
+        for (index_t first = warp_size; first < count; first += warp_size)
+            total = lanes_.shuffle(add_in_order(of_window(first), in_window(first), total), warp_size - 1);
+
+        walk at;
+        at.t = product(u, total);
+        bool passed = passes(at, 0, first_runs, up_to);
+
+        MULTIDRAFT_ROLL
+        for (index_t first = warp_size; first < count && !passed; first += warp_size) {
+            double const here = of_window(first);
+            passed = passes(at, first, here, add_in_order(here, in_window(first), at.passed));
+        }
+        u = multidraft::detail::fraction_of_run(at.t, at.before, at.size);
+        return at.found;
+    }
+
+    /// The first warp walks over a window of sums, the first of which is run `first`, to add them or to look for t;
+    /// true when that is passed.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE bool walk_over(walk& at, Real const* sums, index_t first,
+                                                                  index_t count, bool adds) const {
+        bool passed = false;
+
+        MULTIDRAFT_ROLL
+        for (index_t k = 0; k < count && !passed; k += warp_size) {
+            int const here = static_cast<int>(count - k < warp_size ? count - k : warp_size);
+            auto const mine = static_cast<double>(lane() < here ? sums[k + lane()] : Real(0));
+            double const up_to = add_in_order(mine, here, at.passed);
+            if (adds)
+                at.passed = lanes_.shuffle(up_to, warp_size - 1);
+            else
+                passed = passes(at, first + k, mine, up_to);
+        }
+        return passed;
+    }
+
+    /// The chunk of a row whose ledger has no room for its sums: they are made twice, to add them and to choose one.
+    template <class Real, class W>
+    [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w, double& u) const {
+        walk at;
+        for (int round = 0; round < 2; ++round) {
+            bool const adds = round == 0;
+            for (index_t first = 0; first < chunks; first += slots) {
+                index_t const last = window_end(first, chunks);
+                Real* const sums = detail::next<Real>(shared_->temporary, temporary_turn_);
+                base::template sum_chunks<8>(first, last, n, w, sums);
+                bool const passed = warp() == 0 && walk_over(at, sums, first, last - first, adds);
+                if (adds) continue;
+                index_t const c = told(passed || last == chunks ? at.found : none, 0);
+                if (c == none) continue;
+                u = multidraft::detail::fraction_of_run(at.t, at.before, at.size);
+                return c;
+            }
+            at.t = product(u, at.passed);
+            at.passed = 0;
+        }
+        return none;
+    }
+
+    /// The weights of chunk c in shared memory, those taken and those beyond the row 0. Behind a barrier of the rank.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD Real const* evaluate(index_t c, index_t n, W const& function,
                                                      span<token_id const> taken) const {
@@ -138,7 +244,6 @@ protected:
         Real* const values = reinterpret_cast<Real*>(shared_->scratch);
         static_assert(sizeof(Real) * chunk_size <= sizeof(shared_->scratch));
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
-        lanes_.sync();
         MULTIDRAFT_ROLL
         for (index_t run = lanes_.thread(); run < chunk_size / wide; run += threads) {
             Real here[wide_lanes] = {};
@@ -160,8 +265,9 @@ protected:
         return values;
     }
 
+    /// The term of a chunk at the fraction u of its sum, which the first warp knows.
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD index_t descend(Real const* values, Real t) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t descend(Real const* values, double u) const {
         Real* const runs = detail::as<Real>(shared_->runs);
         int const half_lane = lane() % 16;
         for (int run = lanes_.thread() / 16; run < 16; run += threads / 16) {
@@ -172,23 +278,31 @@ protected:
             if (half_lane == 0) runs[run] = here;
         }
         lanes_.sync();
-        index_t const a = multidraft::detail::choose_run([runs](index_t k) { return runs[k]; }, t);
+        index_t found = none;
+        if (warp() == 0) found = term_at(values, runs[half_lane], u);
+        return told(found, 1);
+    }
+
+    /// By one warp: a thread has one of the 16 runs of 256.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD index_t term_at(Real const* values, Real run_of_256, double u) const {
+        bool const chooses = lane() < 16;
+        index_t const a = choose(chooses ? run_of_256 : Real(0), 16, values, u);
         if (a == none) return none;
         values += a * 256;
+        Real const* const mine = values + lane() % 16 * 16;
         Real lanes[16];
         MULTIDRAFT_UNROLL
-        for (int l = 0; l < 16; ++l) lanes[l] = values[half_lane * 16 + l];
+        for (int l = 0; l < 16; ++l) lanes[l] = mine[l];
         MULTIDRAFT_UNROLL
         for (int half = 8; half > 0; half /= 2) {
             MULTIDRAFT_UNROLL
             for (int l = 0; l < half; ++l) lanes[l] += lanes[l + half];
         }
-        Real const mine = lanes[0];
-        index_t const b = multidraft::detail::choose_run(
-            [this, mine](index_t k) { return lanes_.shuffle(mine, static_cast<int>(k)); }, t);
+        index_t const b = choose(chooses ? lanes[0] : Real(0), 16, values, u);
         if (b == none) return none;
         values += b * 16;
-        index_t const c = multidraft::detail::choose_run([values](index_t k) { return values[k]; }, t);
+        index_t const c = choose(chooses ? values[lane() % 16] : Real(0), 16, values, u);
         return c == none ? none : a * 256 + b * 16 + c;
     }
 };

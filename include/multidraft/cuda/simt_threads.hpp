@@ -36,6 +36,7 @@ struct group_storage {
     Real partial[2][Split > 1 ? Threads * 8 / Split / Split*(Split - 1) : 1];
     Real team_peak[2][warps];
     Real runs[16];
+    index_t found[2];
     alignas(16) unsigned char scratch[chunk_size * sizeof(Real)];  ///< a chunk's weights, lists of the largest, bins
     std::uint64_t counters[counters_size];
 };
@@ -196,6 +197,14 @@ protected:
             best = other > best ? other : best;
         }
         return best;
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static int leading_zeros(std::uint32_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+        return __clz(static_cast<int>(bits));
+#else
+        return __builtin_clz(bits);
+#endif
     }
 
     Lanes lanes_;

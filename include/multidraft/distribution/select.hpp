@@ -146,10 +146,16 @@ template <group G, class X, class Mass, class Target,
     if (wanted < tie_mass) {  // not all of the entries that equal the cut
         detail::tie<X, Mass, real> const tie{x, mass, result.value};
         auto const ties = g.weigh(n, tie);
-        // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th.
-        std::uint64_t const one = tie_mass / static_cast<std::uint64_t>(ties.total);
-        auto const last = static_cast<real>((wanted + one - 1) / one);
-        result.last = g.search(ties, n, tie, last - real(0.5), span<token_id const>{});
+        // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th. A
+        // float counts the ties up to 2^24.
+        std::uint64_t const one =
+            ties.total < real(0x1p24)
+                ? tie_mass / static_cast<std::uint64_t>(ties.total)
+                : static_cast<std::uint64_t>(mass(g.search(ties, n, tie, 0.0, span<token_id const>{})));
+        auto const number = static_cast<double>((wanted + one - 1) / one);
+        // The k-th of n ones has the fractions from (k - 1) / n to k / n: its middle is safe from rounding.
+        double const middle = (number - 0.5) / static_cast<double>(tie_mass / one);
+        result.last = g.search(ties, n, tie, middle, span<token_id const>{});
     }
     return result;
 }

@@ -18,7 +18,8 @@ namespace multidraft::draft {
 ///
 /// One pass with one random word and two logarithms a token: the form for a machine with many lanes; on a CPU thread
 /// `sequential` draws the same law with less work. The noise has an address a token (index = token), so it takes an
-/// `addressed_source`; being continuous it is tested by chi-squared, not by enumeration.
+/// `addressed_source`; being continuous it is tested by chi-squared, not by enumeration. It has 32 bits: see
+/// `race_noise` for what that does to tokens of less than 2^-30.
 struct gumbel_top_k {
     using law = multidraft::law::sequential;
 

@@ -206,24 +206,17 @@ public:
     }
 
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t search(team_ledger<Real> const& sums, index_t n, W const& w, Real t,
+    [[nodiscard]] MULTIDRAFT_HD index_t search(team_ledger<Real> const& sums, index_t n, W const& w, double u,
                                                span<token_id const> taken = {}) const {
         index_t const chunks = chunks_of(n);
-        bool const known = chunks <= capacity;
-        Real before = 0;
-        Real last_before = 0;
-        index_t last_with_mass = none;
-        for (index_t c = 0; c < chunks; ++c) {
-            Real const here = known ? sums.sums[c] : sum_without<Real>(c * chunk_size, n, w, taken);
-            if (here > 0) {
-                last_with_mass = c;
-                last_before = before;
-                if (before + here > t) break;
-            }
-            before += here;
-        }
-        if (last_with_mass == none) return none;
-        return descend<Real>(last_with_mass * chunk_size, n, w, taken, t - last_before);
+        index_t c = none;
+        if (chunks <= capacity)
+            c = multidraft::detail::choose_run(
+                chunks, [&sums](index_t k) { return sums.sums[k]; }, u);
+        else
+            c = multidraft::detail::choose_run(
+                chunks, [&](index_t k) { return sum_without<Real>(k * chunk_size, n, w, taken); }, u);
+        return c == none ? none : descend<Real>(c * chunk_size, n, w, taken, u);
     }
 
     template <class Real, class W>
@@ -530,10 +523,16 @@ private:
         return result;
     }
 
-    /// The token of one chunk at which the running sum passes t: 16 runs of 256 terms, 16 of 16, 16 terms.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD static index_t choose_of_16(Real const* sums, double& u) {
+        return multidraft::detail::choose_run(
+            16, [sums](index_t k) { return sums[k]; }, u);
+    }
+
+    /// The token of one chunk at the fraction u of its sum: 16 runs of 256 terms, 16 of 16, 16 terms.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t descend(index_t begin, index_t n, W const& w, span<token_id const> taken,
-                                                Real t) const {
+                                                double u) const {
         without<Real, W> const term{w, taken_in(taken, begin), n};
         Real* const strands = numbers<Real>(board_->strands);
         Real* const runs = strands + chunk_lanes;
@@ -546,16 +545,16 @@ private:
         member_->team_barrier();
         for (index_t v = rank(); v < 16; v += size()) runs[v] = pairwise<adding, 16>(strands + v * 16);
         member_->team_barrier();
-        index_t const a = multidraft::detail::choose_run([v = runs](index_t k) { return v[k]; }, t);
+        index_t const a = choose_of_16(runs, u);
         index_t result = none;
         if (a != none) {
             for (index_t v = rank(); v < 256; v += size()) strands[v] = term(begin + a * 256 + v);
             member_->team_barrier();
             for (index_t v = rank(); v < 16; v += size()) runs[16 + v] = pairwise<adding, 16>(strands + v * 16);
             member_->team_barrier();
-            index_t const b = multidraft::detail::choose_run([v = runs + 16](index_t k) { return v[k]; }, t);
+            index_t const b = choose_of_16(runs + 16, u);
             if (b != none) {
-                index_t const c = multidraft::detail::choose_run([v = strands + b * 16](index_t k) { return v[k]; }, t);
+                index_t const c = choose_of_16(strands + b * 16, u);
                 if (c != none) result = begin + a * 256 + b * 16 + c;
             }
         }

@@ -178,9 +178,9 @@ public:
     }
 
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, Real t,
+    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, double u,
                                                span<token_id const> taken = {}) const {
-        return host_group{}.search(sums, n, w, t, taken);
+        return host_group{}.search(sums, n, w, u, taken);
     }
 
     template <class Real, class W>

@@ -71,7 +71,8 @@ public:
 
     /// A uniform in [0, 1): a multiple of 2^-24 for float, of 2^-53 for double, never 1.
     ///
-    /// The float of an address is its double cut to 24 bits, so that both decide alike but for rounding.
+    /// The float of an address is its double cut to 24 bits. Too coarse for decisions about a vocabulary: see
+    /// `draw_source`.
     template <class T>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr T uniform(address const& at) const noexcept {
         static_assert(std::is_same_v<T, float> || std::is_same_v<T, double>,

@@ -13,6 +13,11 @@ namespace multidraft {
 ///
 /// A word of the block with the address {position, k / 4, `purpose::gumbel`, token}: four lists are one block, and
 /// neither the tree nor its nodes are in it.
+///
+/// The noise has 32 bits, so a race gives rare tokens less than their due: one of probability p wins a race of one list
+/// with probability p * x / (2 sinh(x / 2)), x = 2^-32 / p. That is 0.3 % too little at 2^-30, 4 % at 2^-32, 45 % at
+/// 2^-34, and what weighs less than 2^-37.5 of the largest never wins. A row of V tokens is off by 2.8e-11 V in total
+/// variation at most, 7.2e-6 at V = 262,144.
 struct race_noise {
     addressed_uniforms uniforms;
     std::int32_t position = 0;

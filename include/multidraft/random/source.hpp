@@ -4,7 +4,6 @@
 
 #include <concepts>
 #include <cstddef>
-#include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
@@ -22,6 +21,9 @@ namespace multidraft {
 /// - `pick(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded; `sums` is
 ///   the ledger of exactly those weights, with a positive total.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
+///
+/// Coins and picks are decided by uniforms of 53 bits whatever the type of the row. By the 24 bits of a float no more
+/// than 2^24 tokens could ever be drawn, and all coins of less than 2^-24 would fall equally often.
 template <class S>
 concept draw_source = requires(S& source, address a, float x, host_group const& g, ledger<float> const& sums, index_t n,
                                group_archetype::term w, span<token_id const> taken) {
@@ -32,8 +34,10 @@ concept draw_source = requires(S& source, address a, float x, host_group const& 
 
 /// The source of real runs: every draw is a pure function of (seed, request, address).
 ///
-/// A coin is `u * denominator < numerator`, strict, so that u = 0 never accepts a token of no mass; a pick is the
-/// inverse of the running sum at u * total.
+/// A coin is `u * denominator < numerator` in double precision, strict, so that u = 0 never accepts a token of no mass;
+/// its probability is right to 2^-53. A pick is the inverse of the running sum at the fraction u, `group.search`: each
+/// token has the share that its weight says to 2^-51 of the whole and to the rounding of the sums, which is some 2^-24
+/// of the token's share for floats. So tokens of 2^-40 are drawn, and in proportion.
 class addressed_source {
 public:
     addressed_source() = default;
@@ -41,14 +45,14 @@ public:
 
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD bool coin(address a, Real numerator, Real denominator) const {
-        return product(uniforms_.template uniform<Real>(a), denominator) < numerator;
+        return product(uniforms_.template uniform<double>(a), static_cast<double>(denominator)) <
+               static_cast<double>(numerator);
     }
 
     template <group G, class Ledger, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, Ledger const& sums, index_t n, W const& w,
                                              span<token_id const> taken, address a) const {
-        return g.search(sums, n, w,
-                        product(uniforms_.template uniform<std::decay_t<decltype(sums.total)>>(a), sums.total), taken);
+        return g.search(sums, n, w, uniforms_.template uniform<double>(a), taken);
     }
 
     template <class Real>

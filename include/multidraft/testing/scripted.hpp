@@ -2,7 +2,6 @@
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -13,7 +12,7 @@
 
 namespace multidraft::testing {
 
-/// A source that reads its uniforms from a list, whatever the address: for tests of edges such as u = 0 and 1 - 2^-24.
+/// A source that reads its uniforms from a list, whatever the address: for tests of edges such as u = 0 and 1 - 2^-53.
 ///
 /// Running past the end of the list throws `invalid_input`.
 class scripted_source {
@@ -22,14 +21,13 @@ public:
 
     template <class Real>
     [[nodiscard]] bool coin(address, Real numerator, Real denominator) {
-        return product(static_cast<Real>(next()), denominator) < numerator;
+        return product(next(), static_cast<double>(denominator)) < static_cast<double>(numerator);
     }
 
     template <group G, class Ledger, class W>
     [[nodiscard]] index_t pick(G const& g, Ledger const& sums, index_t n, W const& w, span<token_id const> taken,
                                address) {
-        return g.search(sums, n, w, product(static_cast<std::decay_t<decltype(sums.total)>>(next()), sums.total),
-                        taken);
+        return g.search(sums, n, w, next(), taken);
     }
 
     template <class Real>
