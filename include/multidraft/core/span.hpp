@@ -4,7 +4,6 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <limits>
 #include <ranges>
 #include <span>
 #include <type_traits>
@@ -55,10 +54,6 @@ private:
 
 template <class R>
 span(R&&) -> span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
-
-/// Minus infinity, as a constant that device code may use too.
-template <class Real>
-inline constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
 
 }  // namespace multidraft
 

@@ -2,13 +2,13 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
@@ -116,7 +116,7 @@ struct fault {
         return {checked::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
     if (requests.positions[b] < 0) return {checked::positions, 0, none, static_cast<double>(requests.positions[b])};
     warp const w = requests.warp(b);
-    if (!(w.temperature >= 0.0F && w.temperature <= std::numeric_limits<float>::max()))
+    if (!(w.temperature >= 0.0F && w.temperature <= largest_number<float>))
         return {checked::temperature, 0, none, static_cast<double>(w.temperature)};
     if (w.top_k < 0) return {checked::top_k, 0, none, static_cast<double>(w.top_k)};
     if (!(w.top_p > 0.0F && w.top_p <= 1.0F)) return {checked::top_p, 0, none, static_cast<double>(w.top_p)};
@@ -149,7 +149,7 @@ template <group G, class T, class Layout>
     auto const badness = [x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         float const here = x(i);
         float const number = here > minus_infinity<float> ? 1.0F : 0.0F;
-        return here <= std::numeric_limits<float>::max() ? number : 2.0F;
+        return here <= largest_number<float> ? number : 2.0F;
     };
     float const worst = g.largest(n, badness);
     if (worst == 1.0F) return {};
@@ -165,7 +165,7 @@ template <group G, class T, class Layout>
     index_t const n = x.size();
     auto const badness = [x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         float const here = x(i);
-        return here >= 0.0F && here <= std::numeric_limits<float>::max() ? 0.0F : 1.0F;
+        return here >= 0.0F && here <= largest_number<float> ? 0.0F : 1.0F;
     };
     if (g.largest(n, badness) > 0.0F) {
         index_t const i = g.first_largest(n, badness);

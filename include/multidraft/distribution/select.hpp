@@ -3,11 +3,11 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -16,7 +16,7 @@ namespace multidraft {
 template <class Real>
 struct cut {
     Real value = minus_infinity<Real>;
-    index_t last = std::numeric_limits<index_t>::max();
+    index_t last = largest_number<index_t>;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
         return (x > value) | ((x == value) & (i <= last));

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -12,6 +11,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -89,7 +89,7 @@ namespace detail {
 template <class View>
 [[noreturn]] void refuse_logits(View const& logits, char const* argument) {
     for (index_t i = 0; i < logits.size(); ++i)
-        if (!(logits(i) <= std::numeric_limits<typename View::real>::max()))
+        if (!(logits(i) <= largest_number<typename View::real>))
             refuse(argument, i, logits(i), "a logit is a number below plus infinity");
     refuse(std::string(argument) + ".size", logits.size(),
            "a row has at least one token with a logit above minus infinity");
@@ -104,10 +104,10 @@ template <group G, class View>
 #if !MULTIDRAFT_ON_DEVICE
     if constexpr (may_throw<G>) refuse_logits(logits, argument);
 #endif
-    cut<real> const nothing{std::numeric_limits<real>::infinity(), none};
+    cut<real> const nothing{infinity<real>, none};
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
     result.weights = g.weigh(logits.size(), weight_of{result.row});
-    result.row.set_mass(std::numeric_limits<real>::quiet_NaN());
+    result.row.set_mass(not_a_number<real>);
     return result;
 }
 
@@ -177,7 +177,7 @@ template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> warped(
     G const& g, View logits, warp const& w, [[maybe_unused]] char const* argument = "logits") {
     using real = typename View::real;
-    constexpr real most = std::numeric_limits<real>::max();
+    constexpr real most = largest_number<real>;
     index_t const n = logits.size();
     if (w.greedy()) {
         real const largest = g.largest(n, logits);
@@ -207,7 +207,7 @@ template <group G, class View>
     if (w.min_p > 0.0F) {
         real const least = fused(logarithm(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
         if (least > kept.value)
-            kept = {least < sums.largest ? least : sums.largest, std::numeric_limits<index_t>::max()};
+            kept = {least < sums.largest ? least : sums.largest, largest_number<index_t>};
     }
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
     result.weights = g.weigh(n, weight_of{result.row});

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -65,7 +65,7 @@ struct conditional_poisson {
             double power[most + 1] = {0, 1};
             for (index_t k = 2; k <= wanted; ++k)
                 power[k] = static_cast<double>(g.sum(size, power_of_rest<Q>{rest, mass, k}));
-            below.from_power_sums(power, 16 * static_cast<double>(std::numeric_limits<real>::epsilon()));
+            below.from_power_sums(power, 16 * static_cast<double>(epsilon<real>));
             below.scale(mass);
         }
         // Suffixes: after[i] is of the listed tokens from i on and the rest.

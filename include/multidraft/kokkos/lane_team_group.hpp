@@ -4,7 +4,6 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/choose_run.hpp"
@@ -12,6 +11,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
@@ -83,7 +83,7 @@ public:
                 where = c * chunk_size;
             }
         });
-        constexpr index_t nowhere = std::numeric_limits<index_t>::max();
+        constexpr index_t nowhere = largest_number<index_t>;
         index_t* const firsts = board_->strand_index;
         for (; where < n; where += chunk_size) {
             index_t const end = n - where < chunk_size ? n : where + chunk_size;

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/certainty.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -44,7 +44,7 @@ struct ranked_law<law::stratified_by<Theta>> : std::true_type {
 /// much and no higher number. A loop over the list would keep row loops from being vectorised.
 template <class Real>
 struct certain_cut {
-    Real weight = std::numeric_limits<Real>::infinity();
+    Real weight = infinity<Real>;
     index_t last = none;
 
     template <distribution Q>

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -167,7 +167,7 @@ private:
             Real const c = at.c + at.z / product(at.w, at.left);
             // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; and no less, since c is as
             // large as what is left of the draft is small.
-            constexpr Real most = std::numeric_limits<Real>::max();
+            constexpr Real most = largest_number<Real>;
             at.c = c < most ? c : most;
             residual const r{p, q, at.c};
             auto const sums = g.weigh(p.size(), r);
