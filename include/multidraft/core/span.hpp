@@ -12,8 +12,19 @@
 
 namespace multidraft {
 
+namespace detail {
+
+/// A range whose entries lie together and are T, and that is not about to vanish where T may be written.
+template <class R, class T>
+concept views_as = std::ranges::contiguous_range<R> &&(
+    std::ranges::borrowed_range<R> ||
+    std::is_const_v<T>)&&std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<R>> (*)[], T (*)[]>;
+
+}  // namespace detail
+
 /// A pointer and a length. Converts from every contiguous range (`std::vector`, `std::span`, ..) and to `std::span`.
-/// Indices are not checked.
+/// Indices are not checked. A temporary container converts to a span of constants only, for the length of a call, as it
+/// does to `std::span`: what is written to it would be lost.
 template <class T>
 class span {
 public:
@@ -23,9 +34,8 @@ public:
     constexpr span() = default;
     MULTIDRAFT_HD constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
     template <class R>
-    requires(!std::same_as<std::remove_cvref_t<R>, span> && std::ranges::contiguous_range<R> &&
-             std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<R>> (*)[],
-                                 T (*)[]>) constexpr span(R&& range) noexcept  // NOLINT: a view of what is passed
+    requires(!std::same_as<std::remove_cvref_t<R>, span> &&
+             detail::views_as<R, T>) constexpr span(R&& range) noexcept  // NOLINT: a view of what is passed
         : data_(std::ranges::data(range)), size_(static_cast<std::size_t>(std::ranges::size(range))) {}
     template <class U>
     requires(!std::same_as<U, T> && std::convertible_to<U (*)[], T (*)[]>) MULTIDRAFT_HD
