@@ -82,7 +82,7 @@ public:
             n, bins,
             [&](index_t i, index_t begin, index_t here, one& item) MULTIDRAFT_INLINE_LAMBDA {
                 index_t const b = bin(i);
-                item.at = (b >= begin) & (b - begin < here) ? b - begin : none;
+                item.at = ((b >= begin) & (b - begin < here)) ? b - begin : none;
             },
             [&](index_t i, one& item) MULTIDRAFT_INLINE_LAMBDA {
                 if (item.at >= 0) item.more = static_cast<std::uint32_t>(mass(i));
