@@ -63,6 +63,16 @@ TEST(mask, of_a_whole_tree_is_every_nodes_ancestors) {
     }
 }
 
+TEST(mask, of_a_row_ends_where_a_parent_is_no_earlier_node) {
+    std::vector<std::vector<node_id>> const all{{-1, 2, 1}, {-1, 1, 1}, {-1, 0, 900}};
+    for (auto const& parents : all) {
+        std::uint64_t word = 0;
+        multidraft::write_mask_row(parents, 2, &word, 1);
+        EXPECT_EQ(word & 4U, 4U);
+        EXPECT_EQ(word & ~std::uint64_t{7}, 0U);
+    }
+}
+
 TEST(mask, grown_by_levels_is_that_of_the_whole_tree) {
     for (auto const& parents : some_trees()) {
         auto const n = static_cast<node_id>(parents.size());

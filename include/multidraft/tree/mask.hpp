@@ -25,13 +25,15 @@ namespace multidraft {
 
 /// Writes one packed row: the bits of `node` and its ancestors. O(row_words + depth).
 ///
-/// `parents[i] < i` for every node but the root. Rows do not depend on each other, so a device may write them in
-/// parallel.
+/// `parents[i] < i` for every node but the root; where they are not, the row ends there. Rows do not depend on each
+/// other, so a device may write them in parallel.
 MULTIDRAFT_HD inline void write_mask_row(span<node_id const> parents, node_id node, std::uint64_t* row,
                                          std::int64_t row_words) noexcept {
     for (std::int64_t w = 0; w < row_words; ++w) row[w] = 0;
-    for (node_id v = node; v >= 0; v = parents[static_cast<std::size_t>(v)])
+    for (node_id v = node, above = node + 1; v >= 0 && v < above; v = parents[static_cast<std::size_t>(v)]) {
         row[v / 64] |= std::uint64_t{1} << (v % 64);
+        above = v;
+    }
 }
 
 namespace detail {

@@ -138,6 +138,7 @@ public:
             if (result.next == none) detail::refuse_block(g, chain);
         }
 #endif
+        if (result.next == none) return {};
         if (g.leader())
             for (std::int32_t k = 0; k < result.accepted; ++k) path[static_cast<std::size_t>(k)] = k + 1;
         return result;

@@ -356,6 +356,7 @@ public:
             if (result.next == none) detail::refuse_block(g, best);
         }
 #endif
+        if (result.next == none) return {};
         if (g.leader())
             for (std::int32_t l = 1; l <= result.accepted; ++l)
                 path[static_cast<std::size_t>(l - 1)] = best.node_of(l, best.column(result.accepted));

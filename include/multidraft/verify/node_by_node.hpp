@@ -81,6 +81,7 @@ public:
                 if (here.token == none) detail::refuse_node(g, tree.tree, target, draft, node);
             }
 #endif
+            if (here.token == none) return {};
             if (here.child == none) {
                 result.next = here.token;
                 break;
@@ -92,7 +93,7 @@ public:
         if (g.leader()) {
             for (std::int32_t k = result.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = node;
-                node = tree.tree.parents[static_cast<std::size_t>(node)];
+                node = tree.tree.parent(node);
             }
         }
         return result;

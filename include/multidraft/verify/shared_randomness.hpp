@@ -85,7 +85,7 @@ public:
         if (g.leader()) {
             for (std::int32_t k = result.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = node;
-                node = tree.parents[static_cast<std::size_t>(node)];
+                node = tree.parent(node);
             }
         }
         return result;

@@ -88,7 +88,7 @@ public:
         if (g.leader()) {
             for (std::int32_t k = best.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = end;
-                end = tree.parents[static_cast<std::size_t>(end)];
+                end = tree.parent(end);
             }
         }
         return best;

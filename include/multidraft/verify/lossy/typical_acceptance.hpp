@@ -101,8 +101,7 @@ public:
         }
         result.accepted = depth;
         if (g.leader())
-            for (node_id v = deepest; depth > 0; v = tree.parents[static_cast<std::size_t>(v)])
-                path[static_cast<std::size_t>(--depth)] = v;
+            for (node_id v = deepest; depth > 0; v = tree.parent(v)) path[static_cast<std::size_t>(--depth)] = v;
         return result;
     }
 
