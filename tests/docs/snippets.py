@@ -73,6 +73,7 @@ UNTESTED = {
     "cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
+    "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
 }
 # Options that stand alone, and the file that must have them.

@@ -411,6 +411,13 @@ TEST(simt_validation, names_the_first_fault) {
             b.tokens[16] = -9;
         },
         mc::checked::target, 0, 0, std::numeric_limits<double>::infinity());
+    try {
+        mc::refuse_reported({mc::checked::arithmetic, 0, 0, none, static_cast<double>(arithmetic_fault::subnormals)});
+        ADD_FAILURE();
+    } catch (invalid_input const& e) {
+        EXPECT_EQ(e.argument(), "arithmetic");
+        EXPECT_NE(std::string(e.what()).find("flushed to zero"), std::string::npos) << e.what();
+    }
     // The last child of a node may be missing.
     mt::batch<float> missing = good;
     missing.tokens[4] = none;

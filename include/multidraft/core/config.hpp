@@ -3,6 +3,18 @@
 
 #include <cstdint>
 
+// Under these flags NaN is not found, sums have another order, divisions another rounding and -0 is not 0: rows that
+// are no distributions would decide something, and no two builds would decide the same. What flags do, and how to
+// compile one file of a program without them: docs/floating_point.md.
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
+#error "multidraft: not with -ffast-math, -Ofast or /fp:fast (see docs/floating_point.md)"
+#elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "multidraft: not with -ffinite-math-only (see docs/floating_point.md)"
+#elif defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error \
+    "multidraft: not with -funsafe-math-optimizations, -fassociative-math, -freciprocal-math or -fno-signed-zeros (see docs/floating_point.md)"
+#endif
+
 /// Marks a function that host and device may both call. Empty for a plain C++ compiler.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define MULTIDRAFT_HD __host__ __device__

@@ -131,11 +131,12 @@ public:
                 result.weights.sums[c - first] =
                     sum_chunk(begin, n, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - base); });
             }
-            if (first > 0 && before < result.largest) result.weights.total *= weight(before - result.largest);
+            if (first > 0 && before < result.largest)
+                result.weights.total = product(result.weights.total, weight(before - result.largest));
             for (index_t c = first; c < last; ++c) {
                 Real& here = result.weights.sums[c - first];
                 if (peak[c - first] != result.largest && peak[c - first] != nothing)
-                    here *= weight(peak[c - first] - result.largest);
+                    here = product(here, weight(peak[c - first] - result.largest));
                 result.weights.total += here;
             }
         }

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/block_group.cuh"
@@ -99,6 +100,9 @@ __global__ void __launch_bounds__(row_threads)
         report.index = what >= checked::parents ? f.index : report.request;
         report.token = f.token;
         report.value = f.value;
+    } else if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
+        report.what = checked::arithmetic;
+        report.value = static_cast<double>(fault);
     }
     if (g.leader()) *out = report;
 }
@@ -110,7 +114,9 @@ __global__ void __launch_bounds__(row_threads)
 
 /// Checks what `verify` takes and writes the first fault to `*report`, in device memory: offsets, positions, warps,
 /// parents, tokens, and every row of target and draft (the draft's where a node has children). `nodes` is what
-/// `trees.offsets[trees.requests]` should be. `workspace` is aligned to 8 bytes. A batch of no requests has no fault.
+/// `trees.offsets[trees.requests]` should be. `workspace` is aligned to 8 bytes. A batch of no requests has no fault
+/// of its own. Where there is none, the arithmetic of the device code is looked at (`check_arithmetic`), which no macro
+/// tells of: nvcc's -use_fast_math, say.
 ///
 /// One pass over all rows, so it is for bringing an engine up, not for every step. Neither allocates nor synchronises;
 /// read the report when the stream has come past, and give it to `refuse_reported`.

@@ -5,6 +5,7 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
@@ -28,29 +29,34 @@ enum class checked : std::int32_t {
     parents,
     tokens,
     target,
-    draft
+    draft,
+    arithmetic  ///< of the device code, as it was compiled
 };
 
-/// The first bad argument of a batch, or `checked::nothing`: of the lowest request, by the order of `checked`, at the
-/// lowest index.
+/// The first bad argument of a batch, then the arithmetic of the device code, or `checked::nothing`: of the lowest
+/// request, by the order of `checked`, at the lowest index.
 struct validation_report {
     checked what = checked::nothing;
     std::int32_t request = 0;
     std::int64_t index = 0;  ///< the node, for `parents`, `tokens` and rows; else the request
     index_t token = none;    ///< of a row: the entry at fault; `none` when its sum is, or when no entry has mass
-    double value = 0;
+    double value = 0;        ///< for `arithmetic` an `arithmetic_fault`
 };
 
 /// The argument as the launches name it.
 [[nodiscard]] constexpr char const* name_of(checked what) noexcept {
     constexpr char const* names[] = {"",      "offsets", "positions", "temperature", "top_k", "top_p",
-                                     "min_p", "parents", "tokens",    "target",      "draft"};
+                                     "min_p", "parents", "tokens",    "target",      "draft", "arithmetic"};
     return names[static_cast<int>(what)];
 }
 
 /// Throws `invalid_input` for a report that names an argument.
 inline void refuse_reported(validation_report const& report) {
     if (report.what == checked::nothing) return;
+    if (report.what == checked::arithmetic)
+        refuse(name_of(report.what), report.value,
+               std::string(text_of(static_cast<arithmetic_fault>(static_cast<std::int32_t>(report.value)))) +
+                   ": see docs/floating_point.md");
     std::string why;
     switch (report.what) {
         case checked::offsets:

@@ -82,8 +82,8 @@ template <class Verifier>
 /// read. Nothing is checked (see `validate`), but a row that is no distribution gives the token `none`.
 ///
 /// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
-/// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is
-/// not told the `largest` tree.
+/// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a
+/// verifier of whole trees has too little workspace, or is not told the `largest` tree.
 template <class Verifier, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                  Verifier const& verifier, tree_batch const& trees, request_batch const& requests,

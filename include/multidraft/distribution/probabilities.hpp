@@ -6,6 +6,7 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
@@ -66,10 +67,12 @@ template <class T>
 }
 
 /// Throws `invalid_input` naming `argument`, the token and the value when a row is no distribution: an entry that is
-/// not finite or is negative, a sum far from 1. One pass; a second one only to find the culprit.
+/// not finite or is negative, a sum far from 1; or naming the arithmetic when it is not what the library needs
+/// (`validate_arithmetic`). One pass; a second one only to find the culprit.
 template <group G, class T, class Layout>
 void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
     using real = real_of<T>;
+    validate_arithmetic();
     if (row.size() < 1) refuse(argument + ".size", row.size(), "a row has one token or more");
     real const worst = g.largest(row.size(), [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         real const p = row(i);

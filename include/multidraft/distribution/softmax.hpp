@@ -58,7 +58,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
     MULTIDRAFT_HD void set_mass(real mass) noexcept {
         mass_ = mass;
-        inverse_sum_ = real(1) / mass;
+        inverse_sum_ = quotient(real(1), mass);
     }
     [[nodiscard]] MULTIDRAFT_HD cut<real> const& kept() const noexcept { return kept_; }
     [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
@@ -121,9 +121,9 @@ template <class Real>
 [[nodiscard]] MULTIDRAFT_HD Real light_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
     constexpr Real unit = Real(1) / mass_units<Real>;
     // What n tokens may each have, less the rounding of what is wanted, of the masses and of these lines.
-    Real const each = (product(Real(1) - share, mass) - Real(2) * unit) * Real(0.999) / static_cast<Real>(n);
+    Real const each = quotient((product(Real(1) - share, mass) - Real(2) * unit) * Real(0.999), static_cast<Real>(n));
     if (!(each > 0)) return minus_infinity<Real>;
-    Real const light = largest + (logarithm(each) - Real(0.001)) / scale;
+    Real const light = largest + quotient(logarithm(each) - Real(0.001), scale);
     bool const is_light = falling_exponential<Real>(scale)(light - largest) <= each;
     return is_light ? light : minus_infinity<Real>;
 }
@@ -158,7 +158,8 @@ template <group G, class View, class Real>
     if (by_number) kept = select_largest(g, n, logits, w.top_k);
     if (w.top_p < 1.0F) {
         // Top-k leaves the largest token at least; else the masses, each rounded down, are those of the normaliser.
-        Real const least = by_number ? Real(1) : mass * Real(0.999) - static_cast<Real>(n) / mass_units<Real>;
+        Real const least =
+            by_number ? Real(1) : product(mass, Real(0.999)) - quotient(static_cast<Real>(n), mass_units<Real>);
         nucleus = select_mass(g, n, logits, mass_of({logits, largest, scale, kept}), target,
                               light_logit(n, largest, scale, static_cast<Real>(w.top_p), least));
     }
@@ -193,7 +194,7 @@ template <group G, class View>
         return result;
     }
     // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.
-    real const inverse = real(1) / static_cast<real>(w.temperature);
+    real const inverse = quotient(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
     auto sums = g.softmax(n, logits, scale);
     if (!(sums.weights.total >= real(1) && sums.weights.total <= most))
@@ -206,8 +207,7 @@ template <group G, class View>
     cut<real> kept = detail::cut_by_number_and_share(g, logits, w, sums.largest, sums.weights.total, scale);
     if (w.min_p > 0.0F) {
         real const least = fused(logarithm(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
-        if (least > kept.value)
-            kept = {least < sums.largest ? least : sums.largest, largest_number<index_t>};
+        if (least > kept.value) kept = {least < sums.largest ? least : sums.largest, largest_number<index_t>};
     }
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
     result.weights = g.weigh(n, weight_of{result.row});

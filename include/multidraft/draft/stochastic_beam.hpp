@@ -34,8 +34,7 @@ struct beam_step {
 [[nodiscard]] MULTIDRAFT_HD inline double log_add(double a, double b) noexcept {
     double const larger = a < b ? b : a;
     double const smaller = a < b ? a : b;
-    return smaller == minus_infinity<double> ? larger
-                                                               : larger + std::log1p(std::exp(smaller - larger));
+    return smaller == minus_infinity<double> ? larger : larger + std::log1p(std::exp(smaller - larger));
 }
 
 /// One level of stochastic beam search (Kool et al. 2019; RSD 3.2, Algorithms 8 and 9): the `out.size()` sequences of

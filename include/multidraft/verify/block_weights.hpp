@@ -25,7 +25,7 @@ namespace multidraft::verify {
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real next_weight(Real w, Real p, Real m) {
     Real const owed = product(w, p);
-    if (!(owed >= m)) return owed / m;
+    if (!(owed >= m)) return quotient(owed, m);
     return owed > 0 ? Real(1) : owed;
 }
 

@@ -54,7 +54,7 @@ template <group G, distribution P, distribution Q, draw_source Source>
     real const left = certain.empty() ? real(1) : mass_left(g, q, certain, difference);
     if (!(left > 0)) return {};
     if (source.coin(where(purpose::acceptance, 0), product(p(x), left), qx)) return {drawn, x};
-    residual_beside<P, Q> const r{p, q, certain, real(1) / left};
+    residual_beside<P, Q> const r{p, q, certain, quotient(real(1), left)};
     auto const sums = g.weigh(p.size(), r);
     if (!(sums.total > 0)) {
         if (sums.total != sums.total) return {};

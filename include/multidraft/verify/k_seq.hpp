@@ -87,7 +87,7 @@ public:
         real gamma = 1;
         if (n > 1) {
             auto const gamma_at = [&](real r) {
-                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, real(1) / r}), n);
+                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, quotient(real(1), r)}), n);
             };
             gamma = gamma_at(real(1));
             if (!(gamma > real(0.5))) return {};  // NaN in a row
@@ -108,7 +108,7 @@ public:
                 }
             }
         }
-        detail::k_seq_overlap<P, Q> const overlap{p, q, real(1) / rho};
+        detail::k_seq_overlap<P, Q> const overlap{p, q, quotient(real(1), rho)};
         for (std::size_t k = 0; k < n; ++k) {
             token_id const x = candidates[k];
             if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), overlap(x), q(x)))

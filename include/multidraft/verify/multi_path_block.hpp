@@ -81,7 +81,7 @@ inline constexpr index_t ratio_classes = 512;
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE index_t ratio_class(Real p, Real q) {
     constexpr std::int32_t lowest = 0x3b800000;  // 2^-8
-    auto const ratio = static_cast<float>(p / q);
+    auto const ratio = static_cast<float>(quotient(p, q));
     std::int32_t const bits = __builtin_bit_cast(std::int32_t, ratio);
     std::int32_t const above = bits < lowest ? 0 : bits - lowest;
     std::int32_t const step = above >> 18;

@@ -257,7 +257,7 @@ struct ranked_rows {
         }
         real const left = certain == 0 ? real(1) : detail::mass_left(g, q, certain_tokens(), 1 - taken);
         where.left = left > real(1e-30) ? left : real(1e-30);
-        where.scale = 1 / where.left;
+        where.scale = quotient(real(1), where.left);
     }
 
     [[nodiscard]] MULTIDRAFT_HD span<token_id const> certain_tokens() const {

@@ -114,7 +114,7 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
         Real const accepted = g.sum(rows.where.q.size(), smaller);
         if (accepted != accepted) return false;
         refused = accepted < 1 ? 1 - accepted : Real(0);
-        if (refused > Real(1e-15)) passed = certain_mass < refused ? certain_mass / refused : Real(1);
+        if (refused > Real(1e-15)) passed = certain_mass < refused ? quotient(certain_mass, refused) : Real(1);
     }
     if (g.leader()) {
         numbers.left = rows.where.left;
@@ -123,7 +123,7 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
         numbers.refused = refused;
         numbers.passed = passed;
         numbers.certain_mass = certain_mass;
-        numbers.certain_factor = certain_mass > 0 ? product(refused, passed) / certain_mass : Real(0);
+        numbers.certain_factor = certain_mass > 0 ? quotient(product(refused, passed), certain_mass) : Real(0);
         numbers.certain = rows.certain;
     }
     g.barrier();

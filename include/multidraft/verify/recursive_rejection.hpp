@@ -99,7 +99,7 @@ public:
             real const numerator = (px > 0 ? px : real(0)) * left;
             if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), numerator, z * qx))
                 return {static_cast<index_t>(k), x};
-            c += z / left;
+            c += quotient(z, left);
             residual const r{p, q, c};
             auto const sums = g.weigh(n, r);
             z = sums.total;

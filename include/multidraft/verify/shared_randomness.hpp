@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -99,11 +100,11 @@ public:
         index_t x = none;
         if (lists <= 4)
             x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return p.weight(i) / static_cast<real>(noise.smallest_of_four(lists, i));
+                return quotient(p.weight(i), static_cast<real>(noise.smallest_of_four(lists, i)));
             });
         else
             x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return p.weight(i) / static_cast<real>(noise.smallest(lists, i));
+                return quotient(p.weight(i), static_cast<real>(noise.smallest(lists, i)));
             });
         return x != none && p(x) > 0 ? x : none;
     }

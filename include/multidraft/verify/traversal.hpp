@@ -164,7 +164,7 @@ private:
                 }
             }
             refused = false;
-            Real const c = at.c + at.z / product(at.w, at.left);
+            Real const c = at.c + quotient(at.z, product(at.w, at.left));
             // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; and no less, since c is as
             // large as what is left of the draft is small.
             constexpr Real most = largest_number<Real>;
@@ -178,9 +178,9 @@ private:
                 // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
                 return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
             }
-            Real const mass = product(at.w, z) / at.z;
+            Real const mass = quotient(product(at.w, z), at.z);
             at.z = z;
-            at.w = mass / (mass + (1 - at.w));
+            at.w = quotient(mass, mass + (1 - at.w));
             if (!(at.w > 0)) return {outcome::refused, at.node};
             if (at.child + 1 == children.count) {
                 if (at.node != 0 && !source.coin(where(purpose::acceptance, 0), at.w, Real(1)))
