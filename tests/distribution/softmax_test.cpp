@@ -266,7 +266,7 @@ TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
         EXPECT_EQ(text({low, nan}, "x"), "x[1] = nan: a logit is a number below plus infinity");
         std::string const empty = "x.size = 3: a row has at least one token with a logit above minus infinity";
         EXPECT_EQ(text({low, low, low}, "x"), empty);
-        EXPECT_EQ(text({}, "x"), "x.size = 0: a row has at least one token with a logit above minus infinity");
+        EXPECT_EQ(text({}, "x"), "x.size = 0: a row has 1 to 2^31 - 4097 entries");
         std::vector<real> row(5000, real(0));
         row[4999] = nan;
         EXPECT_EQ(text(row, "x"), "x[4999] = nan: a logit is a number below plus infinity");
@@ -286,6 +286,22 @@ TEST(logit_rows, warp_the_row_that_is_asked_for) {
         for (index_t i = 0; i < 4; ++i) EXPECT_EQ(got(i), expected(i)) << node << ' ' << i;
     }
     EXPECT_EQ(distributions(g, 2)(3), 0.0F);  // the lower tokens of a tie
+}
+
+TEST(softmax_row, of_a_row_longer_than_a_row_may_be_is_refused) {
+    float const entry = 0.5F;
+    for (index_t const n : {multidraft::max_row_size + 1, std::numeric_limits<index_t>::max(), 0, -3}) {
+        row_view<float, multidraft::strided> const row(&entry, n, multidraft::strided{0});
+        for (warp const& w : {warp{}, warp{.temperature = 0.0F}, warp{.top_k = 5, .top_p = 0.9F}}) {
+            try {
+                static_cast<void>(warped(host_group{}, row, w, "row"));
+                ADD_FAILURE() << n;
+            } catch (invalid_input const& e) {
+                EXPECT_EQ(e.argument(), "row.size");
+                EXPECT_EQ(e.value(), std::to_string(n));
+            }
+        }
+    }
 }
 
 TEST(prepared_rows, are_those_that_were_warped_before) {

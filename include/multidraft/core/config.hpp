@@ -62,8 +62,11 @@ using token_id = std::int32_t;
 /// A node of a draft tree; node 0 is the root, the last token of the context.
 using node_id = std::int32_t;
 
-/// A place in a row of V entries. A row has at most 2^31 - 4097 entries; offsets between rows are 64 bits wide.
+/// A place in a row of V entries. Offsets between rows are 64 bits wide.
 using index_t = std::int32_t;
+
+/// The most entries that a row may have, 2^31 - 4097: loops over it go by chunks of 4096.
+inline constexpr index_t max_row_size = 0x7fffffff - 4096;
 
 /// "No token", "no node": what a search that finds nothing returns.
 inline constexpr std::int32_t none = -1;

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "multidraft/core/config.hpp"
+
 namespace multidraft {
 
 /// Thrown on the host when an argument cannot be used. Nothing of the caller's was changed before it was thrown.
@@ -58,6 +60,13 @@ template <class T>
     std::ostringstream printed;
     printed << value;
     throw invalid_input(std::move(argument), index, printed.str(), why);
+}
+
+/// Throws `invalid_input` naming `argument` and `member` unless a row may have so many entries: 1 to `max_row_size`.
+template <class Size>
+void validate_row_size(Size size, char const* argument, char const* member = ".size") {
+    if (size < 1 || static_cast<std::uint64_t>(size) > static_cast<std::uint64_t>(max_row_size))
+        refuse(std::string(argument) + member, size, "a row has 1 to 2^31 - 4097 entries");
 }
 
 }  // namespace multidraft

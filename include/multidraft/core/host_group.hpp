@@ -7,6 +7,7 @@
 
 #include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
@@ -17,6 +18,8 @@
 namespace multidraft {
 
 /// One thread that walks a row in explicit lanes, so that a compiler vectorises the loops without -ffast-math.
+///
+/// On the host a row of more than `max_row_size` entries is an `invalid_input`.
 ///
 /// Stateless; any number may be used at once. Every operation is one pass over the row (`softmax` too: a chunk is read
 /// twice while it is in the first-level cache), `search` and `reweigh` touch one chunk. Nothing is allocated.
@@ -32,6 +35,7 @@ public:
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {
+        check_size(n);
         using real = result_of<F>;
         real total = 0;
         for (index_t begin = 0; begin < n; begin += chunk_size) total += sum_chunk(begin, n, f);
@@ -40,6 +44,7 @@ public:
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto largest(index_t n, F const& f) const {
+        check_size(n);
         using real = result_of<F>;
         real best = minus_infinity<real>;
         for (index_t begin = 0; begin < n; begin += chunk_size) {
@@ -51,6 +56,7 @@ public:
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD index_t first_largest(index_t n, F const& f) const {
+        check_size(n);
         using real = result_of<F>;
         if (n <= 0) return none;
         real best = minus_infinity<real>;
@@ -70,6 +76,7 @@ public:
     /// larger than the smallest key kept so far.
     template <class F>
     MULTIDRAFT_HD void top(index_t n, F const& function, span<token_id> out) const {
+        check_size(n);
         using real = result_of<F>;
         F const f = function;
         auto const k = static_cast<index_t>(out.size());
@@ -98,6 +105,7 @@ public:
 
     template <class W>
     [[nodiscard]] MULTIDRAFT_HD auto weigh(index_t n, W const& w) const {
+        check_size(n);
         ledger<result_of<W>> sums;
         index_t c = 0;
         for (index_t begin = 0; begin < n; begin += chunk_size, ++c) {
@@ -110,6 +118,7 @@ public:
 
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
+        check_size(n);
         constexpr Real nothing = minus_infinity<Real>;
         falling_exponential<Real> const weight(scale);
         softmax_sums<Real> result;
@@ -197,6 +206,7 @@ public:
     /// are bins, one by one where they are few. Bin 0 is summed by the vector units.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void count(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
+        check_size(n);
         Bin const bin = bin_of;
         Mass const mass = mass_of;
         for (auto& b : bins) b = 0;
@@ -245,6 +255,7 @@ public:
     /// says which entries count (`counts(i)`, cheap) is asked for no others where they are few.
     template <class F>
     MULTIDRAFT_HD void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+        check_size(n);
         F const f = function;
         for (auto& b : bins) b = 0;
         auto const limit = static_cast<index_t>(bins.size() / 2);
@@ -267,6 +278,13 @@ public:
     }
 
 private:
+    /// Rows whose loops would not end.
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void check_size([[maybe_unused]] index_t n) {
+#if !MULTIDRAFT_ON_DEVICE
+        if (n > max_row_size) refuse("n", n, "a row has at most 2^31 - 4097 entries");
+#endif
+    }
+
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 

@@ -32,6 +32,7 @@ template <class Cache>
     }
     for (auto const& axis : cache.axes) {
         if (axis.count < 1) return cudaErrorInvalidValue;
+        if (axis.count > 1 && axis.stride == 0) return cudaErrorInvalidValue;  // one plane twice
         planes *= axis.count;
         if (axis.count > 1) together |= static_cast<std::uintptr_t>(axis.stride);
     }

@@ -126,7 +126,7 @@ template <class Target, class Draft>
                                    Target const& target, Draft const& draft, index_t vocabulary,
                                    validation_report* report) {
     if (workspace == nullptr || workspace_size < validate_workspace_size() || trees.requests < 0 || nodes < 0 ||
-        (trees.requests == 0 && nodes > 0) || vocabulary < 1)
+        (trees.requests == 0 && nodes > 0) || vocabulary < 1 || vocabulary > max_row_size)
         return cudaErrorInvalidValue;
     auto* const key = static_cast<detail::key_type*>(workspace);
     std::int64_t const blocks = nodes < 65536 ? nodes : 65536;

@@ -89,6 +89,7 @@ template <class Verifier, class Target, class Draft>
                                  Verifier const& verifier, tree_batch const& trees, request_batch const& requests,
                                  Target const& target, Draft const& draft, index_t vocabulary, verdict_batch const& out,
                                  launch_options const& options = {}) {
+    if (vocabulary < 1 || vocabulary > max_row_size) return cudaErrorInvalidValue;
     if (trees.requests == 0) return cudaSuccess;
     detail::scratch_slices scratch;
     if constexpr (verify::needs_scratch<Verifier>) {

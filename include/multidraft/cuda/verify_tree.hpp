@@ -41,7 +41,8 @@ MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int
     verdict answer;
     bool const is_tree = tree.is_tree();
     std::int32_t const depth = is_tree ? tree.depth(nodes - 1) : 0;
-    if (is_tree && depth <= out.path_stride && verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size()) {
+    if (is_tree && depth <= out.path_stride && verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size() &&
+        reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0) {
         addressed_source source{requests.uniforms(b)};
         drafted<typename Verifier::law> const candidates{tree};
         span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));

@@ -116,9 +116,8 @@ private:
             stopwatch const time(m.verify_seconds);
             warped_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()),
                                        options.warp, rows_, warped_);
-            scratch_.resize(verify::scratch_bytes<Verifier>(tree_.size(), depth));
             v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
-                                    span<std::byte>(scratch_));
+                                    scratch_.template of<Verifier>(tree_.size(), depth));
         }
         m.accepted += v.accepted;
         for (std::int32_t d = 0; d <= v.accepted; ++d) {
@@ -167,7 +166,7 @@ private:
     std::vector<softmax_row<row_view<logit>>> rows_;
     std::vector<char> warped_;
     std::vector<node_id> path_;
-    std::vector<std::byte> scratch_;
+    verify::scratch_memory scratch_;
     std::vector<std::int32_t> entries_;
     std::vector<std::int32_t> positions_;
     std::vector<token_id> emitted_;

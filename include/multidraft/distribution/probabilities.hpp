@@ -73,7 +73,7 @@ template <group G, class T, class Layout>
 void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
     using real = real_of<T>;
     validate_arithmetic();
-    if (row.size() < 1) refuse(argument + ".size", row.size(), "a row has one token or more");
+    validate_row_size(row.size(), argument.c_str());
     real const worst = g.largest(row.size(), [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         real const p = row(i);
         return p >= 0 && p <= largest_number<real> ? real(0) : real(1);

@@ -180,6 +180,9 @@ template <group G, class View>
     using real = typename View::real;
     constexpr real most = largest_number<real>;
     index_t const n = logits.size();
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) validate_row_size(n, argument);
+#endif
     if (w.greedy()) {
         real const largest = g.largest(n, logits);
         real const number = g.largest(

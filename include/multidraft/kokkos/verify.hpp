@@ -113,6 +113,9 @@ void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target co
         detail::check_extent(out.scratch, "out.scratch", requests, "there is one row a request");
         if (out.scratch.extent(1) % 16 != 0)
             refuse("out.scratch.extent(1)", out.scratch.extent(1), "a row of scratch is a multiple of 16 bytes");
+        auto const address = reinterpret_cast<std::uintptr_t>(out.scratch.data());
+        if (address % verify::scratch_alignment != 0)
+            refuse("out.scratch.data()", address, "scratch is aligned to 16 bytes");
     }
     auto const policy = team_policy<Group>(space, requests, shape);
     if (requests == 0) return;

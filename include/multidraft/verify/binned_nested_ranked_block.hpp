@@ -82,8 +82,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(size, tree.depth(size - 1)))
-                refuse("scratch.size", scratch.size(), "nested ranked block verification keeps a law for each node");
+            detail::check_scratch<binned_nested_ranked_block>(tree, scratch);
         }
 #endif
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());

@@ -65,8 +65,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
-                refuse("scratch.size", scratch.size(), "ranked block verification keeps a law for each level");
+            detail::check_scratch<binned_ranked_block>(tree, scratch);
         }
 #endif
         std::int32_t const depth = tree.depth(tree.size() - 1);

@@ -96,8 +96,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), tree.size() - 1))
-                refuse("scratch.size", scratch.size(), "block verification keeps a weight for each level");
+            detail::check_scratch<block>(tree, scratch);
         }
 #endif
         for (node_id v = 1; v < tree.size(); ++v) {

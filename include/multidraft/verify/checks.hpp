@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -16,6 +17,9 @@ namespace multidraft::verify {
 
 /// Stands for the draft's rows where a verifier never reads them.
 struct unread {};
+
+/// Bytes that scratch begins at a multiple of.
+inline constexpr std::size_t scratch_alignment = 16;
 
 namespace detail {
 
@@ -31,6 +35,7 @@ void check_tree(tree_view tree, Target const& target, Draft const& draft, span<n
     auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
     if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
         refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
+    validate_row_size(target.size(), "target");
     if (target.rows() < static_cast<index_t>(tree.parents.size()))
         refuse("target.rows", target.rows(), "there is one target row a node");
     if constexpr (!std::is_same_v<Draft, unread>) {
@@ -38,6 +43,22 @@ void check_tree(tree_view tree, Target const& target, Draft const& draft, span<n
         if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
             refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
     }
+}
+
+/// Refuses scratch that is too small or not aligned, and says what is wanted.
+template <class Verifier>
+void check_scratch(tree_view tree, span<std::byte> scratch) {
+    std::int32_t const depth = tree.depth(tree.size() - 1);
+    std::size_t const wanted = Verifier::scratch_bytes(tree.size(), depth);
+    if (scratch.size() < wanted)
+        refuse("scratch.size", scratch.size(),
+               std::to_string(wanted) + " bytes are needed for a tree of " + std::to_string(tree.size()) + " nodes, " +
+                   std::to_string(depth) + " levels deep (verify::scratch_bytes)");
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+    if (address % scratch_alignment != 0)
+        refuse("scratch.data", address,
+               "scratch is aligned to " + std::to_string(scratch_alignment) + " bytes, and this address lies " +
+                   std::to_string(address % scratch_alignment) + " behind such a one");
 }
 
 /// Says why a node gave no token.

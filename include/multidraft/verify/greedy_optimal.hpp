@@ -7,6 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -48,7 +49,7 @@ template <group G, distribution P, distribution Q, draw_source Source>
     using real = probability_of<P>;
     token_id const x = candidates[static_cast<std::size_t>(drawn)];
     real const qx = q(x);
-    if (!(qx > 0)) return {};
+    if (!(qx > 0 && qx <= largest_number<real>)) return {};
     real difference = 1;
     for (token_id const t : certain) difference -= static_cast<real>(q(t));
     real const left = certain.empty() ? real(1) : mass_left(g, q, certain, difference);

@@ -7,6 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -81,7 +82,7 @@ public:
         using real = probability_of<P>;
         std::size_t const n = candidates.size();
         for (token_id const x : candidates)
-            if (!(q(x) > 0)) return {};
+            if (!(q(x) > 0 && q(x) <= largest_number<real>)) return {};
         index_t const size = p.size();
         real rho = 1;
         real gamma = 1;

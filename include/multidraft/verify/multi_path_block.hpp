@@ -325,8 +325,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), depth))
-                refuse("scratch.size", scratch.size(), "multi-path verification keeps some numbers for each node");
+            detail::check_scratch<multi_path_block>(tree, scratch);
         }
 #endif
         if (!is_fork(tree, paths)) {

@@ -8,6 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -75,6 +76,8 @@ public:
                     here = self().decide(g, p, draft, candidates, source, where);
                 else
                     here = self().decide(g, p, draft(g, node), candidates, source, where);
+                // An accepted token whose probability is infinite: the row is no distribution.
+                if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
             }
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {

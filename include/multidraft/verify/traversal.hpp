@@ -85,8 +85,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
-                refuse("scratch.size", scratch.size(), "traversal keeps a frame for each level");
+            detail::check_scratch<traversal>(tree, scratch);
         }
 #endif
         auto* const stack = reinterpret_cast<frame<real>*>(scratch.data());

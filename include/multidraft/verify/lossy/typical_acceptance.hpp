@@ -63,8 +63,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             verify::detail::check_tree(tree, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), 0))
-                refuse("scratch.size", scratch.size(), "typical acceptance keeps a flag for each node");
+            verify::detail::check_scratch<typical_acceptance>(tree, scratch);
         }
 #endif
         auto* const passes = scratch.data();
