@@ -145,6 +145,49 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
                     }
 }
 
+// Tails so flat that no single token of them would be missed: the set is the smallest that reaches the share all the
+// same, to the rounding of floats.
+TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
+    using real = TypeParam;
+    struct problem {
+        index_t n;
+        double tail;
+        float top_p;
+    };
+    for (problem const& each :
+         {problem{262144, -21.49, 0.99995F}, problem{1 << 20, -20.11, 0.999F}, problem{262144, -30.0, 0.9999999F},
+          problem{262144, -21.49, 0.9998F}, problem{100000, -12.0, 0.7F}, problem{50000, -9.5, 0.99F},
+          problem{4097, -40.0, 0.5F}}) {
+        test_numbers numbers(3);
+        for (int kind = 0; kind < 3; ++kind) {
+            std::vector<real> row(static_cast<std::size_t>(each.n), static_cast<real>(each.tail));
+            row[static_cast<std::size_t>(each.n) / 3] = 0;
+            if (kind > 0)
+                for (real& x : row) x += static_cast<real>((kind == 1 ? 0.5 : 6.0) * (x < 0 ? numbers() : 0.0));
+            auto const plain = warped(g, view(row), {}).row;
+            for (index_t const top_k : {0, each.n - each.n / 4}) {
+                auto const got = warped(g, view(row), {1.0F, top_k, each.top_p, 0.0F});
+                long double total = 0;
+                long double kept = 0;
+                real least = std::numeric_limits<real>::infinity();
+                auto const limited = warped(g, view(row), {1.0F, top_k, 1.0F, 0.0F}).row;
+                for (index_t i = 0; i < each.n; ++i) {
+                    auto const weight = static_cast<long double>(plain.weight(i));
+                    if (limited.weight(i) > 0 || top_k == 0) total += weight;
+                    if (!got.row.kept().keeps(row[static_cast<std::size_t>(i)], i)) continue;
+                    kept += weight;
+                    least = std::min(least, plain.weight(i));
+                }
+                auto const wanted = static_cast<long double>(each.top_p) * total;
+                long double const rounding = total * 0x1p-30L;
+                EXPECT_GE(kept, wanted - rounding) << each.n << ' ' << each.tail << ' ' << each.top_p << ' ' << kind;
+                EXPECT_LT(kept - static_cast<long double>(least), wanted + rounding)
+                    << each.n << ' ' << each.tail << ' ' << each.top_p << ' ' << kind << ' ' << top_k;
+            }
+        }
+    }
+}
+
 TYPED_TEST(softmax_of, keeps_the_lower_tokens_of_a_tie) {
     using real = TypeParam;
     auto const kept = [](std::vector<real> const& logits, warp const& w) {

@@ -13,6 +13,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/select.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -239,7 +240,7 @@ public:
                 for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
                 for (index_t r = 0; r < chunk_lanes; r += block)
                     for (index_t l = 0; l < block; ++l)
-                        plain[l] += where[r + l] == 0 ? static_cast<std::uint32_t>(amount[r + l]) : 0U;
+                        plain[l] += detail::select(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
                 for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
                 index_t const count = detail::list_flags(flags, 0, list);
                 for (index_t k = 0; k < count; ++k) bins[where[list[k]]] += static_cast<std::uint64_t>(amount[list[k]]);

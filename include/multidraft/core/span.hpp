@@ -9,6 +9,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/numbers.hpp"
 
 namespace multidraft {
 

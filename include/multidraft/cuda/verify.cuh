@@ -78,8 +78,9 @@ template <class Verifier>
 /// - `out`: see `verdict_batch`.
 ///
 /// All pointers are to device memory. The decisions have the bits of the host's, whatever the batch and the shape of
-/// the launch. Neither allocates nor synchronises; may be captured in a graph. Only the rows on the accepted path are
-/// read. Nothing is checked (see `validate`), but a row that is no distribution gives the token `none`.
+/// the launch. Neither allocates nor synchronises; may be captured in a graph. Which rows are read is the verifier's to
+/// say: those on the accepted path where it decides node by node. Nothing is checked (see `validate`), but a row that
+/// is no distribution gives the token `none`.
 ///
 /// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
 /// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a

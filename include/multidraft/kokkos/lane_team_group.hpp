@@ -251,7 +251,8 @@ public:
     }
 
     /// The sum of all counters.
-    [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_of(span<std::uint64_t const> counters) const {
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_of(Counters const& counters) const {
         auto const* const parts = sum_of_parts(counters);
         std::uint64_t total = 0;
         for (index_t p = 0; p < most_parts; ++p) total += parts[p];
@@ -261,7 +262,8 @@ public:
 
     /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
     /// bin 0 when none does.
-    [[nodiscard]] MULTIDRAFT_HD index_t reaching_bin(span<std::uint64_t const> counters, std::uint64_t& wanted) const {
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD index_t reaching_bin(Counters const& counters, std::uint64_t& wanted) const {
         auto const* const parts = sum_of_parts(counters);
         auto const size = static_cast<index_t>(counters.size());
         index_t const part = part_of(size);
@@ -388,7 +390,8 @@ private:
     }
 
     /// The sums of 64 equal parts of the counters, where the strands are.
-    [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(span<std::uint64_t const> counters) const {
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(Counters const& counters) const {
         static_assert(sizeof(std::uint64_t) == sizeof(double) && most_parts <= batch * pitch);
         auto* const parts = reinterpret_cast<std::uint64_t*>(board_->strands);
         auto const size = static_cast<index_t>(counters.size());

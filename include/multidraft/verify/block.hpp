@@ -85,9 +85,11 @@ public:
     /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
     /// one.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      span<std::byte> scratch) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
                       "verifier, such as verify::block<law::sequential>; verify::naive<Law> fits every law");
@@ -130,7 +132,8 @@ public:
             if (g.leader()) weights[levels] = w;
         }
         g.barrier();
-        detail::chain_path<Target, Draft, real> const chain{tree, target, draft, weights, levels};
+        detail::chain_path<std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, real> const chain{
+            tree, target, draft, weights, levels};
         verdict const result = stop_of_block(g, chain, source, position);
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {

@@ -12,11 +12,10 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/named_rows.hpp"
+#include "multidraft/verify/unread.hpp"
 
 namespace multidraft::verify {
-
-/// Stands for the draft's rows where a verifier never reads them.
-struct unread {};
 
 /// Bytes that scratch begins at a multiple of.
 inline constexpr std::size_t scratch_alignment = 16;

@@ -25,7 +25,8 @@ namespace multidraft::verify {
 ///
 /// `Self::decide(g, p, q, candidates, source, where)` gives a `node_verdict` from the target row p, the draft row q and
 /// the children's tokens in the order drawn. If every decision is lossless for the law of the children, so is the walk:
-/// the next level's draws are independent of how this one was decided, given the child.
+/// the next level's draws are independent of how this one was decided, given the child. With a static
+/// `Self::reads_draft` that is false q is `unread`, and the draft's rows are not asked for.
 template <class Self, draft_law Law>
 class node_by_node {
 public:
@@ -46,8 +47,11 @@ public:
     /// the draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's
     /// token is `none`.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position,
+                                     span<node_id> path) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(
             std::is_same_v<Drawn, Law>,
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
@@ -72,8 +76,8 @@ public:
                     static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
                 auto const p = target(g, node);
                 if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
-                if constexpr (std::is_same_v<Draft, unread>)
-                    here = self().decide(g, p, draft, candidates, source, where);
+                if constexpr (std::is_same_v<Draft, unread> || requires { requires !Self::reads_draft; })
+                    here = self().decide(g, p, unread{}, candidates, source, where);
                 else
                     here = self().decide(g, p, draft(g, node), candidates, source, where);
                 // An accepted token whose probability is infinite: the row is no distribution.

@@ -55,8 +55,10 @@ template <draft_law Law, bool Nested>
 class ranked_walk {
 public:
     template <group G, class Target, class Draft, draw_source Source>
-    [[nodiscard]] static verdict run(G const& g, tree_view tree, Target const& target, Draft const& draft,
+    [[nodiscard]] static verdict run(G const& g, tree_view tree, Target const& target_rows, Draft const& draft_rows,
                                      Source& source, std::int32_t position, span<node_id> path, double lumped) {
+        auto const& target = named<G>(target_rows, "target");
+        auto const& draft = named<G>(draft_rows, "draft");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         check_tree(tree, target, draft, path);
         auto const size = static_cast<std::size_t>(tree.size());
@@ -116,7 +118,7 @@ public:
             }
         }
 
-        picked_path<Target, real> picked{tree, target};
+        picked_path<std::decay_t<decltype(target)>, real> picked{tree, target};
         for (node_id v = 0; !tree.children(v).empty() && picked.weights.back() > 0;) {
             if constexpr (!Nested) build(v, {});
             ranked_node const& node = *nodes[static_cast<std::size_t>(v)];

@@ -52,8 +52,11 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. Draft rows are never read:
     /// pass `unread{}`.
     template <group G, draft_law Drawn, class Target, class Draft>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     addressed_source const& source, std::int32_t position, span<node_id> path) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, addressed_source const& source, std::int32_t position,
+                                     span<node_id> path) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, law>,
                       "multidraft: verify::shared_randomness accepts what was drawn from the same noise, by "
                       "draft::shared_randomness; for other laws use verify::recursive_rejection or verify::naive");

@@ -42,8 +42,11 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
     /// is not read.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position,
+                                     span<node_id> path) const {
+        auto const& target = verify::named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, law>,
                       "multidraft: this verifier is for trees that start with tokens of the target: name "
                       "law::target_initialised<Law> as the law of the tree");
