@@ -1,9 +1,12 @@
 // Requests that come and go: each has its own tree, temperature and seed; every step drafts, scores and verifies all of
 // them at once. A text does not depend on who else is in the batch.
+//
+// `batched 2` cuts the draft to its 2 likeliest tokens: nodes then have fewer children than their shape has for them.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
@@ -18,9 +21,9 @@ namespace md = multidraft;
 struct request {
     std::uint64_t seed;
     md::warp warp;
-    md::topology shape;
-    int arrives;      // at this step
-    int wanted = 40;  // tokens
+    md::topology shape;  // how many children each node is to have
+    int arrives;         // at this step
+    int wanted = 40;     // tokens
     std::vector<std::int32_t> text{7, 42};
     std::vector<double> step_seconds{};
 
@@ -51,31 +54,37 @@ std::vector<std::int32_t> text_of(request const& r, ragged const& batch, std::si
 }
 
 // Adds the tree of a request, and the rows of both models for its nodes (an engine scores all requests in one call).
-void add(ragged& batch, request const& r) {
+//
+// The shape is a wish: a sampler returns how many children it drew, which are fewer where the draft has fewer tokens to
+// choose from. Those that were not drawn are not in the tree, nor is what would be below them.
+void add(ragged& batch, request const& r, md::warp const& of_draft) {
     md::host_group const g;
     md::addressed_source source{md::addressed_uniforms(r.seed)};
     auto const position = static_cast<std::int32_t>(r.text.size()) - 1;
     std::size_t const first = batch.offsets.back();
     batch.parents.push_back(md::none);
     batch.tokens.push_back(r.text.back());
-    for (md::node_id v = 0; v < r.shape.size(); ++v) {
+    std::vector<md::node_id> like{0};  // the node of the shape that each node stands for
+    for (md::node_id v = 0; v < static_cast<md::node_id>(like.size()); ++v) {
         std::size_t const node = first + static_cast<std::size_t>(v);
+        md::node_range const wanted = r.shape.children(like[static_cast<std::size_t>(v)]);
         auto const text = text_of(r, batch, first, v);
         toy::forward(toy::model::target, text, batch.row(batch.target, node));
         toy::forward(toy::model::draft, text, batch.row(batch.draft, node));
-        std::vector<md::token_id> children(static_cast<std::size_t>(r.shape.child_count(v)));
-        auto q = md::warped(g, md::row_view<float>(batch.row(batch.draft, node), toy::vocabulary), {});
-        md::draft::sequential{}(g, q.row, q.weights, source, {position, v}, children);
-        for (auto const x : children) {
+        std::vector<md::token_id> children(static_cast<std::size_t>(wanted.count));
+        auto q = md::warped(g, md::row_view<float>(batch.row(batch.draft, node), toy::vocabulary), of_draft);
+        md::index_t const drawn = md::draft::sequential{}(g, q.row, q.weights, source, {position, v}, children);
+        for (md::index_t k = 0; k < drawn; ++k) {
             batch.parents.push_back(v);
-            batch.tokens.push_back(x);
+            batch.tokens.push_back(children[static_cast<std::size_t>(k)]);
+            like.push_back(wanted.first + k);
         }
     }
     batch.offsets.push_back(batch.tokens.size());
 }
 
 // The one verification call of a step. Requests do not touch each other's memory: the loop may run on any threads.
-void verify_all(ragged const& batch, std::vector<request*> const& active) {
+void verify_all(ragged const& batch, std::vector<request*> const& active, md::warp const& of_draft) {
     for (std::size_t b = 0; b < active.size(); ++b) {
         request& r = *active[b];
         std::size_t const first = batch.offsets[b];
@@ -90,15 +99,15 @@ void verify_all(ragged const& batch, std::vector<request*> const& active) {
         std::vector<md::node_id> path(nodes);
         auto const v = md::verify::recursive_rejection<md::law::sequential>{}(
             md::host_group{}, md::drafted<md::law::sequential>{{parents, tokens}},
-            md::logit_rows<float>(rows(batch.target), r.warp), md::logit_rows<float>(rows(batch.draft), {}), source,
-            static_cast<std::int32_t>(r.text.size()) - 1, path);
+            md::logit_rows<float>(rows(batch.target), r.warp), md::logit_rows<float>(rows(batch.draft), of_draft),
+            source, static_cast<std::int32_t>(r.text.size()) - 1, path);
         for (int d = 0; d < v.accepted; ++d)
             r.text.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(d)])]);
         r.text.push_back(v.next);
     }
 }
 
-int serve(std::vector<request>& requests) {
+int serve(std::vector<request>& requests, md::warp const& of_draft) {
     for (int step = 0, left = 1; left > 0; ++step) {
         std::vector<request*> active;
         left = 0;
@@ -108,8 +117,8 @@ int serve(std::vector<request>& requests) {
         }
         auto const begin = std::chrono::steady_clock::now();
         ragged batch;
-        for (auto const* r : active) add(batch, *r);
-        verify_all(batch, active);
+        for (auto const* r : active) add(batch, *r, of_draft);
+        verify_all(batch, active, of_draft);
         double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         for (auto* r : active) r->step_seconds.push_back(seconds);
         if (left == 0) return step;
@@ -117,14 +126,15 @@ int serve(std::vector<request>& requests) {
     return 0;
 }
 
-int main() {
+int main(int argc, char** argv) {
+    md::warp const of_draft{.top_k = argc > 1 ? std::atoi(argv[1]) : 0};
     std::vector<request> requests{{1, {.temperature = 0.0F}, md::chain(3), 0},
                                   {2, {.temperature = 0.7F}, md::branching({3, 2, 1}), 0},
                                   {3, {.temperature = 1.0F, .top_k = 40}, md::fork(4, 3), 3},
                                   {4, {.temperature = 0.8F, .top_p = 0.9F}, md::parse_shape("[-1 0 0 1 1 2]"), 5}};
     std::vector<request> alone{requests[2]};
     auto const begin = std::chrono::steady_clock::now();
-    int const steps = serve(requests);
+    int const steps = serve(requests, of_draft);
     double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
     std::size_t tokens = 0;
@@ -141,7 +151,7 @@ int main() {
                 steps);
     std::printf("%.0f tokens/s; a step takes %.3f ms (median), %.3f ms (90 %%), %.3f ms (99 %%)\n",
                 static_cast<double>(tokens) / seconds, percentile(50), percentile(90), percentile(99));
-    serve(alone);
+    serve(alone, of_draft);
     std::printf("request 3 alone writes the same text: %s\n", alone[0].text == requests[2].text ? "yes" : "no");
     return alone[0].text == requests[2].text ? 0 : 1;
 }

@@ -44,6 +44,25 @@ foreach(component IN ITEMS cuda kokkos mpi)
     endif()
 endforeach()
 
+# The oldest clang that is promised, Debian 12's: all headers that need nothing but a C++ compiler, and not a warning.
+find_program(MULTIDRAFT_CLANG_14 clang++-14 DOC "Compiles all headers")
+mark_as_advanced(MULTIDRAFT_CLANG_14)
+if(MULTIDRAFT_CLANG_14)
+    set(plain ${headers})
+    list(FILTER plain INCLUDE REGEX "\\.hpp$")
+    list(FILTER plain EXCLUDE REGEX "^multidraft/(kokkos|mpi)/|^multidraft/cuda/host_trees\\.hpp$")
+    set(all "")
+    foreach(header IN LISTS plain)
+        string(APPEND all "#include \"${header}\"\n")
+    endforeach()
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/headers/clang_14/all.cpp")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "${all}" @ONLY)
+    add_test(NAME headers.clang_14
+             COMMAND "${MULTIDRAFT_CLANG_14}" -std=c++20 -fsyntax-only -Wall -Wextra -Wpedantic -Wshadow -Wconversion
+                     -Wsign-conversion -Wdouble-promotion -Werror "-I${PROJECT_SOURCE_DIR}/include"
+                     "${source}")
+endif()
+
 # nvcc is slow, so it sees the host headers in one file; only its own headers get a file each.
 if(multidraft_compiles_cuda)
     set(directory "${CMAKE_CURRENT_BINARY_DIR}/headers/nvcc")

@@ -16,6 +16,7 @@
 #include "acceptance/summary.hpp"
 #include "acceptance/survey.hpp"
 #include "acceptance/tree_cases.hpp"
+#include "command_line.hpp"
 #include "multidraft/core/error.hpp"
 
 namespace {
@@ -81,6 +82,7 @@ int run(int argc, char** argv) {
     app.add_option("--seed", options.seed,
                    "of the rates that are estimated: recursive rejection without replacement where V^(n-1) is above a "
                    "million")
+        ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
         ->capture_default_str();
     auto* const cases_option =
         app.add_option("--cases", cases, "instead of arrays: {\"cases\": [{\"p\": [..], \"q\": [..], \"n\": 3}, ..]}");
@@ -137,8 +139,6 @@ int run(int argc, char** argv) {
         std::cout << to_json(found).dump(2) << '\n';
     else
         print_table(std::cout, found);
-    std::cout.flush();
-    if (!std::cout) throw std::runtime_error("the result cannot be written to standard output");
     return 0;
 }
 
@@ -146,7 +146,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        return run(argc, argv);
+        int const result = run(argc, argv);
+        check_output();
+        return result;
     } catch (std::exception const& e) {
         std::cerr << "acceptance: " << e.what() << '\n';
         return 1;

@@ -15,11 +15,11 @@
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/analysis/tree_limit.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 #if MULTIDRAFT_HAS_GLPK

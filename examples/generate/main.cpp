@@ -6,12 +6,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iostream>
-#include <iterator>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "command_line.hpp"
 #include "generate/compare.hpp"
 #include "generate/decisions.hpp"
 #include "generate/draw_tree.hpp"
@@ -155,6 +156,11 @@ int run(int argc, char** argv) {
     app.add_option("--joint-threshold", single.joint_threshold, "lossy/joint_likelihood: the least p/q of a prefix")
         ->capture_default_str();
     app.add_option("--beams", single.beams, "lossy/joint_*: sequences of a beam")->capture_default_str();
+    app.add_option("--typical-epsilon", single.typical_epsilon,
+                   "lossy/typical_acceptance: a candidate passes above min(epsilon, delta exp(-entropy))")
+        ->capture_default_str();
+    app.add_option("--typical-delta", single.typical_delta, "lossy/typical_acceptance: the factor of that")
+        ->capture_default_str();
     app.add_option("--temperature", options.warp.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temperature", draft_temperature,
@@ -163,7 +169,9 @@ int run(int argc, char** argv) {
     app.add_option("--top-p", options.warp.top_p, "1: off")->capture_default_str();
     app.add_option("--min-p", options.warp.min_p, "0: off")->capture_default_str();
     app.add_option("--tokens", options.max_tokens, "emit at most so many tokens")->capture_default_str();
-    app.add_option("--seed", options.seed, "equal seeds give equal texts")->capture_default_str();
+    app.add_option("--seed", options.seed, "equal seeds give equal texts")
+        ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
+        ->capture_default_str();
     app.add_option("--repeat", repeat, "so many completions, with seeds S, S+1, ..")
         ->check(CLI::Range(std::uint64_t(1), std::uint64_t(1) << 40))
         ->capture_default_str();
@@ -217,6 +225,10 @@ int run(int argc, char** argv) {
         list_methods(json);
         return 0;
     }
+    if (repeat - 1 > std::numeric_limits<std::uint64_t>::max() - options.seed)
+        throw std::runtime_error("--repeat " + std::to_string(repeat) + ": the last seed would exceed 2^64 - 1");
+    // Before a model is opened, which would take the place of an input that is closed.
+    if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
     validate(options.warp);
     options.draft_warp = options.warp;
     if (draft_temperature_option->count() > 0 || options.warp.greedy())
@@ -256,10 +268,13 @@ int run(int argc, char** argv) {
     if (prompt_option->count() == 0) {
         texts = shipped_prompts(compare_all ? prompts_of_each_kind : 1);
         if (!compare_all) texts.resize(1);
-    } else if (prompt == "-") {
-        texts.emplace_back(std::istreambuf_iterator<char>(std::cin), std::istreambuf_iterator<char>());
     } else {
         texts.push_back(prompt);
+        // A text that is much too long is not tokenised for minutes first.
+        if (tokens.is_longer_than(prompt, target.context_limit()))
+            throw std::runtime_error("--prompt: its " + std::to_string(prompt.size()) +
+                                     " bytes are more tokens than the model's context has, " +
+                                     std::to_string(target.context_limit()));
     }
     std::vector<prompt_tokens> prompts;
     for (std::string const& text : texts) prompts.push_back(tokens.encode(text));
@@ -339,8 +354,7 @@ int run(int argc, char** argv) {
         if (stream && !json)
             print = [&](std::span<token_id const> emitted) {
                 for (token_id const t : emitted) std::cout << decoder.push(t);
-                std::cout << std::flush;
-                return true;
+                return output_arrives();
             };
         energy.start();
         generation const g = how.run(target, draft, shape, prompts.front(), options, print);
@@ -362,6 +376,7 @@ int run(int argc, char** argv) {
             std::cout << (stream ? decoder.finish() : continuation(tokens, g.tokens)) << '\n' << std::flush;
             print_summary(how, g.metrics);
         }
+        check_output();
     }
     return 0;
 }
@@ -370,7 +385,9 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
     try {
-        return run(argc, argv);
+        int const result = run(argc, argv);
+        check_output();
+        return result;
     } catch (std::exception const& e) {
         std::cerr << "generate: " << e.what() << '\n';
         return 1;

@@ -44,6 +44,8 @@ struct method_settings {
     float rollback = 3.0F;            ///< BiLD, nats
     float joint_threshold = 0.1F;     ///< MTAD
     std::int32_t beams = 4;           ///< MTAD and joint decoding
+    float typical_epsilon = 0.09F;    ///< typical acceptance
+    float typical_delta = 0.3F;       ///< typical acceptance
 };
 
 /// The settings of this program. They are read when a method runs.

@@ -29,9 +29,10 @@ void add_lossy_methods(std::vector<method>& all) {
                    multiplies_by_tiles() ? "fork:4x4" : "fork:2x2", false, false,
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
-                       return lossy::target_start(target, draft, std::max(1, shape.child_count(0)),
-                                                  std::max(1, shape.max_depth()))(prompt, options, on_tokens);
-                   }});
+                       return lossy::target_start(target, draft, std::max(1, shape.child_count(0)), shape.max_depth())(
+                           prompt, options, on_tokens);
+                   },
+                   true});
     all.push_back(
         {"lossy/joint_likelihood", "deterministic",
          "a likely chain of the draft, its longest prefix that the target finds as likely (MTAD Alg. 1)", "chain:4",
@@ -52,9 +53,17 @@ void add_lossy_methods(std::vector<method>& all) {
                        return lossy::joint_decoding(target, settings().beams, std::max(1, shape.max_depth()))(
                            prompt, options, on_tokens);
                    }});
-    all.push_back(tree_method<draft::top_n, verify::lossy::typical_acceptance<law::deterministic>>(
-        "lossy/typical_acceptance", "the longest path of candidates that the target finds typical enough (Medusa)",
-        default_tree()));
+    all.push_back({"lossy/typical_acceptance", "deterministic",
+                   "the longest path of candidates that the target finds typical enough (Medusa)", default_tree(),
+                   false, false,
+                   [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
+                      generation_options const& options, token_callback const& on_tokens) {
+                       using drafter = shaped_drafter<transformer, draft::top_n>;
+                       using verifier = verify::lossy::typical_acceptance<law::deterministic>;
+                       return make_speculative<verifier>(
+                           target, drafter(draft, shape),
+                           verifier(settings().typical_epsilon, settings().typical_delta))(prompt, options, on_tokens);
+                   }});
 }
 
 }  // namespace multidraft::examples

@@ -2,6 +2,7 @@
 
 #include <sentencepiece_processor.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <stdexcept>
 #include <utility>
@@ -69,10 +70,26 @@ void release(std::string& held, std::string& text, bool all) {
     held.erase(0, done);
 }
 
+/// The characters of a text that is UTF-8.
+std::size_t characters(std::string_view text) noexcept {
+    std::size_t count = 0;
+    for (char const byte : text) count += (static_cast<unsigned char>(byte) & 0xC0U) != 0x80U ? 1 : 0;
+    return count;
+}
+
 }  // namespace
 
 struct tokenizer::implementation {
     sentencepiece::SentencePieceProcessor processor;
+
+    /// Characters of the longest piece.
+    [[nodiscard]] std::size_t longest_piece() const {
+        std::size_t longest = 1;
+        for (int id = 0; id < processor.GetPieceSize(); ++id)
+            if (!processor.IsControl(id) && !processor.IsByte(id))
+                longest = std::max(longest, characters(processor.IdToPiece(id)));
+        return longest;
+    }
 
     void check(token_id token, std::int64_t index) const {
         if (token < 0 || token >= processor.GetPieceSize()) {
@@ -101,6 +118,33 @@ std::vector<token_id> tokenizer::encode(std::string_view text) const {
     if (!status.ok()) throw std::runtime_error("tokenizer: " + status.ToString());
     if (bos() >= 0) tokens.insert(tokens.begin(), bos());
     return tokens;
+}
+
+bool tokenizer::is_longer_than(std::string_view text, std::int32_t tokens) const {
+    auto const& processor = implementation_->processor;
+    auto const limit = static_cast<std::size_t>(std::max(tokens, 0));
+    std::size_t const longest = implementation_->longest_piece();
+    // What normalisation may do to the characters before the cut because of those behind it.
+    constexpr std::size_t at_the_cut = 64;
+    for (std::size_t take = 2 * (limit + at_the_cut) * longest; take < text.size(); take *= 2) {
+        std::size_t cut = take;
+        while (cut > 0 && (static_cast<unsigned char>(text[cut]) & 0xC0U) == 0x80U) --cut;
+        std::vector<int> ids;
+        auto const status = processor.Encode({text.data(), cut}, &ids);
+        if (!status.ok()) throw std::runtime_error("tokenizer: " + status.ToString());
+        // Characters after normalisation. Unknown ones count for nothing, since any number of them is one token; a
+        // character that is spelled in bytes has up to four.
+        std::size_t known = 0;
+        std::size_t bytes = 0;
+        for (int const id : ids) {
+            if (processor.IsByte(id))
+                ++bytes;
+            else if (!processor.IsUnknown(id))
+                known += characters(processor.IdToPiece(id));
+        }
+        if (known + bytes / 4 > limit * longest + at_the_cut) return true;
+    }
+    return false;
 }
 
 std::string tokenizer::decode(std::span<token_id const> tokens) const {

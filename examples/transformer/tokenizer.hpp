@@ -25,6 +25,9 @@ public:
 
     /// The tokens of a text, with the token that begins one in front.
     [[nodiscard]] std::vector<token_id> encode(std::string_view text) const;
+    /// Whether a text certainly has more than so many tokens, found out from its beginning: a token is a piece of some
+    /// characters at most, whatever follows. False says nothing.
+    [[nodiscard]] bool is_longer_than(std::string_view text, std::int32_t tokens) const;
     /// The text of some tokens; control tokens have none.
     [[nodiscard]] std::string decode(std::span<token_id const> tokens) const;
 

@@ -332,6 +332,25 @@ class Acceptance(unittest.TestCase):
         self.refused([*self.arrays([[math.nan, 1]], [[1, 0]]), "--drafts", 1, "--csv", self.path / "table.csv"], "nan")
         self.assertFalse((self.path / "table.csv").exists())
 
+    def test_seeds_are_whole_numbers_of_64_bits(self):
+        arrays = [*self.arrays([[0.5, 0.5]], [[0.5, 0.5]]), "--drafts", 1]
+        for seed in ("-1", "18446744073709551616", "99999999999999999999999", "1.5", "7x"):
+            self.refused([*arrays, "--seed", seed], "--seed")
+        self.assertEqual(run(*arrays, "--seed", "18446744073709551615").returncode, 0)
+
+    def test_output_that_does_not_arrive_is_an_error(self):
+        arrays = [*self.arrays([[0.5, 0.5]], [[0.5, 0.5]]), "--drafts", 1]
+        for arguments in (arrays, [*arrays, "--json"], ["--cases", DATA / "golden.json"],
+                          ["--tree-cases", DATA / "golden_trees.json", "--json"], ["--help"]):
+            words = list(map(str, arguments))
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            closed = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', PROGRAM, *words], stderr=subprocess.PIPE,
+                                    text=True, timeout=300)
+            for one in (done, closed):
+                self.assertEqual(one.returncode, 1, words)
+                self.assertIn("cannot be written to standard output", one.stderr, words)
+
     def test_bad_cases_are_named(self):
         good = {"p": [0.5, 0.5], "q": [0.3, 0.7], "n": 1}
         bad = [

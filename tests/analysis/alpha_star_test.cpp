@@ -259,7 +259,7 @@ TEST(alpha_star, refuses_what_is_no_distribution) {
               "q[0] = inf: a probability is finite and not negative");
     EXPECT_EQ(all({0.5, 0.25}, p, 1, 1), "sum(p) = 0.75: the probabilities of a row sum to 1");
     EXPECT_EQ(all(p, {0.5, 0.25, 0.25}, 1, 1), "q.size = 3: target and draft have one vocabulary");
-    EXPECT_EQ(all({}, {}, 1, 1), "p.size = 0: a row has one token or more");
+    EXPECT_EQ(all({}, {}, 1, 1), "p.size = 0: a row has 1 to 2^31 - 4097 entries");
     EXPECT_EQ(all(p, p, 0, 1), "n = 0: one token or more is drafted");
     EXPECT_EQ(message([&] { static_cast<void>(analysis::alpha_star_stratified(p, p, 2, 3)); }),
               "j = 3: of n = 2 tokens 1 to n are drawn at random");

@@ -34,6 +34,16 @@ TEST(product, is_not_contracted_with_a_sum) {
     for (double const x : wide) ASSERT_EQ(x, 0x1p-26);
 }
 
+TEST(quotient, is_rounded_to_the_nearest) {
+    for (int a = 1; a < 200; ++a)
+        for (int b = 1; b < 200; ++b) {
+            // Rounding to double, then to float, is rounding to float where the quotient of two floats is concerned.
+            auto const expected = static_cast<float>(static_cast<double>(a) / b);
+            ASSERT_EQ(multidraft::quotient(static_cast<float>(a), static_cast<float>(b)), expected) << a << '/' << b;
+        }
+    EXPECT_EQ(multidraft::quotient(1.0, 3.0), 1.0 / 3.0);
+}
+
 TEST(product, keeps_the_sign_of_zero) {
     float volatile zero = 0.0F;
     EXPECT_TRUE(std::signbit(product(-1.0F, static_cast<float>(zero))));

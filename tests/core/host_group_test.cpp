@@ -637,6 +637,31 @@ TEST(host_group, counts_few_pairs_in_bins) {
             }
 }
 
+// A function of one value: memory for such a row there is none.
+TEST(host_group, refuses_rows_longer_than_a_row_may_be) {
+    auto const one = [](index_t) { return 1.0F; };
+    token_id out[2] = {};
+    std::uint64_t bins[4] = {};
+    for (index_t const n : {multidraft::max_row_size + 1, std::numeric_limits<index_t>::max()}) {
+        EXPECT_THROW(static_cast<void>(g.sum(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.largest(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.first_largest(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(g.top(n, one, span<token_id>(out)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.weigh(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.softmax(n, one, 1.0F)), multidraft::invalid_input);
+        EXPECT_THROW(g.count(
+                         n, [](index_t) { return 0; }, [](index_t) { return 1; }, span<std::uint64_t>(bins)),
+                     multidraft::invalid_input);
+        EXPECT_THROW(g.count_pairs(
+                         n,
+                         [](index_t) {
+                             return multidraft::binned_pair{0, 1, 1};
+                         },
+                         span<std::uint64_t>(bins)),
+                     multidraft::invalid_input);
+    }
+}
+
 TEST(host_group, leads) { EXPECT_TRUE(g.leader()); }
 
 }  // namespace

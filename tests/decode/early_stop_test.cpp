@@ -7,6 +7,7 @@
 
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/early_stop.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -145,6 +146,26 @@ TEST(EarlyStop, OfATreeThatAlwaysOrNeverStops) {
     auto const narrow = branching({3, 2, 1});
     EXPECT_EQ(run(5, narrow).tokens,
               (make_speculative<draft::sequential, rejection>(target, draft, narrow)(prompt, options).tokens));
+}
+
+// One tree object, shapes of one size after another: the mask is always that of the tree at hand.
+TEST(EarlyStop, OfShapesOfOneSizeHasTheMaskOfEach) {
+    table_model<float> draft(6, random_conditional(6, 3, 2, 0, 1.0));
+    draft_tree<float, draft::sequential, probability_stop> tree({}, probability_stop(one_layer({0, 0}, 5.0F), 0.4));
+    std::vector<token_id> const text{1, 2, 3};
+    addressed_source source{addressed_uniforms(1)};
+    metrics m;
+    for (auto const& shape : {parse_shape("[-1 0 0 1 2]"), parse_shape("[-1 0 0 1 1]"), parse_shape("[-1 0 1 2 3]"),
+                              parse_shape("[-1 0 0 1 1]")}) {
+        draft.keep(0, {});
+        tree.grow(host_group{}, draft, text, shape, shape.max_depth(), warp{}, source, m);
+        auto const drawn = tree.tree().tree;
+        ASSERT_EQ(drawn.size(), shape.size());
+        ancestor_mask const expected(drawn.parents);
+        for (node_id i = 0; i < drawn.size(); ++i)
+            for (node_id j = 0; j < drawn.size(); ++j)
+                EXPECT_EQ(tree.mask()(i, j), expected.view()(i, j)) << to_string(shape) << ' ' << i << ' ' << j;
+    }
 }
 
 TEST(EarlyStop, BadInputIsNamed) {

@@ -62,16 +62,39 @@ struct tables {
 TEST(TargetStart, IsExactWithOneTokenAndLossyWithMore) {
     tables t;
     for (warp const& w : {warp{}, warp{.temperature = 0.7F}, warp{.temperature = 0}}) {
-        for (std::int32_t const depth : {1, 2, 3}) {
+        for (std::int32_t const depth : {0, 1, 2}) {
             auto const one = t.law(lossy::target_start(t.target, t.draft, 1, depth), 4, w);
             EXPECT_LT(t.distance_of(one, 4, w), 1e-12);
         }
-        auto const flat = t.law(lossy::target_start(t.target, t.draft, 2, 1), 3, w);
+        auto const flat = t.law(lossy::target_start(t.target, t.draft, 2, 0), 3, w);
         EXPECT_LT(t.distance_of(flat, 3, w), 1e-12) << "without a draft below them the first token wins";
     }
-    auto const two = t.law(lossy::target_start(t.target, t.draft, 2, 2), 3);
+    auto const two = t.law(lossy::target_start(t.target, t.draft, 2, 1), 3);
     EXPECT_GT(t.distance_of(two, 3), 0.01);
     RecordProperty("total_variation", std::to_string(t.distance_of(two, 3)));
+}
+
+// The paper's depth is that of the chains below the starts: a draft that is the target has all of them accepted.
+TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
+    tables t;
+    model same{vocabulary, t.p};
+    for (warp const& w : {warp{}, warp{.temperature = 0}}) {
+        for (std::int32_t const depth : {1, 2, 5}) {
+            for (std::int32_t const width : {1, 2}) {
+                generation_options options;
+                options.warp = w;
+                options.max_tokens = 4 * (depth + 1);
+                options.seed = 7;
+                auto const g = lossy::target_start(t.target, same, width, depth)(t.prompt, options);
+                EXPECT_EQ(g.metrics.target_calls, 4) << "each emits a start and its chain";
+                EXPECT_EQ(g.metrics.accepted_fraction(depth), 1.0) << "width " << width << ", depth " << depth;
+                EXPECT_EQ(g.metrics.block_efficiency(), depth + 1.0);
+                EXPECT_EQ(g.metrics.drafted, 4 * width * (depth + 1));
+            }
+        }
+    }
+    EXPECT_THROW(lossy::target_start(t.target, same, 1, -1), invalid_input);
+    EXPECT_THROW(lossy::target_start(t.target, same, 0, 1), invalid_input);
 }
 
 TEST(Rollback, IsLossyBetweenItsEnds) {
@@ -189,7 +212,7 @@ TEST(LossyLoops, BadInputIsNamed) {
         return "no error";
     };
     EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 0, 2); }).find("width = 0"), std::string::npos);
-    EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 2, 0); }).find("depth = 0"), std::string::npos);
+    EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 2, -1); }).find("depth = -1"), std::string::npos);
     EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 0, 2); }).find("width = 0"), std::string::npos);
     EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 2, 0); }).find("length = 0"), std::string::npos);
     EXPECT_NE(message([] { lossy::fallback_rule(1.5); }).find("threshold = 1.5"), std::string::npos);

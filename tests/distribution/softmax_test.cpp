@@ -147,6 +147,49 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
                     }
 }
 
+// Tails so flat that no single token of them would be missed: the set is the smallest that reaches the share all the
+// same, to the rounding of floats.
+TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
+    using real = TypeParam;
+    struct problem {
+        index_t n;
+        double tail;
+        float top_p;
+    };
+    for (problem const& each :
+         {problem{262144, -21.49, 0.99995F}, problem{1 << 20, -20.11, 0.999F}, problem{262144, -30.0, 0.9999999F},
+          problem{262144, -21.49, 0.9998F}, problem{100000, -12.0, 0.7F}, problem{50000, -9.5, 0.99F},
+          problem{4097, -40.0, 0.5F}}) {
+        test_numbers numbers(3);
+        for (int kind = 0; kind < 3; ++kind) {
+            std::vector<real> row(static_cast<std::size_t>(each.n), static_cast<real>(each.tail));
+            row[static_cast<std::size_t>(each.n) / 3] = 0;
+            if (kind > 0)
+                for (real& x : row) x += static_cast<real>((kind == 1 ? 0.5 : 6.0) * (x < 0 ? numbers() : 0.0));
+            auto const plain = warped(g, view(row), {}).row;
+            for (index_t const top_k : {0, each.n - each.n / 4}) {
+                auto const got = warped(g, view(row), {1.0F, top_k, each.top_p, 0.0F});
+                long double total = 0;
+                long double kept = 0;
+                real least = std::numeric_limits<real>::infinity();
+                auto const limited = warped(g, view(row), {1.0F, top_k, 1.0F, 0.0F}).row;
+                for (index_t i = 0; i < each.n; ++i) {
+                    auto const weight = static_cast<long double>(plain.weight(i));
+                    if (limited.weight(i) > 0 || top_k == 0) total += weight;
+                    if (!got.row.kept().keeps(row[static_cast<std::size_t>(i)], i)) continue;
+                    kept += weight;
+                    least = std::min(least, plain.weight(i));
+                }
+                auto const wanted = static_cast<long double>(each.top_p) * total;
+                long double const rounding = total * 0x1p-30L;
+                EXPECT_GE(kept, wanted - rounding) << each.n << ' ' << each.tail << ' ' << each.top_p << ' ' << kind;
+                EXPECT_LT(kept - static_cast<long double>(least), wanted + rounding)
+                    << each.n << ' ' << each.tail << ' ' << each.top_p << ' ' << kind << ' ' << top_k;
+            }
+        }
+    }
+}
+
 TYPED_TEST(softmax_of, keeps_the_lower_tokens_of_a_tie) {
     using real = TypeParam;
     auto const kept = [](std::vector<real> const& logits, warp const& w) {
@@ -267,7 +310,7 @@ TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
         EXPECT_EQ(text({low, nan}, "x"), "x[1] = nan: a logit is a number below plus infinity");
         std::string const empty = "x.size = 3: a row has at least one token with a logit above minus infinity";
         EXPECT_EQ(text({low, low, low}, "x"), empty);
-        EXPECT_EQ(text({}, "x"), "x.size = 0: a row has at least one token with a logit above minus infinity");
+        EXPECT_EQ(text({}, "x"), "x.size = 0: a row has 1 to 2^31 - 4097 entries");
         std::vector<real> row(5000, real(0));
         row[4999] = nan;
         EXPECT_EQ(text(row, "x"), "x[4999] = nan: a logit is a number below plus infinity");
@@ -287,6 +330,22 @@ TEST(logit_rows, warp_the_row_that_is_asked_for) {
         for (index_t i = 0; i < 4; ++i) EXPECT_EQ(got(i), expected(i)) << node << ' ' << i;
     }
     EXPECT_EQ(distributions(g, 2)(3), 0.0F);  // the lower tokens of a tie
+}
+
+TEST(softmax_row, of_a_row_longer_than_a_row_may_be_is_refused) {
+    float const entry = 0.5F;
+    for (index_t const n : {multidraft::max_row_size + 1, std::numeric_limits<index_t>::max(), 0, -3}) {
+        row_view<float, multidraft::strided> const row(&entry, n, multidraft::strided{0});
+        for (warp const& w : {warp{}, warp{.temperature = 0.0F}, warp{.top_k = 5, .top_p = 0.9F}}) {
+            try {
+                static_cast<void>(warped(host_group{}, row, w, "row"));
+                ADD_FAILURE() << n;
+            } catch (invalid_input const& e) {
+                EXPECT_EQ(e.argument(), "row.size");
+                EXPECT_EQ(e.value(), std::to_string(n));
+            }
+        }
+    }
 }
 
 TEST(prepared_rows, are_those_that_were_warped_before) {

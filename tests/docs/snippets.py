@@ -8,7 +8,8 @@ snippets.py --self-test --compiler CXX
   CUDA blocks      are compiled by nvcc
   commands         in blocks and in the text are run with the built programs, or stand in UNTESTED below with the reason
   Python blocks    are run with NumPy and a stand-in for torch; `acceptance` reads what they write
-  links, pictures  and paths of the repository exist; pictures have a background of their own
+  links, pictures  and paths of the repository exist, those in comments of headers too; pictures have a background of
+                   their own
   methods          the README's tables have those that `generate --list-methods` prints, and no others
   version          the newest of CHANGELOG.md is that of version.hpp
 
@@ -73,6 +74,7 @@ UNTESTED = {
     "cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
+    "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
 }
 # Options that stand alone, and the file that must have them.
@@ -315,6 +317,17 @@ def missing_paths(document, roots):
     return faults
 
 
+def missing_paths_of_sources(root):
+    """Files that the comments of headers and examples name are there."""
+    faults = []
+    for path in sorted([*(root / "include").rglob("*.[hc][pu][ph]"), *(root / "examples").rglob("*.[hc]pp")]):
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+            for named in re.findall(r"\b(?:tests|docs|bench|examples|tools|models)/[\w./-]*\w\.\w+", line):
+                if not (root / named).exists():
+                    faults.append(f"{path.relative_to(root)}:{number}: {named} is not there")
+    return faults
+
+
 def method_tables(text):
     """Names in the first column of the tables of methods; "/iid" stands for the verifier before it with another law."""
     names, inside = [], False
@@ -406,6 +419,7 @@ def check(root, options):
                     else:
                         skipped.append(f"{document.name}:{line}: NumPy is not here")
                 faults += broken_links(document) + missing_paths(document, roots)
+            faults += missing_paths_of_sources(root)
             tried = {}
             for document in documents:
                 for line, command in commands_of(document):

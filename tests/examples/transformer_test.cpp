@@ -836,6 +836,28 @@ TEST(transformer_tokenizer, encodes_and_decodes) {
     EXPECT_MESSAGE(message_of<invalid_input>([&] { (void)tokens.decode(bad); }), "tokens[1] = 4096");
 }
 
+// What it says of a text's beginning holds of the whole text.
+TEST(transformer_tokenizer, knows_texts_that_are_too_long) {
+    tokenizer const tokens(find_tokenizer(models / "target"), 4096);
+    std::string letters, words, marks, unknown;
+    for (int i = 0; i < 30000; ++i) {
+        letters += static_cast<char>('a' + i * 7 % 26);
+        words += i % 5 == 0 ? " the" : i % 7 == 0 ? "\n\n" : " unto";
+        marks += i % 3 == 0 ? "e\xCC\x81" : "\xE4\xB8\xAD";  // a combining accent; a character of three bytes
+        unknown += "\xF0\x9F\x92\xA9";
+    }
+    for (std::string const& text : {letters, words, marks, unknown, std::string(40000, ' ')})
+        for (std::int32_t const limit : {0, 1, 40, 1000, 5000}) {
+            auto const count = static_cast<std::int32_t>(tokens.encode(text).size());
+            if (tokens.is_longer_than(text, limit)) {
+                EXPECT_GT(count, limit) << text.substr(0, 8);
+            }
+            EXPECT_FALSE(tokens.is_longer_than(text.substr(0, 10), limit));
+        }
+    EXPECT_TRUE(tokens.is_longer_than(letters, 40));
+    EXPECT_TRUE(tokens.is_longer_than(words, 40));
+}
+
 TEST(transformer_tokenizer, streams_what_decode_gives) {
     tokenizer const tokens(find_tokenizer(models / "draft/"));
     auto const check = [&](std::vector<token_id> const& ids) {

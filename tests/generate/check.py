@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -155,6 +156,60 @@ class Generate(unittest.TestCase):
         self.assertNotEqual(done.returncode, 0, arguments)
         self.assertEqual(done.stdout, "", arguments)
         return done.stderr
+
+    def test_accepted_fraction_of_target_initialised_trees(self):
+        common = ("--draft", str(MODELS / "target"), "--prompt", PROMPT, "--method", "lossy/target_initialised",
+                  "--temperature", "0", "--draft-temperature", "0", "--ignore-eos", "--seed", "3")
+        for depth in (1, 5):
+            (one,) = objects(*common, "--tree", f"fork:1x{depth}", "--tokens", str(20 * (depth + 1)))
+            self.assertEqual(one["accepted_fraction"], 1.0, depth)
+            self.assertEqual(one["block_efficiency"], depth + 1, depth)
+        self.assertIn("part at the root", self.refused("--method", "lossy/target_initialised", "--tree", "3x2x2"))
+
+    def test_typical_acceptance_has_its_thresholds(self):
+        common = ("--prompt", PROMPT, "--tokens", "40", "--method", "lossy/typical_acceptance", "--tree", "3x1x1")
+        strict, loose = (objects(*common, "--typical-epsilon", e, "--typical-delta", d)[0]["block_efficiency"]
+                         for e, d in (("0.9", "0.9"), ("0.001", "0.001")))
+        self.assertGreater(loose, strict)
+        self.assertIn("eps = 2", self.refused(*common, "--typical-epsilon", "2", "--json"))
+        self.assertIn("delta = 0", self.refused(*common, "--typical-delta", "0", "--json"))
+
+    def test_output_that_does_not_arrive_is_an_error(self):
+        short = ("--prompt", PROMPT, "--tokens", "8")
+        for arguments in (short, (*short, "--stream"), (*short, "--json"), ("--list-methods",), ("--list-methods", "--json"),
+                          ("--compare", *short, "--tree", "1"), ("--dump-decisions", *short)):
+            with open("/dev/full", "w") as full:
+                done = subprocess.run([PROGRAM, *arguments], stdout=full, stderr=subprocess.PIPE, text=True, timeout=300)
+            self.assertEqual(done.returncode, 1, arguments)
+            self.assertIn("cannot be written to standard output", done.stderr, arguments)
+            closed = subprocess.run(["/bin/sh", "-c", 'exec "$0" "$@" >&-', PROGRAM, *arguments], stderr=subprocess.PIPE,
+                                    text=True, timeout=300)
+            self.assertEqual(closed.returncode, 1, arguments)
+            self.assertIn("cannot be written to standard output", closed.stderr, arguments)
+
+    def test_input_that_cannot_be_read_is_an_error(self):
+        for redirection in ("<&-", "</"):
+            done = subprocess.run(["/bin/sh", "-c", f'exec "$0" --prompt - --tokens 4 {redirection}', PROGRAM],
+                                  capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 1, redirection)
+            self.assertEqual(done.stdout, "", redirection)
+            self.assertIn("standard input cannot be read", done.stderr, redirection)
+        self.assertEqual(run("--prompt", "-", "--tokens", "4", text="").returncode, 0)  # an empty text is one
+
+    def test_a_huge_prompt_is_refused_at_once(self):
+        for text in ("word " * 20_000_000, "\u4e2d\u6587" * 5_000_000, "abcdefghijklmnop" * 2_000_000):
+            start = time.monotonic()
+            done = subprocess.run([PROGRAM, "--prompt", "-"], input=text, capture_output=True, text=True, timeout=300)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("more tokens than the model's context has", done.stderr)
+            self.assertLess(time.monotonic() - start, 10, text[:4])
+
+    def test_seeds_are_whole_numbers_of_64_bits(self):
+        for seed in ("-1", "18446744073709551616", "99999999999999999999999", "1.5", "0x10", "", "7x"):
+            self.assertIn("--seed", self.refused("--seed", seed), seed)
+        self.assertIn("2^64 - 1", self.refused("--seed", "18446744073709551615", "--repeat", "2"))
+        (one,) = objects("--prompt", PROMPT, "--tokens", "4", "--seed", "18446744073709551615")
+        self.assertEqual(one["seed"], 18446744073709551615)
 
     def test_bad_input_is_named(self):
         self.assertIn("no such method", self.refused("--method", "magic"))

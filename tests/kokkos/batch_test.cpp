@@ -538,6 +538,42 @@ TEST(kokkos_trees, are_looked_at_when_asked) {
     EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, 2, 1, 1, 0, 0, none, none, 2}));
 }
 
+/// Request 0: a cycle. Request 1: a chain all of which is accepted, and a row of NaN below it. In the launch both are
+/// answered at once, and nothing is accepted where no token follows.
+TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
+    index_t const vocabulary = 40;
+    test_numbers numbers(5);
+    matrix<float> target(6, vocabulary);
+    matrix<float> draft(6, vocabulary);
+    fill(target, draft, numbers);
+    for (index_t i = 0; i < vocabulary; ++i) {
+        for (std::int64_t r = 0; r < 6; ++r) draft.row(r)[i] = target.row(r)[i] = i == 7 ? 50.0F : 0.0F;
+        target.row(5)[i] = std::numeric_limits<float>::quiet_NaN();
+    }
+    machine_matrix<float> const machine_target(target);
+    machine_matrix<float> const machine_draft(draft);
+    using batch = kokkos::logit_batch<typename machine_matrix<float>::rows_type>;
+    auto const warps = to_machine(std::vector<warp>(2));
+    kokkos::tree_batch<memory> const trees{to_machine(std::vector<std::int64_t>{0, 3, 6}),
+                                           to_machine(std::vector<node_id>{none, 2, 1, none, 0, 1}),
+                                           to_machine(std::vector<token_id>{0, 7, 7, 0, 7, 7})};
+    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", 6),
+                                            Kokkos::View<std::int32_t*, memory>("accepted", 2),
+                                            Kokkos::View<token_id*, memory>("next", 2)};
+    kokkos::verify_trees<verify::recursive_rejection<law::iid>>(
+        space(), trees, batch{machine_target.rows, warps}, batch{machine_draft.rows, warps},
+        kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{1, 2}),
+                                   to_machine(std::vector<std::int32_t>{1, 1})},
+        out);
+    EXPECT_EQ(to_host(out.next), (std::vector<token_id>{none, none}));
+    EXPECT_EQ(to_host(out.accepted), (std::vector<std::int32_t>{0, 0}));
+    Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words("words", 6, 1);
+    Kokkos::View<std::int32_t*, memory> const positions("positions", 6);
+    Kokkos::View<std::int32_t const*, memory> const contexts = to_machine(std::vector<std::int32_t>{3, 5});
+    kokkos::write_masks(space(), trees, words, contexts, positions);
+    EXPECT_LE(to_host(positions).at(2), 5);
+}
+
 /// Children that could not be drawn stay as `none`: the tree is verified as if they were not there.
 TEST(kokkos_verify, leaves_out_children_that_are_none) {
     using T = float;

@@ -16,15 +16,23 @@
 #include "multidraft/cuda/shape.hpp"
 #include "multidraft/cuda/validation.hpp"
 #include "multidraft/cuda/verify_tree.hpp"
+#include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/lossy/rollback.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/traversal.hpp"
 #include "support/batches.hpp"
 #include "support/emulated_group.hpp"
 
@@ -110,6 +118,79 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
                                        batch.requests(), batch.target_rows(), batch.draft_rows(), 300, small.view());
     });
     EXPECT_EQ(small.next[0], none);
+}
+
+// A request that is there for its place only, with parents of an earlier batch: none, whatever they are, and at once.
+TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
+    using traversal = verify::traversal<law::sequential>;
+    using nested = verify::binned_nested_ranked_block<law::iid>;
+    mt::batch<float> good(300, {});
+    good.draft_on_host(draft::iid{});
+    auto const answer = [&](mt::batch<float> const& batch, auto const& verifier) {
+        using verifier_type = std::decay_t<decltype(verifier)>;
+        std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(10, 6), std::byte{0x5a});
+        mt::verdicts got(batch.size(), batch.path_stride);
+        on_group<32, 1>(1, [&](auto const& g) {
+            mc::verify_request<contiguous>(g, verifier, 0, batch.trees(), batch.requests(), batch.target_rows(),
+                                           batch.draft_rows(), 300, got.view(), span<std::byte>(scratch));
+        });
+        EXPECT_TRUE(got.next[0] != none || got.accepted[0] == 0);
+        return got.next[0];
+    };
+    EXPECT_NE(answer(good, nested{}), none);
+    for (auto const& parents : std::vector<std::vector<node_id>>{{none, 2, 1, 0, 0, 1, 1, 2, 2, 5},
+                                                                 {none, 0, 0, 0, 0, 1, 1, 2, 9, 8},
+                                                                 {0, 0, 0, 0, 0, 1, 1, 2, 2, 5},
+                                                                 {none, 0, 0, 0, 0, 1, 1, 2, 2, 70000},
+                                                                 {none, 0, 0, 5, 0, 1, 1, 2, 2, 2}}) {
+        mt::batch<float> batch = good;
+        std::copy(parents.begin(), parents.end(), batch.parents.begin());
+        EXPECT_EQ(answer(batch, verify::recursive_rejection<law::sequential>{}), none);
+        EXPECT_EQ(answer(batch, traversal{}), none);
+        EXPECT_EQ(answer(batch, nested{}), none);
+        EXPECT_EQ(answer(batch, verify::multi_path_block{}), none);
+        // Masks and positions: some bits and some number, inside of the row.
+        std::vector<std::uint64_t> words(batch.parents.size(), 99);
+        mc::detail::packed_word const packed{batch.trees(), words.data(), 1};
+        std::vector<std::int32_t> positions(batch.parents.size());
+        mc::detail::position_of_node const position{batch.trees(), batch.positions.data(), positions.data()};
+        for (std::int64_t k = 0; k < 10; ++k) {
+            packed(k);
+            position(k);
+            EXPECT_EQ(words[static_cast<std::size_t>(k)] >> k, 1U) << k;
+            EXPECT_LE(positions[static_cast<std::size_t>(k)], batch.positions[0] + k) << k;
+        }
+    }
+}
+
+// A row without mass below two accepted nodes: the nodes before the fault do not count, in either launch.
+TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
+    mt::batch<float> batch(300, {});
+    batch.draft_on_host(draft::iid{});
+    batch.target = batch.draft;  // all is accepted, down the chain of request 1
+    auto const last = static_cast<std::size_t>(batch.offsets[1] + 4) * 300;
+    for (std::size_t i = 0; i < 300; ++i) batch.target[last + i] = std::numeric_limits<float>::quiet_NaN();
+    auto const check = [&](auto const& verifier) {
+        using verifier_type = std::decay_t<decltype(verifier)>;
+        std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(10, 6));
+        std::vector<node_id> path(6, -7);
+        addressed_source source{batch.requests().uniforms(1)};
+        mt::batch<float>::silent_host_group const g;
+        logit_rows<float> const rows(rows_view<float>(batch.target.data() + batch.offsets[1] * 300, 5, 300), {});
+        logit_rows<float> const draft_rows(rows_view<float>(batch.draft.data() + batch.offsets[1] * 300, 5, 300), {});
+        auto const v = verify::verify_tree(verifier, g, drafted<law::iid>{batch.trees()(1)}, rows, draft_rows, source,
+                                           batch.positions[1], span<node_id>(path), span<std::byte>(scratch));
+        EXPECT_EQ(v.next, none);
+        EXPECT_EQ(v.accepted, 0);
+        EXPECT_EQ(path, std::vector<node_id>(6, -7));
+    };
+    check(verify::recursive_rejection<law::iid>{});
+    check(verify::block<law::iid>{});
+    check(verify::traversal<law::iid>{});
+    check(verify::multi_path_block{});
+    check(verify::k_seq<law::iid>{});
+    check(verify::binned_ranked_block<law::iid>{});
+    check(verify::lossy::rollback<law::iid>{1000.0F});
 }
 
 // --- Scratch and shapes
@@ -316,6 +397,13 @@ TEST(simt_validation, names_the_first_fault) {
             b.tokens[16] = -9;
         },
         mc::checked::target, 0, 0, std::numeric_limits<double>::infinity());
+    try {
+        mc::refuse_reported({mc::checked::arithmetic, 0, 0, none, static_cast<double>(arithmetic_fault::subnormals)});
+        ADD_FAILURE();
+    } catch (invalid_input const& e) {
+        EXPECT_EQ(e.argument(), "arithmetic");
+        EXPECT_NE(std::string(e.what()).find("flushed to zero"), std::string::npos) << e.what();
+    }
     // The last child of a node may be missing.
     mt::batch<float> missing = good;
     missing.tokens[4] = none;

@@ -22,8 +22,8 @@ struct warped_reference {
     std::vector<double> probability;
 };
 
-/// The documented chain, applied to a sorted row, in double precision. The integer masses that top-p counts are those
-/// of the library's own weights, since a set that hangs on the last bit of a weight has no other definition.
+/// The documented chain, applied to a sorted row, in double precision. The masses that top-p counts are the library's
+/// own weights, since a set that hangs on the last bit of a weight has no other definition.
 template <class Real>
 warped_reference reference_warp(std::vector<Real> const& logits, warp const& w) {
     std::size_t const n = logits.size();
@@ -45,19 +45,17 @@ warped_reference reference_warp(std::vector<Real> const& logits, warp const& w) 
             plain.temperature = w.temperature;
             row_view<Real> const view(logits.data(), static_cast<index_t>(n));
             auto const row = warped(host_group{}, view, plain).row;
-            std::vector<std::uint64_t> mass;
-            std::uint64_t total = 0;
+            std::vector<long double> mass;
+            long double total = 0;
             for (std::size_t k = 0; k < count; ++k) {
-                mass.push_back(static_cast<std::uint64_t>(row.weight(static_cast<index_t>(order[k])) *
-                                                          static_cast<Real>(1 << 30)));
+                mass.push_back(static_cast<long double>(row.weight(static_cast<index_t>(order[k]))));
                 total += mass.back();
             }
-            std::uint64_t sum = 0;
+            long double sum = 0;
             std::size_t k = 0;
             do {
                 sum += mass[k++];
-            } while (k < count && static_cast<long double>(sum) <
-                                      static_cast<long double>(w.top_p) * static_cast<long double>(total));
+            } while (k < count && sum < static_cast<long double>(w.top_p) * total);
             count = k;
         }
         // 4. min-p

@@ -133,6 +133,44 @@ TEST(compaction, refuses_bad_entries) {
     EXPECT_EQ(refusal({0, 4}), "accepted");
 }
 
+// Two planes at one place: an entry would be moved twice. Dimensions of an array, in any order, with gaps and with
+// negative strides, are none.
+TEST(compaction, refuses_planes_that_share_entries) {
+    using multidraft::cache_axis;
+    auto const run = [](std::vector<cache_axis> const& axes, std::int64_t entries, std::int64_t stride,
+                        std::int64_t size) {
+        std::vector<std::int32_t> const kept{1, 2};
+        int moves = 0;
+        auto const move = [&](std::int64_t, std::int64_t, std::int64_t) { ++moves; };
+        std::string argument;
+        try {
+            static_cast<void>(
+                multidraft::compact(multidraft::cache_layout{axes, entries, stride, size}, 1, kept, move));
+        } catch (multidraft::invalid_input const& e) {
+            EXPECT_EQ(moves, 0);
+            argument = e.argument() + '[' + std::to_string(e.index()) + ']';
+        }
+        return argument;
+    };
+    EXPECT_EQ(run({{2, 0}}, 8, 4, 4), "layout.axes[0]");
+    EXPECT_EQ(run({{2, 32}, {3, 0}}, 8, 4, 4), "layout.axes[1]");
+    EXPECT_EQ(run({{2, 3}}, 8, 4, 4), "layout.axes[0]");   // each within the other's entries
+    EXPECT_EQ(run({{2, 31}}, 8, 4, 4), "layout.axes[0]");  // the last entry of one, the first of the other
+    EXPECT_EQ(run({{2, 64}, {4, 32}}, 8, 4, 4), "layout.axes[0]");
+    EXPECT_EQ(run({{2, 4}, {3, 8}}, 8, 20, 4), "layout.entry_stride[-1]");
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    EXPECT_EQ(run({{3, most / 2 + 1}}, 8, 4, 4), "layout.axes[0]");
+    EXPECT_EQ(run({{2, std::numeric_limits<std::int64_t>::min()}}, 8, 4, 4), "layout.axes[0]");
+    EXPECT_EQ(run({}, most, 4, 4), "layout.entries[-1]");
+    // What engines have: layers, keys and values, heads, in any order.
+    EXPECT_EQ(run({{2, 32}}, 8, 4, 4), "");
+    EXPECT_EQ(run({{2, -32}, {3, 64}}, 8, 4, 4), "");
+    EXPECT_EQ(run({{1, 0}, {2, 4}, {5, 8 * 40}}, 8, 40, 4), "");
+    EXPECT_EQ(run({{5, 320}, {2, 4}, {3, 8}}, 8, 40, 4), "");
+    EXPECT_EQ(run({{2, 1000}, {3, 100}}, 8, 5, 4), "");
+    EXPECT_EQ(run({{1, 0}}, 8, 4, 4), "");
+}
+
 TEST(compaction, refuses_bad_layouts_before_the_first_move) {
     auto const never = [](std::int64_t, std::int64_t, std::int64_t) { FAIL(); };
     std::vector<std::int32_t> const entries{1};

@@ -63,6 +63,16 @@ TEST(mask, of_a_whole_tree_is_every_nodes_ancestors) {
     }
 }
 
+TEST(mask, of_a_row_ends_where_a_parent_is_no_earlier_node) {
+    std::vector<std::vector<node_id>> const all{{-1, 2, 1}, {-1, 1, 1}, {-1, 0, 900}};
+    for (auto const& parents : all) {
+        std::uint64_t word = 0;
+        multidraft::write_mask_row(parents, 2, &word, 1);
+        EXPECT_EQ(word & 4U, 4U);
+        EXPECT_EQ(word & ~std::uint64_t{7}, 0U);
+    }
+}
+
 TEST(mask, grown_by_levels_is_that_of_the_whole_tree) {
     for (auto const& parents : some_trees()) {
         auto const n = static_cast<node_id>(parents.size());
@@ -195,6 +205,45 @@ TEST(mask, refuses_bad_input_and_changes_nothing) {
     EXPECT_THROW(multidraft::write_bytes(view, 0, {bytes.data(), 10, 10, 9}), invalid_input);
     EXPECT_THROW(multidraft::write_bytes(view, 0, {bytes.data(), 1, 65, 65}), invalid_input);
     EXPECT_EQ(bytes, std::vector<std::uint8_t>(100, 3));
+}
+
+TEST(mask, refuses_rows_that_exceed_64_bits_together) {
+    std::vector<node_id> const parents{-1, 0, 0};
+    std::vector<std::uint64_t> words(8, 7);
+    for (std::int64_t const row :
+         {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::max() / 2, std::int64_t{1} << 61,
+          std::int64_t{3}})
+        EXPECT_THROW(static_cast<void>(write_mask(parents, words, row)), invalid_input) << row;
+    EXPECT_EQ(words, std::vector<std::uint64_t>(8, 7));
+    EXPECT_NO_THROW(static_cast<void>(write_mask(parents, words, 2)));
+}
+
+TEST(mask, knows_its_rows) {
+    std::vector<node_id> const parents{-1, 0, 0, 1};
+    std::vector<std::uint64_t> words(4);
+    EXPECT_EQ(write_mask(parents, words, 1).rows, 4);
+    ancestor_mask const mask(parents);
+    EXPECT_EQ(mask.view().rows, 4);
+    EXPECT_EQ(mask.view().from_row(3).rows, 1);
+    EXPECT_EQ(multidraft::sliced(mask.view(), 4, 2).rows, 2);
+    EXPECT_EQ((mask_view{words.data(), 1}.from_row(2).rows), -1);
+}
+
+TEST(dense_mask, refuses_more_rows_than_the_packed_mask_has) {
+    std::vector<node_id> const parents{-1, 0, 0, 1};
+    ancestor_mask const mask(parents);
+    std::vector<std::uint8_t> bytes(64, 7);
+    auto const write = [&](mask_view from, std::int64_t rows, std::int64_t columns) {
+        multidraft::write_bytes(from, 0, {bytes.data(), rows, columns, 8});
+    };
+    EXPECT_THROW(write(mask.view(), 5, 4), invalid_input);
+    EXPECT_THROW(write(mask.view().from_row(2), 3, 4), invalid_input);
+    EXPECT_THROW(write(multidraft::sliced(mask.view(), 4, 2), 3, 2), invalid_input);
+    EXPECT_THROW(write({mask.view().words, std::numeric_limits<std::int64_t>::max()}, 1, -3), invalid_input);
+    EXPECT_EQ(bytes, std::vector<std::uint8_t>(64, 7));
+    EXPECT_NO_THROW(write(mask.view(), 4, 4));
+    EXPECT_NO_THROW(write({mask.view().words, std::numeric_limits<std::int64_t>::max()}, 1, 4));
+    EXPECT_NO_THROW(write({mask.view().words, 1}, 4, 4));  // how many there are is not known
 }
 
 TEST(positions, are_the_context_and_the_depth) {

@@ -131,6 +131,38 @@ TEST(validate_tree, wants_one_token_a_node) {
     EXPECT_NO_THROW(validate_tree(tree_view{parents, std::vector<token_id>{1, 4}}, 5));
 }
 
+// Padding of an earlier batch, or what a faulty kernel left: walks end, and read nothing outside of the tree.
+TEST(tree_view, walks_end_over_parents_that_are_no_tree) {
+    std::vector<std::vector<node_id>> const all{
+        {-1, 2, 1},  {-1, 1}, {1, 0}, {0, 0, 0}, {-1, 7, -9, 1000000, std::numeric_limits<node_id>::max()},
+        {3, 3, 3, 3}};
+    for (auto const& parents : all) {
+        tree_view const view{parents, {}};
+        EXPECT_FALSE(view.is_tree());
+        for (node_id v = 1; v < view.size(); ++v) {
+            EXPECT_GE(view.depth(v), 1);
+            EXPECT_LE(view.depth(v), v);
+            EXPECT_GE(view.parent(v), 0);
+            EXPECT_LT(view.parent(v), v);
+        }
+    }
+    EXPECT_FALSE((tree_view{}.is_tree()));
+}
+
+TEST(tree_view, knows_a_tree_as_validate_tree_does) {
+    // All parents in [-2, 4) of four nodes.
+    for (int code = 0; code < 6 * 6 * 6 * 6; ++code) {
+        std::vector<node_id> const parents{code % 6 - 2, code / 6 % 6 - 2, code / 36 % 6 - 2, code / 216 - 2};
+        bool valid = true;
+        try {
+            validate_tree(parents);
+        } catch (invalid_input const&) {
+            valid = false;
+        }
+        EXPECT_EQ((tree_view{parents, {}}.is_tree()), valid) << code;
+    }
+}
+
 TEST(tree_view, works_in_constant_expressions) {
     static constexpr node_id parents[] = {-1, 0, 0, 1, 2, 2};
     static constexpr tree_view view{{parents, 6}, {}};

@@ -19,12 +19,15 @@
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 
 namespace {
@@ -39,7 +42,6 @@ struct problem {
     std::vector<token_id> tokens{0, 1, 2};
     std::vector<float> p = std::vector<float>(12, 0.25F);
     std::vector<float> q = std::vector<float>(12, 0.25F);
-    std::size_t missing = 0;  ///< bytes of scratch
 
     /// What a row of the target or draft is: the same for all tokens but one.
     static void set(std::vector<float>& rows, std::size_t row, float value) {
@@ -51,7 +53,7 @@ struct problem {
                 std::byte garbage = std::byte{0}) const {
         auto const nodes = static_cast<node_id>(parents.size());
         auto const depth = tree_view{parents, tokens}.depth(nodes - 1);
-        std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(nodes, depth) - missing, garbage);
+        std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(nodes, depth), garbage);
         addressed_source source{addressed_uniforms(seed)};
         return verify::verify_tree(
             verifier, host_group{},
@@ -116,12 +118,128 @@ TEST(refused_further, a_target_of_nan_and_one_without_mass) {
     expect_refused(b, verify::shared_randomness{}, "shared_randomness");
 }
 
-TEST(refused_further, too_little_scratch) {
+// Wherever a decision needs the entry: of a candidate, in the target's row and in the draft's, or of the row that a
+// token is emitted from when the candidate is refused. (A candidate that is accepted asks for no other entry.)
+TEST(refused_further, probabilities_of_plus_infinity) {
+    constexpr float infinite = std::numeric_limits<float>::infinity();
+    auto const expect = [](problem const& b, std::string const& what) {
+        for_every_verifier_of_drafts(
+            [&](auto verifier, char const* name) { expect_refused(b, verifier, name + what); });
+        expect_refused(b, verify::recursive_rejection<law::iid>{}, "recursive_rejection" + what);
+        expect_refused(b, verify::recursive_rejection<law::sequential>{}, "recursive_rejection, sequential" + what);
+        expect_refused(b, verify::speculative_sampling<law::iid>{}, "speculative_sampling" + what);
+    };
+    auto const expect_of_target = [&](problem const& b, std::string const& what) {
+        expect(b, what);
+        expect_refused(b, verify::naive<law::iid>{}, "naive" + what);
+        expect_refused(b, verify::shared_randomness{}, "shared_randomness" + what);
+    };
+    problem candidate;
+    candidate.p[1] = infinite;
+    expect_of_target(candidate, ", target of the candidate");
+    problem other;
+    other.p[1] = 0;
+    other.p[2] = infinite;
+    expect_of_target(other, ", target of another");
+    problem drafted;
+    drafted.q[1] = infinite;
+    expect(drafted, ", draft of the candidate");
+    problem root;
+    root.parents = {none};
+    root.tokens = {0};
+    root.p[3] = infinite;
+    expect_of_target(root, ", root alone");
+}
+
+// Both are refused with the number that is wanted, whatever the verifier keeps there.
+TEST(refused_further, scratch_that_is_too_small_or_not_aligned) {
     problem b;
-    b.missing = 16;
+    auto const said = [&](auto const& verifier, std::size_t missing, std::size_t off) {
+        using verifier_type = std::decay_t<decltype(verifier)>;
+        struct alignas(16) block {
+            std::byte bytes[16];
+        };
+        std::size_t const needed = verify::scratch_bytes<verifier_type>(3, 2);
+        std::vector<block> memory(needed / 16 + 1);
+        span<std::byte> const scratch(memory.data()->bytes + off, needed - missing);
+        std::vector<node_id> path(3, -7);
+        addressed_source source{addressed_uniforms(1)};
+        probability_rows<float> const rows(rows_view<float>(b.p.data(), 3, 4));
+        try {
+            static_cast<void>(verify::verify_tree(verifier, host_group{},
+                                                  drafted<typename verifier_type::law>{{b.parents, b.tokens}}, rows,
+                                                  rows, source, 0, path, scratch));
+        } catch (invalid_input const& e) {
+            EXPECT_EQ(path, std::vector<node_id>(3, -7));
+            return std::string(e.what());
+        }
+        return std::string();
+    };
     for_every_verifier_of_drafts([&](auto verifier, char const* name) {
-        if constexpr (verify::needs_scratch<decltype(verifier)>) expect_refused(b, verifier, name);
+        using verifier_type = decltype(verifier);
+        if constexpr (verify::needs_scratch<verifier_type>) {
+            std::string const needed = std::to_string(verifier_type::scratch_bytes(3, 2)) + " bytes are needed";
+            EXPECT_EQ(said(verifier, 0, 0), "") << name;
+            EXPECT_NE(said(verifier, 16, 0).find(needed), std::string::npos) << name << ": " << said(verifier, 16, 0);
+            for (std::size_t const off : {1U, 4U, 8U})
+                EXPECT_NE(
+                    said(verifier, 0, off).find("aligned to 16 bytes, and this address lies " + std::to_string(off)),
+                    std::string::npos)
+                    << name << ": " << said(verifier, 0, off);
+        }
     });
+}
+
+TEST(refused_further, memory_of_scratch_grows_and_is_aligned) {
+    verify::scratch_memory memory;
+    for (node_id const nodes : {3, 40, 7}) {
+        auto const scratch = memory.of<verify::traversal<law::iid>>(nodes, nodes - 1);
+        EXPECT_EQ(scratch.size(), verify::scratch_bytes<verify::traversal<law::iid>>(nodes, nodes - 1));
+        EXPECT_EQ(reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment, 0U);
+    }
+    EXPECT_TRUE(memory.of<verify::naive<law::iid>>(3, 2).empty());
+}
+
+// All entries of these rows lie at one address.
+TEST(refused_further, rows_longer_than_a_row_may_be) {
+    float const entry = 0.5F;
+    std::vector<node_id> const parents{none};
+    std::vector<token_id> const tokens{0};
+    for (index_t const size : {max_row_size + 1, std::numeric_limits<index_t>::max()}) {
+        rows_view<float, strided> const view(&entry, 1, size, 0, strided{0});
+        probability_rows<float, strided> const rows(view);
+        for_every_verifier_of_drafts([&](auto verifier, char const* name) {
+            using verifier_type = decltype(verifier);
+            verify::scratch_memory memory;
+            std::vector<node_id> path;
+            addressed_source source;
+            try {
+                static_cast<void>(
+                    verify::verify_tree(verifier, host_group{}, drafted<typename verifier_type::law>{{parents, tokens}},
+                                        rows, rows, source, 0, span<node_id>(path), memory.of<verifier_type>(1, 0)));
+                ADD_FAILURE() << name;
+            } catch (invalid_input const& e) {
+                EXPECT_EQ(e.argument(), "target.size") << name;
+                EXPECT_EQ(e.value(), std::to_string(size)) << name;
+            }
+        });
+    }
+}
+
+TEST(refused_further, positions_past_the_end_of_numbers) {
+    problem b;
+    std::vector<node_id> path(3, -7);
+    addressed_source source{addressed_uniforms(1)};
+    probability_rows<float> const rows(rows_view<float>(b.p.data(), 3, 4));
+    drafted<law::shared_randomness> const tree{{b.parents, b.tokens}};
+    auto const run = [&](std::int32_t position) {
+        return verify::shared_randomness{}(host_group{}, tree, rows, verify::unread{}, source, position,
+                                           span<node_id>(path));
+    };
+    constexpr std::int32_t last = std::numeric_limits<std::int32_t>::max();
+    EXPECT_NO_THROW(run(last - 2));
+    EXPECT_THROW(run(last - 1), invalid_input);
+    EXPECT_THROW(run(last), invalid_input);
 }
 
 TEST(refused_further, trees_that_are_none_or_of_another_shape) {

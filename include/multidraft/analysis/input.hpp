@@ -18,7 +18,7 @@ inline constexpr double sum_tolerance = 1e-4;
 
 /// The row divided by its sum. Throws `invalid_input` naming `argument` unless it is a distribution.
 [[nodiscard]] inline std::vector<double> checked(std::span<double const> row, char const* argument) {
-    if (row.empty()) refuse(std::string(argument) + ".size", row.size(), "a row has one token or more");
+    validate_row_size(row.size(), argument);
     double sum = 0;
     for (std::size_t i = 0; i < row.size(); ++i) {
         if (!(row[i] >= 0) || !std::isfinite(row[i]))

@@ -3,6 +3,18 @@
 
 #include <cstdint>
 
+// Under these flags NaN is not found, sums have another order, divisions another rounding and -0 is not 0: rows that
+// are no distributions would decide something, and no two builds would decide the same. What flags do, and how to
+// compile one file of a program without them: docs/floating_point.md.
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
+#error "multidraft: not with -ffast-math, -Ofast or /fp:fast (see docs/floating_point.md)"
+#elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "multidraft: not with -ffinite-math-only (see docs/floating_point.md)"
+#elif defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error \
+    "multidraft: not with -funsafe-math-optimizations, -fassociative-math, -freciprocal-math or -fno-signed-zeros (see docs/floating_point.md)"
+#endif
+
 /// Marks a function that host and device may both call. Empty for a plain C++ compiler.
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define MULTIDRAFT_HD __host__ __device__
@@ -50,8 +62,11 @@ using token_id = std::int32_t;
 /// A node of a draft tree; node 0 is the root, the last token of the context.
 using node_id = std::int32_t;
 
-/// A place in a row of V entries. A row has at most 2^31 - 4097 entries; offsets between rows are 64 bits wide.
+/// A place in a row of V entries. Offsets between rows are 64 bits wide.
 using index_t = std::int32_t;
+
+/// The most entries that a row may have, 2^31 - 4097: loops over it go by chunks of 4096.
+inline constexpr index_t max_row_size = 0x7fffffff - 4096;
 
 /// "No token", "no node": what a search that finds nothing returns.
 inline constexpr std::int32_t none = -1;

@@ -7,6 +7,8 @@
 #include <string>
 #include <utility>
 
+#include "multidraft/core/config.hpp"
+
 namespace multidraft {
 
 /// Thrown on the host when an argument cannot be used. Nothing of the caller's was changed before it was thrown.
@@ -14,11 +16,13 @@ namespace multidraft {
 /// `what()` reads, for example, `parents[3] = 7: a parent must come before its child`.
 class invalid_input : public std::invalid_argument {
 public:
-    invalid_input(std::string argument, std::int64_t index, std::string value, std::string const& why)
+    invalid_input(std::string argument, std::int64_t index, std::string value, std::string why, node_id node = none)
         : std::invalid_argument(text(argument, index, value, why)),
           argument_(std::move(argument)),
           value_(std::move(value)),
-          index_(index) {}
+          why_(std::move(why)),
+          index_(index),
+          node_(node) {}
 
     /// The name of the argument, as in the function's signature.
     [[nodiscard]] std::string const& argument() const noexcept { return argument_; }
@@ -26,6 +30,10 @@ public:
     [[nodiscard]] std::int64_t index() const noexcept { return index_; }
     /// The offending value, printed.
     [[nodiscard]] std::string const& value() const noexcept { return value_; }
+    /// What is wrong with it.
+    [[nodiscard]] std::string const& why() const noexcept { return why_; }
+    /// The node of the tree whose row is at fault, or `none`.
+    [[nodiscard]] node_id node() const noexcept { return node_; }
 
 private:
     static std::string text(std::string const& argument, std::int64_t index, std::string const& value,
@@ -41,7 +49,9 @@ private:
 
     std::string argument_;
     std::string value_;
+    std::string why_;
     std::int64_t index_;
+    node_id node_;
 };
 
 /// Throws `invalid_input` for `argument` (or, with an index, its entry) of the given value.
@@ -58,6 +68,13 @@ template <class T>
     std::ostringstream printed;
     printed << value;
     throw invalid_input(std::move(argument), index, printed.str(), why);
+}
+
+/// Throws `invalid_input` naming `argument` and `member` unless a row may have so many entries: 1 to `max_row_size`.
+template <class Size>
+void validate_row_size(Size size, char const* argument, char const* member = ".size") {
+    if (size < 1 || static_cast<std::uint64_t>(size) > static_cast<std::uint64_t>(max_row_size))
+        refuse(std::string(argument) + member, size, "a row has 1 to 2^31 - 4097 entries");
 }
 
 }  // namespace multidraft

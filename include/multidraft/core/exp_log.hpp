@@ -135,7 +135,7 @@ public:
         float const rate = scale * 0x1.715476p0F;
         rate_ = rate < 0x1p127F ? rate : 0x1p127F;
         rate_ = rate_ > 0x1p-120F ? rate_ : 0x1p-120F;
-        least_ = -static_cast<float>(floor) / rate_;
+        least_ = quotient(-static_cast<float>(floor), rate_);
     }
 
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float operator()(float x) const noexcept {

@@ -20,9 +20,9 @@ namespace multidraft {
 /// hangs on the last bit may be decided differently.
 inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 
-// g++ and nvcc contract a * b + c into one rounding wherever they see it, also after inlining, and no two of them see
-// the same. (Under -ffast-math nothing of this holds.) So a product that feeds a sum is written with `fused`, or with
-// `product` where the sum must not take it in.
+// Compilers contract a * b + c into one rounding wherever they see it, also after inlining, and no two of them see the
+// same. So a product that feeds a sum is written with `fused`, or with `product` where the sum must not take it in.
+// Which flags of a compiler leave that as it is, docs/floating_point.md says.
 
 /// a * b + c, rounded once where `has_fma`; twice elsewhere.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float fused(float a, float b, float c) noexcept {
@@ -56,23 +56,75 @@ inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 #endif
 }
 
+namespace detail {
+
+/// -0, of which clang is not told that it is: it would take a * b + -0 for a plain product, and under
+/// -ffp-contract=fast, which no pragma overrides, contract that with the sum that follows. Nothing is computed, and
+/// loops are vectorised around it.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real minus_zero() noexcept {
+    Real zero = Real(-0.0);
+#if defined(__clang__) && defined(__HIP_DEVICE_COMPILE__)
+    asm("" : "+v"(zero));
+#elif defined(__clang__) && (defined(__x86_64__) || defined(__i386__))
+    asm("" : "+x"(zero));
+#elif defined(__clang__) && defined(__aarch64__)
+    asm("" : "+w"(zero));
+#endif
+    return zero;
+}
+
+}  // namespace detail
+
 /// a * b, rounded, and never contracted with a sum that follows. As fast as a product.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float product(float a, float b) noexcept {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && defined(__clang__)
+    float result = 0;  // clang takes the intrinsic for a plain product
+    asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
+    return result;
+#elif defined(__CUDA_ARCH__)
     return __fmul_rn(a, b);
 #else
-    if constexpr (has_fma) return fused(a, b, -0.0F);  // adding -0 changes no value, not even that of -0
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    if constexpr (has_fma) return fused(a, b, detail::minus_zero<float>());  // changes no value, not even that of -0
     return a * b;
 #endif
 }
 
 /// The same in double precision.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double product(double a, double b) noexcept {
-#if defined(__CUDA_ARCH__)
+#if defined(__CUDA_ARCH__) && defined(__clang__)
+    double result = 0;
+    asm("mul.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
+    return result;
+#elif defined(__CUDA_ARCH__)
     return __dmul_rn(a, b);
 #else
-    if constexpr (has_fma) return fused(a, b, -0.0);
+#if defined(__clang__)
+#pragma clang fp contract(off)
+#endif
+    if constexpr (has_fma) return fused(a, b, detail::minus_zero<double>());
     return a * b;
+#endif
+}
+
+/// a / b, rounded to the nearest, also where nvcc makes `/` an approximation (-use_fast_math, -prec-div=false).
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float quotient(float a, float b) noexcept {
+#if defined(__CUDA_ARCH__)
+    return __fdiv_rn(a, b);
+#else
+    return a / b;
+#endif
+}
+
+/// The same in double precision.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double quotient(double a, double b) noexcept {
+#if defined(__CUDA_ARCH__)
+    return __ddiv_rn(a, b);
+#else
+    return a / b;
 #endif
 }
 

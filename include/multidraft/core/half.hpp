@@ -33,7 +33,9 @@ struct half {
     /// Exact, subnormals, infinities and NaN payloads included; a device may make a quiet NaN of a signalling one.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr operator float() const noexcept {
 #if defined(__CUDA_ARCH__)
-        if (!std::is_constant_evaluated()) {  // one instruction, and exact too
+        // Not std::is_constant_evaluated: nvcc without --expt-relaxed-constexpr takes that for a function of the host,
+        // and deletes the code around it.
+        if (!__builtin_is_constant_evaluated()) {  // one instruction, and exact too
             float result = 0;
             asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(bits));
             return result;

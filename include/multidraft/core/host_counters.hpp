@@ -62,6 +62,15 @@ private:
     index_t bins_;
 };
 
+/// The position of the lowest bit that is 1; there is one.
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE index_t lowest_bit(std::uint64_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+    return __ffsll(static_cast<long long>(bits)) - 1;
+#else
+    return std::countr_zero(bits);
+#endif
+}
+
 /// The positions of the flags that are 1, from `begin` on, in any order. Eight flags are tested at a time.
 [[nodiscard]] MULTIDRAFT_HD inline index_t list_flags(unsigned char const (&flags)[chunk_lanes], index_t begin,
                                                       index_t* out) {
@@ -70,7 +79,7 @@ private:
         std::uint64_t eight = 0;
         std::memcpy(&eight, flags + first, sizeof eight);
         for (; eight != 0; eight &= eight - 1) {
-            index_t const k = std::countr_zero(eight) / 8;
+            index_t const k = lowest_bit(eight) / 8;
             out[count++] = begin + first + (std::endian::native == std::endian::little ? k : 7 - k);
         }
     }

@@ -3,20 +3,24 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_counters.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/core/select.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
 
 /// One thread that walks a row in explicit lanes, so that a compiler vectorises the loops without -ffast-math.
+///
+/// On the host a row of more than `max_row_size` entries is an `invalid_input`.
 ///
 /// Stateless; any number may be used at once. Every operation is one pass over the row (`softmax` too: a chunk is read
 /// twice while it is in the first-level cache), `search` and `reweigh` touch one chunk. Nothing is allocated.
@@ -32,6 +36,7 @@ public:
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto sum(index_t n, F const& f) const {
+        check_size(n);
         using real = result_of<F>;
         real total = 0;
         for (index_t begin = 0; begin < n; begin += chunk_size) total += sum_chunk(begin, n, f);
@@ -40,6 +45,7 @@ public:
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD auto largest(index_t n, F const& f) const {
+        check_size(n);
         using real = result_of<F>;
         real best = minus_infinity<real>;
         for (index_t begin = 0; begin < n; begin += chunk_size) {
@@ -51,6 +57,7 @@ public:
 
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD index_t first_largest(index_t n, F const& f) const {
+        check_size(n);
         using real = result_of<F>;
         if (n <= 0) return none;
         real best = minus_infinity<real>;
@@ -70,6 +77,7 @@ public:
     /// larger than the smallest key kept so far.
     template <class F>
     MULTIDRAFT_HD void top(index_t n, F const& function, span<token_id> out) const {
+        check_size(n);
         using real = result_of<F>;
         F const f = function;
         auto const k = static_cast<index_t>(out.size());
@@ -98,6 +106,7 @@ public:
 
     template <class W>
     [[nodiscard]] MULTIDRAFT_HD auto weigh(index_t n, W const& w) const {
+        check_size(n);
         ledger<result_of<W>> sums;
         index_t c = 0;
         for (index_t begin = 0; begin < n; begin += chunk_size, ++c) {
@@ -110,6 +119,7 @@ public:
 
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
+        check_size(n);
         constexpr Real nothing = minus_infinity<Real>;
         falling_exponential<Real> const weight(scale);
         softmax_sums<Real> result;
@@ -131,11 +141,12 @@ public:
                 result.weights.sums[c - first] =
                     sum_chunk(begin, n, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - base); });
             }
-            if (first > 0 && before < result.largest) result.weights.total *= weight(before - result.largest);
+            if (first > 0 && before < result.largest)
+                result.weights.total = product(result.weights.total, weight(before - result.largest));
             for (index_t c = first; c < last; ++c) {
                 Real& here = result.weights.sums[c - first];
                 if (peak[c - first] != result.largest && peak[c - first] != nothing)
-                    here *= weight(peak[c - first] - result.largest);
+                    here = product(here, weight(peak[c - first] - result.largest));
                 result.weights.total += here;
             }
         }
@@ -189,6 +200,7 @@ public:
     /// are bins, one by one where they are few. Bin 0 is summed by the vector units.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void count(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
+        check_size(n);
         Bin const bin = bin_of;
         Mass const mass = mass_of;
         for (auto& b : bins) b = 0;
@@ -221,7 +233,7 @@ public:
                 for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
                 for (index_t r = 0; r < chunk_lanes; r += block)
                     for (index_t l = 0; l < block; ++l)
-                        plain[l] += where[r + l] == 0 ? static_cast<std::uint32_t>(amount[r + l]) : 0U;
+                        plain[l] += detail::select(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
                 for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
                 index_t const count = detail::list_flags(flags, 0, list);
                 for (index_t k = 0; k < count; ++k) bins[where[list[k]]] += static_cast<std::uint64_t>(amount[list[k]]);
@@ -237,6 +249,7 @@ public:
     /// says which entries count (`counts(i)`, cheap) is asked for no others where they are few.
     template <class F>
     MULTIDRAFT_HD void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+        check_size(n);
         F const f = function;
         for (auto& b : bins) b = 0;
         auto const limit = static_cast<index_t>(bins.size() / 2);
@@ -259,6 +272,13 @@ public:
     }
 
 private:
+    /// Rows whose loops would not end.
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void check_size([[maybe_unused]] index_t n) {
+#if !MULTIDRAFT_ON_DEVICE
+        if (n > max_row_size) refuse("n", n, "a row has at most 2^31 - 4097 entries");
+#endif
+    }
+
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 

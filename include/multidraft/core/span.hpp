@@ -4,17 +4,28 @@
 #include <concepts>
 #include <cstddef>
 #include <iterator>
-#include <limits>
 #include <ranges>
 #include <span>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/numbers.hpp"
 
 namespace multidraft {
 
+namespace detail {
+
+/// A range whose entries lie together and are T, and that is not about to vanish where T may be written.
+template <class R, class T>
+concept views_as = std::ranges::contiguous_range<R> &&(
+    std::ranges::borrowed_range<R> ||
+    std::is_const_v<T>)&&std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<R>> (*)[], T (*)[]>;
+
+}  // namespace detail
+
 /// A pointer and a length. Converts from every contiguous range (`std::vector`, `std::span`, ..) and to `std::span`.
-/// Indices are not checked.
+/// Indices are not checked. A temporary container converts to a span of constants only, for the length of a call, as it
+/// does to `std::span`: what is written to it would be lost.
 template <class T>
 class span {
 public:
@@ -24,9 +35,8 @@ public:
     constexpr span() = default;
     MULTIDRAFT_HD constexpr span(T* data, std::size_t size) noexcept : data_(data), size_(size) {}
     template <class R>
-    requires(!std::same_as<std::remove_cvref_t<R>, span> && std::ranges::contiguous_range<R> &&
-             std::convertible_to<std::remove_reference_t<std::ranges::range_reference_t<R>> (*)[],
-                                 T (*)[]>) constexpr span(R&& range) noexcept  // NOLINT: a view of what is passed
+    requires(!std::same_as<std::remove_cvref_t<R>, span> &&
+             detail::views_as<R, T>) constexpr span(R&& range) noexcept  // NOLINT: a view of what is passed
         : data_(std::ranges::data(range)), size_(static_cast<std::size_t>(std::ranges::size(range))) {}
     template <class U>
     requires(!std::same_as<U, T> && std::convertible_to<U (*)[], T (*)[]>) MULTIDRAFT_HD
@@ -55,10 +65,6 @@ private:
 
 template <class R>
 span(R&&) -> span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
-
-/// Minus infinity, as a constant that device code may use too.
-template <class Real>
-inline constexpr Real minus_infinity = -std::numeric_limits<Real>::infinity();
 
 }  // namespace multidraft
 

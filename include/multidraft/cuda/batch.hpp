@@ -6,6 +6,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"

@@ -115,6 +115,7 @@ struct best_parts {
 /// workspace aligned to 256 bytes; neither allocates nor synchronises; may be captured in a graph.
 [[nodiscard]] inline cudaError_t build_trees(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                              tree_batch const& trees, std::int64_t nodes, built_trees const& out) {
+    if (trees.requests == 0) return cudaSuccess;
     detail::build_parts parts;
     if (cudaError_t const e = detail::build_parts::of(workspace, nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes) return cudaErrorInvalidValue;
@@ -140,7 +141,7 @@ struct best_parts {
 [[nodiscard]] inline cudaError_t write_offsets(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                                std::int32_t const* sizes, std::int32_t requests,
                                                std::int64_t* offsets) {
-    if (workspace == nullptr || requests < 0) return cudaErrorInvalidValue;
+    if (requests < 0 || (requests > 0 && workspace == nullptr)) return cudaErrorInvalidValue;
     if (cudaError_t const e = detail::for_each(1, stream, detail::set_first{offsets})) return e;
     if (requests == 0) return cudaSuccess;
     return detail::scan_sizes(workspace, workspace_size, sizes, requests, offsets + 1, stream);
@@ -158,6 +159,7 @@ struct best_parts {
 [[nodiscard]] inline cudaError_t write_best(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                             tree_batch const& trees, std::int64_t nodes, float const* scores,
                                             std::int32_t wanted, node_id* out) {
+    if (trees.requests == 0) return cudaSuccess;
     detail::best_parts parts;
     if (cudaError_t const e = detail::best_parts::of(workspace, nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes || wanted < 1) return cudaErrorInvalidValue;

@@ -19,6 +19,7 @@ namespace multidraft::cuda {
 /// that stay where they are are not touched. Neither allocates nor synchronises; may be captured in a graph.
 template <class Cache>
 [[nodiscard]] cudaError_t compact(cudaStream_t stream, Cache const& cache, kept_batch const& kept) {
+    if (kept.requests == 0) return cudaSuccess;
     if (cache.entry_bytes < 1 || cache.entry_stride < cache.entry_bytes) return cudaErrorInvalidValue;
     std::int64_t planes = 1;
     auto together = reinterpret_cast<std::uintptr_t>(cache.data) | static_cast<std::uintptr_t>(cache.entry_stride) |
@@ -31,6 +32,7 @@ template <class Cache>
     }
     for (auto const& axis : cache.axes) {
         if (axis.count < 1) return cudaErrorInvalidValue;
+        if (axis.count > 1 && axis.stride == 0) return cudaErrorInvalidValue;  // one plane twice
         planes *= axis.count;
         if (axis.count > 1) together |= static_cast<std::uintptr_t>(axis.stride);
     }

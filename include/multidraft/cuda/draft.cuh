@@ -59,6 +59,8 @@ template <class Sampler, class T>
 [[nodiscard]] cudaError_t draft(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                 Sampler const& sampler, draft_batch const& batch, request_batch const& requests,
                                 logits<T> const& rows, index_t vocabulary, launch_options const& options = {}) {
+    if (vocabulary < 1 || vocabulary > max_row_size) return cudaErrorInvalidValue;
+    if (batch.entries == 0) return cudaSuccess;
     if constexpr (counts_certain<typename Sampler::law>)
         if (batch.certain == nullptr) return cudaErrorInvalidValue;
     detail::partition parts;

@@ -43,8 +43,12 @@ template <class Kernel>
 
 /// Whether the device has room for `batch` clusters of a kernel at once, all of them of `ranks` blocks of
 /// `row_threads`.
+///
+/// "No" is an answer, not an error of the launch that follows, so it is taken back from the runtime; where an error of
+/// the caller's is still to be read nothing is asked, for it would be lost.
 template <class Kernel>
 [[nodiscard]] bool can_place(Kernel* kernel, std::int64_t batch, int ranks) {
+    if (cudaPeekAtLastError() != cudaSuccess) return false;
     cudaLaunchConfig_t configuration{};
     configuration.gridDim = dim3(static_cast<unsigned>(ranks));
     configuration.blockDim = dim3(static_cast<unsigned>(row_threads));
@@ -55,7 +59,7 @@ template <class Kernel>
     if (allow_large_clusters(kernel) == cudaSuccess &&
         cudaOccupancyMaxActiveClusters(&clusters, reinterpret_cast<void const*>(kernel), &configuration) == cudaSuccess)
         return clusters >= batch;
-    static_cast<void>(cudaGetLastError());  // "no" is an answer, not an error of the launch that follows
+    static_cast<void>(cudaGetLastError());
     return false;
 }
 

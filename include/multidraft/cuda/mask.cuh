@@ -5,9 +5,9 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
@@ -77,8 +77,7 @@ template <class T>
 template <class T>
 [[nodiscard]] cudaError_t write_bias(cudaStream_t stream, tree_batch const& trees, std::int64_t nodes,
                                      std::uint64_t const* words, std::int64_t row_words, dense_rows<T> const& out) {
-    return write_dense(stream, trees, nodes, words, row_words, out, T(0.0F),
-                       T(-std::numeric_limits<float>::infinity()));
+    return write_dense(stream, trees, nodes, words, row_words, out, T(0.0F), T(minus_infinity<float>));
 }
 
 }  // namespace multidraft::cuda

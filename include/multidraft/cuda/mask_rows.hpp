@@ -47,8 +47,11 @@ struct packed_word {
         std::int64_t const first = trees.offsets[request_of(trees, row)];
         std::uint64_t bits = 0;
         // Ancestors have smaller numbers, so a walk may end below the word.
-        for (auto v = static_cast<node_id>(row - first); v >= 0 && v / 64 >= mine; v = trees.parents[first + v])
+        auto above = static_cast<node_id>(row - first + 1);  // nor does a walk go on where a parent is no earlier node
+        for (node_id v = above - 1; v >= 0 && v < above && v / 64 >= mine; v = trees.parents[first + v]) {
             if (v / 64 == mine) bits |= std::uint64_t{1} << (v % 64);
+            above = v;
+        }
         words[k] = bits;
     }
 };

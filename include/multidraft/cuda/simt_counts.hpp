@@ -32,8 +32,9 @@ public:
         return {shared_->counters, N};
     }
 
-    /// The sum of all counters.
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t total_of(span<std::uint64_t const> counters) const {
+    /// The sum of all counters: a span of them, or what reads as one.
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t total_of(Counters const& counters) const {
         std::uint64_t total = 0;
         MULTIDRAFT_UNROLL_BY(8)
         for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size) total += counters[b];
@@ -43,7 +44,8 @@ public:
 
     /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
     /// bin 0 when none does. The number of bins is a multiple of 32.
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t reaching_bin(span<std::uint64_t const> counters,
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t reaching_bin(Counters const& counters,
                                                                         std::uint64_t& wanted) const {
         auto const run = static_cast<index_t>(counters.size()) / warp_size;
         index_t const first = lane() * run;
@@ -82,7 +84,7 @@ public:
             n, bins,
             [&](index_t i, index_t begin, index_t here, one& item) MULTIDRAFT_INLINE_LAMBDA {
                 index_t const b = bin(i);
-                item.at = (b >= begin) & (b - begin < here) ? b - begin : none;
+                item.at = ((b >= begin) & (b - begin < here)) ? b - begin : none;
             },
             [&](index_t i, one& item) MULTIDRAFT_INLINE_LAMBDA {
                 if (item.at >= 0) item.more = static_cast<std::uint32_t>(mass(i));

@@ -3,11 +3,11 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_counts.hpp"
@@ -160,7 +160,7 @@ protected:
     using base::warp_largest;
     using base::wide_lanes;
 
-    static constexpr index_t nowhere = std::numeric_limits<index_t>::max();
+    static constexpr index_t nowhere = largest_number<index_t>;
 
     /// An entry of a row by its key; the default stands after every entry there is.
     template <class Real>

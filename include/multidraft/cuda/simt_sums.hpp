@@ -8,6 +8,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 

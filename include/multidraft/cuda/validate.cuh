@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/block_group.cuh"
@@ -99,6 +100,9 @@ __global__ void __launch_bounds__(row_threads)
         report.index = what >= checked::parents ? f.index : report.request;
         report.token = f.token;
         report.value = f.value;
+    } else if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
+        report.what = checked::arithmetic;
+        report.value = static_cast<double>(fault);
     }
     if (g.leader()) *out = report;
 }
@@ -110,7 +114,9 @@ __global__ void __launch_bounds__(row_threads)
 
 /// Checks what `verify` takes and writes the first fault to `*report`, in device memory: offsets, positions, warps,
 /// parents, tokens, and every row of target and draft (the draft's where a node has children). `nodes` is what
-/// `trees.offsets[trees.requests]` should be. `workspace` is aligned to 8 bytes.
+/// `trees.offsets[trees.requests]` should be. `workspace` is aligned to 8 bytes. A batch of no requests has no fault
+/// of its own. Where there is none, the arithmetic of the device code is looked at (`check_arithmetic`), which no macro
+/// tells of: nvcc's -use_fast_math, say.
 ///
 /// One pass over all rows, so it is for bringing an engine up, not for every step. Neither allocates nor synchronises;
 /// read the report when the stream has come past, and give it to `refuse_reported`.
@@ -119,8 +125,8 @@ template <class Target, class Draft>
                                    tree_batch const& trees, std::int64_t nodes, request_batch const& requests,
                                    Target const& target, Draft const& draft, index_t vocabulary,
                                    validation_report* report) {
-    if (workspace == nullptr || workspace_size < validate_workspace_size() || trees.requests < 1 || nodes < 1 ||
-        vocabulary < 1)
+    if (workspace == nullptr || workspace_size < validate_workspace_size() || trees.requests < 0 || nodes < 0 ||
+        (trees.requests == 0 && nodes > 0) || vocabulary < 1 || vocabulary > max_row_size)
         return cudaErrorInvalidValue;
     auto* const key = static_cast<detail::key_type*>(workspace);
     std::int64_t const blocks = nodes < 65536 ? nodes : 65536;

@@ -2,13 +2,14 @@
 #pragma once
 
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <type_traits>
 
+#include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
@@ -31,29 +32,34 @@ enum class checked : std::int32_t {
     tokens,
     certain,
     target,
-    draft
+    draft,
+    arithmetic  ///< of the device code, as it was compiled
 };
 
-/// The first bad argument of a batch, or `checked::nothing`: of the lowest request, by the order of `checked`, at the
-/// lowest index.
+/// The first bad argument of a batch, then the arithmetic of the device code, or `checked::nothing`: of the lowest
+/// request, by the order of `checked`, at the lowest index.
 struct validation_report {
     checked what = checked::nothing;
     std::int32_t request = 0;
     std::int64_t index = 0;  ///< the node, for `parents`, `tokens` and rows; else the request
     index_t token = none;    ///< of a row: the entry at fault; `none` when its sum is, or when no entry has mass
-    double value = 0;
+    double value = 0;        ///< for `arithmetic` an `arithmetic_fault`
 };
 
 /// The argument as the launches name it.
 [[nodiscard]] constexpr char const* name_of(checked what) noexcept {
-    constexpr char const* names[] = {"",      "offsets", "positions", "temperature", "top_k",  "top_p",
-                                     "min_p", "parents", "tokens",    "certain",     "target", "draft"};
+    constexpr char const* names[] = {"",        "offsets", "positions", "temperature", "top_k", "top_p",     "min_p",
+                                     "parents", "tokens",  "certain",   "target",      "draft", "arithmetic"};
     return names[static_cast<int>(what)];
 }
 
 /// Throws `invalid_input` for a report that names an argument.
 inline void refuse_reported(validation_report const& report) {
     if (report.what == checked::nothing) return;
+    if (report.what == checked::arithmetic)
+        refuse(name_of(report.what), report.value,
+               std::string(text_of(static_cast<arithmetic_fault>(static_cast<std::int32_t>(report.value)))) +
+                   ": see docs/floating_point.md");
     std::string why;
     switch (report.what) {
         case checked::offsets:
@@ -123,7 +129,7 @@ struct fault {
         return {checked::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
     if (requests.positions[b] < 0) return {checked::positions, 0, none, static_cast<double>(requests.positions[b])};
     warp const w = requests.warp(b);
-    if (!(w.temperature >= 0.0F && w.temperature <= std::numeric_limits<float>::max()))
+    if (!(w.temperature >= 0.0F && w.temperature <= largest_number<float>))
         return {checked::temperature, 0, none, static_cast<double>(w.temperature)};
     if (w.top_k < 0) return {checked::top_k, 0, none, static_cast<double>(w.top_k)};
     if (!(w.top_p > 0.0F && w.top_p <= 1.0F)) return {checked::top_p, 0, none, static_cast<double>(w.top_p)};
@@ -165,7 +171,7 @@ template <group G, class T, class Layout>
     auto const badness = [x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         float const here = x(i);
         float const number = here > minus_infinity<float> ? 1.0F : 0.0F;
-        return here <= std::numeric_limits<float>::max() ? number : 2.0F;
+        return here <= largest_number<float> ? number : 2.0F;
     };
     float const worst = g.largest(n, badness);
     if (worst == 1.0F) return {};
@@ -181,7 +187,7 @@ template <group G, class T, class Layout>
     index_t const n = x.size();
     auto const badness = [x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         float const here = x(i);
-        return here >= 0.0F && here <= std::numeric_limits<float>::max() ? 0.0F : 1.0F;
+        return here >= 0.0F && here <= largest_number<float> ? 0.0F : 1.0F;
     };
     if (g.largest(n, badness) > 0.0F) {
         index_t const i = g.first_largest(n, badness);

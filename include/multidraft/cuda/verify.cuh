@@ -79,17 +79,21 @@ template <class Verifier>
 /// - `out`: see `verdict_batch`.
 ///
 /// All pointers are to device memory. The decisions have the bits of the host's, whatever the batch and the shape of
-/// the launch. Neither allocates nor synchronises; may be captured in a graph. Only the rows on the accepted path are
-/// read. Nothing is checked (see `validate`), but a row that is no distribution gives the token `none`.
+/// the launch. Neither allocates nor synchronises; may be captured in a graph. Which rows are read is the verifier's to
+/// say: those on the accepted path where it decides node by node. Nothing is checked (see `validate`), but a row that
+/// is no distribution gives the token `none`.
 ///
 /// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
-/// Returns the launch's error; `cudaErrorInvalidValue` when a verifier of whole trees has too little workspace, or is
-/// not told the `largest` tree, or when the law has certain children and the batch does not say which.
+/// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a
+/// verifier of whole trees has too little workspace, or is not told the `largest` tree, or when the law has certain
+/// children and the batch does not say which.
 template <class Verifier, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                  Verifier const& verifier, tree_batch const& trees, request_batch const& requests,
                                  Target const& target, Draft const& draft, index_t vocabulary, verdict_batch const& out,
                                  launch_options const& options = {}) {
+    if (vocabulary < 1 || vocabulary > max_row_size) return cudaErrorInvalidValue;
+    if (trees.requests == 0) return cudaSuccess;
     if constexpr (counts_certain<typename Verifier::law>)
         if (trees.certain == nullptr) return cudaErrorInvalidValue;
     detail::scratch_slices scratch;

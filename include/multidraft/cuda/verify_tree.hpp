@@ -29,8 +29,9 @@ struct verdict_batch {
 };
 
 /// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). A tree deeper
-/// than the path or larger than the scratch has room for, and whatever the verifier refuses, gives 0 accepted nodes and
-/// the token `none`. `ahead`: see `detail::rows_ahead`.
+/// than the path or larger than the scratch has room for, parents that are no tree (those of a request that is there
+/// for its place only, say), and whatever the verifier refuses, give 0 accepted nodes and the token `none`. `ahead`:
+/// see `detail::rows_ahead`.
 template <class Layout, class Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,
@@ -39,8 +40,10 @@ MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int
     tree_view const tree = trees(b);
     node_id const nodes = tree.size();
     verdict answer;
-    std::int32_t const depth = nodes > 0 ? tree.depth(nodes - 1) : 0;
-    if (nodes > 0 && depth <= out.path_stride && verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size()) {
+    bool const is_tree = tree.is_tree();
+    std::int32_t const depth = is_tree ? tree.depth(nodes - 1) : 0;
+    if (is_tree && depth <= out.path_stride && verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size() &&
+        reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0) {
         addressed_source source{requests.uniforms(b)};
         auto const candidates = make_drafted<typename Verifier::law>(tree, trees.certain_of(b));
         span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));

@@ -114,7 +114,10 @@ private:
         shape_node_.assign(1, 0);
         rows_.clear();
         if constexpr (stops_early) {  // the mask of the whole shape is made once; this tree begins as a slice of it
-            if (full_.size() != shape.size()) full_ = ancestor_mask(shape.parents());
+            if (full_shape_ != shape) {
+                full_ = ancestor_mask(shape.parents());
+                full_shape_ = shape;
+            }
             sliced_ = true;
         } else {
             mask_.reset(shape.size());
@@ -207,8 +210,9 @@ private:
     std::vector<Logit> logits_;
     std::vector<softmax_row<view>> rows_;
     ancestor_mask mask_;
-    ancestor_mask full_;   ///< of the whole shape, for trees that may stop early
-    bool sliced_ = false;  ///< whether the tree's mask is the upper left corner of that
+    topology full_shape_;                        ///< the shape that `full_` is the mask of
+    ancestor_mask full_{full_shape_.parents()};  ///< of the whole shape, for trees that may stop early
+    bool sliced_ = false;                        ///< whether the tree's mask is the upper left corner of that
 };
 
 }  // namespace multidraft

@@ -19,7 +19,7 @@
 #include "multidraft/decode/shaped_drafter.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
-#include "multidraft/decode/warped_rows.hpp"
+#include "multidraft/distribution/remembered_rows.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
@@ -114,11 +114,11 @@ private:
         path_.resize(nodes);
         {
             stopwatch const time(m.verify_seconds);
-            warped_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()),
-                                       options.warp, rows_, warped_);
-            scratch_.resize(verify::scratch_bytes<Verifier>(tree_.size(), depth));
+            remembered_rows const p(
+                logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp),
+                memory_);
             v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
-                                    span<std::byte>(scratch_));
+                                    scratch_.template of<Verifier>(tree_.size(), depth));
         }
         m.accepted += v.accepted;
         for (std::int32_t d = 0; d <= v.accepted; ++d) {
@@ -141,8 +141,9 @@ private:
 
     void observe(host_group const& g, text_state const& state, generation_options const& options, verdict const& v) {
         tree_view const tree = tree_.tree().tree;
-        warped_rows<logit> const p(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp,
-                                   rows_, warped_);
+        remembered_rows const p(
+            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp),
+            memory_);
         std::vector<double> of_target;
         std::vector<double> of_draft;
         detail::node_probabilities(g, tree, p, of_target);
@@ -164,10 +165,9 @@ private:
     [[no_unique_address]] Verifier verifier_;
     Drafter tree_;
     std::vector<logit> logits_;
-    std::vector<softmax_row<row_view<logit>>> rows_;
-    std::vector<char> warped_;
+    row_memory<softmax_row<row_view<logit>>> memory_;
     std::vector<node_id> path_;
-    std::vector<std::byte> scratch_;
+    verify::scratch_memory scratch_;
     std::vector<std::int32_t> entries_;
     std::vector<std::int32_t> positions_;
     std::vector<token_id> emitted_;

@@ -3,13 +3,14 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <type_traits>
 
+#include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_view.hpp"
 
@@ -66,18 +67,20 @@ template <class T>
 }
 
 /// Throws `invalid_input` naming `argument`, the token and the value when a row is no distribution: an entry that is
-/// not finite or is negative, a sum far from 1. One pass; a second one only to find the culprit.
+/// not finite or is negative, a sum far from 1; or naming the arithmetic when it is not what the library needs
+/// (`validate_arithmetic`). One pass; a second one only to find the culprit.
 template <group G, class T, class Layout>
 void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
     using real = real_of<T>;
-    if (row.size() < 1) refuse(argument + ".size", row.size(), "a row has one token or more");
+    validate_arithmetic();
+    validate_row_size(row.size(), argument.c_str());
     real const worst = g.largest(row.size(), [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         real const p = row(i);
-        return p >= 0 && p <= std::numeric_limits<real>::max() ? real(0) : real(1);
+        return p >= 0 && p <= largest_number<real> ? real(0) : real(1);
     });
     if (worst > 0) {
         for (index_t i = 0; i < row.size(); ++i)
-            if (!(row(i) >= 0 && row(i) <= std::numeric_limits<real>::max()))
+            if (!(row(i) >= 0 && row(i) <= largest_number<real>))
                 refuse(argument, i, row(i), "a probability is finite and not negative");
     }
     real const sum = g.sum(row.size(), weight_of{row});

@@ -3,11 +3,11 @@
 
 #include <bit>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -16,7 +16,7 @@ namespace multidraft {
 template <class Real>
 struct cut {
     Real value = minus_infinity<Real>;
-    index_t last = std::numeric_limits<index_t>::max();
+    index_t last = largest_number<index_t>;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
         return (x > value) | ((x == value) & (i <= last));
@@ -63,15 +63,17 @@ template <std::size_t N, class G>
     }
 }
 
-[[nodiscard]] MULTIDRAFT_HD inline std::uint64_t total_of(span<std::uint64_t const> counters) noexcept {
+/// The sum of some counters: a span of them, or what reads as one.
+template <class Counters>
+[[nodiscard]] MULTIDRAFT_HD std::uint64_t total_of(Counters const& counters) noexcept {
     std::uint64_t total = 0;
-    for (std::uint64_t const c : counters) total += c;
+    for (std::size_t b = 0; b < counters.size(); ++b) total += counters[b];
     return total;
 }
 
 /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it.
-[[nodiscard]] MULTIDRAFT_HD inline index_t reaching_bin(span<std::uint64_t const> counters,
-                                                        std::uint64_t& wanted) noexcept {
+template <class Counters>
+[[nodiscard]] MULTIDRAFT_HD index_t reaching_bin(Counters const& counters, std::uint64_t& wanted) noexcept {
     auto b = static_cast<index_t>(counters.size()) - 1;
     for (; b > 0 && counters[static_cast<std::size_t>(b)] < wanted; --b)
         wanted -= counters[static_cast<std::size_t>(b)];
@@ -90,6 +92,23 @@ struct tie {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const { return x(i) == value; }
 };
 
+/// Which keys a descent over their bits looks at: those from `first` on whose distance from it has `bits` bits. By
+/// default all.
+template <class Real>
+struct key_range {
+    static constexpr int width = static_cast<int>(sizeof(key_bits<Real>)) * 8;
+    key_bits<Real> first = 0;
+    int bits = width;
+
+    /// All numbers from one to another, and some more.
+    [[nodiscard]] MULTIDRAFT_HD static key_range of(Real low, Real high) noexcept {
+        key_range result{to_key(low), 1};
+        key_bits<Real> const distance = to_key(high) - result.first;
+        while (result.bits < width && distance >> result.bits != 0) ++result.bits;
+        return result;
+    }
+};
+
 }  // namespace detail
 
 /// The smallest set of largest entries whose mass reaches a target, ties to the lower index.
@@ -100,11 +119,13 @@ struct tie {
 /// look closely at few entries, and one search among the entries that equal the cut. No scratch but 2048 counters.
 ///
 /// A caller who knows that the entries up to `light`, a finite number, have together no more mass than is not wanted
-/// spares the first pass a counter for each of them: they are counted as one.
+/// spares the first pass a counter for each of them: they are counted as one. One who knows the `range` of the entries
+/// that have mass (and then names nothing light) spares a pass or two.
 template <group G, class X, class Mass, class Target,
           class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
 [[nodiscard]] MULTIDRAFT_HD cut<Real> select_mass(G const& g, index_t n, X const& x, Mass const& mass,
-                                                  Target const& target, Real light = minus_infinity<Real>) {
+                                                  Target const& target, Real light = minus_infinity<Real>,
+                                                  detail::key_range<Real> range = {}) {
     using real = Real;
     using bits = detail::key_bits<real>;
     constexpr int width = static_cast<int>(sizeof(bits)) * 8;
@@ -113,10 +134,11 @@ template <group G, class X, class Mass, class Target,
     span<std::uint64_t> const counters(storage.data(), std::size_t(1) << digit);
     // Light entries are counted in bin 0; the descent ends before them. No number has a key of 0.
     bits const light_key = light > minus_infinity<real> ? detail::to_key(light) : bits(0);
+    bits const first = range.first;
     bits prefix = 0;
     std::uint64_t wanted = 0;
     std::uint64_t tie_mass = 0;
-    for (int top = width; top > 0; top -= digit) {
+    for (int top = range.bits; top > 0; top -= digit) {
         int const shift = top > digit ? top - digit : 0;
         bits const above = top >= width ? bits(0) : static_cast<bits>(~bits(0) << top);
         bits const within = static_cast<bits>((bits(1) << (top - shift)) - 1);
@@ -124,7 +146,7 @@ template <group G, class X, class Mass, class Target,
         g.count(
             n,
             [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                bits const key = detail::to_key(x(i));
+                bits const key = detail::to_key(x(i)) - first;
                 auto const b = static_cast<index_t>((key >> shift) & within & (bits(0) - bits(key > lowest ? 1 : 0)));
                 return (key & above) == prefix ? b : none;
             },
@@ -132,17 +154,17 @@ template <group G, class X, class Mass, class Target,
         // A group of many lanes may search its counters faster than one after the other.
         index_t b = 0;
         if constexpr (requires { g.reaching_bin(counters, wanted); }) {
-            if (top == width) wanted = target(g.total_of(counters));
+            if (top == range.bits) wanted = target(g.total_of(counters));
             b = g.reaching_bin(counters, wanted);
         } else {
-            if (top == width) wanted = target(detail::total_of(counters));
+            if (top == range.bits) wanted = target(detail::total_of(counters));
             b = detail::reaching_bin(counters, wanted);
         }
         tie_mass = counters[static_cast<std::size_t>(b)];
         prefix |= static_cast<bits>(static_cast<bits>(b) << shift);
     }
     cut<real> result;
-    result.value = detail::from_key<real>(prefix);
+    result.value = detail::from_key<real>(prefix + first);
     if (wanted < tie_mass) {  // not all of the entries that equal the cut
         detail::tie<X, Mass, real> const tie{x, mass, result.value};
         auto const ties = g.weigh(n, tie);

@@ -3,7 +3,6 @@
 
 #include <cmath>
 #include <cstdint>
-#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -12,10 +11,12 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/select.hpp"
+#include "multidraft/distribution/select_share.hpp"
 #include "multidraft/distribution/warp.hpp"
 
 namespace multidraft {
@@ -66,11 +67,12 @@ public:
     }
     /// Makes the row one of temperature 0, whose order goes on behind the one token that has mass.
     MULTIDRAFT_HD void set_order_limit(index_t tokens) noexcept { order_limit_ = tokens; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real logit(index_t i) const noexcept { return logits_(i); }
     /// The sum of the weights; `mass() = sum` is set once, by `warped`.
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
     MULTIDRAFT_HD void set_mass(real mass) noexcept {
         mass_ = mass;
-        inverse_sum_ = real(1) / mass;
+        inverse_sum_ = quotient(real(1), mass);
     }
     [[nodiscard]] MULTIDRAFT_HD cut<real> const& kept() const noexcept { return kept_; }
     [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
@@ -108,7 +110,7 @@ namespace detail {
 template <class View>
 [[noreturn]] void refuse_logits(View const& logits, char const* argument) {
     for (index_t i = 0; i < logits.size(); ++i)
-        if (!(logits(i) <= std::numeric_limits<typename View::real>::max()))
+        if (!(logits(i) <= largest_number<typename View::real>))
             refuse(argument, i, logits(i), "a logit is a number below plus infinity");
     refuse(std::string(argument) + ".size", logits.size(),
            "a row has at least one token with a logit above minus infinity");
@@ -123,26 +125,22 @@ template <group G, class View>
 #if !MULTIDRAFT_ON_DEVICE
     if constexpr (may_throw<G>) refuse_logits(logits, argument);
 #endif
-    cut<real> const nothing{std::numeric_limits<real>::infinity(), none};
+    cut<real> const nothing{infinity<real>, none};
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
     result.weights = g.weigh(logits.size(), weight_of{result.row});
-    result.row.set_mass(std::numeric_limits<real>::quiet_NaN());
+    result.row.set_mass(not_a_number<real>);
     return result;
 }
 
-/// A mass of top-p is a weight times this, rounded down; the largest weight is 1.
-template <class Real>
-inline constexpr Real mass_units = Real(1073741824.0);  // 2^30
-
-/// A logit such that all tokens up to it have together no more mass than top-p does not want, or minus infinity. `mass`
-/// is no more than that of the row, in units of the largest weight.
+/// A logit such that all tokens up to it have together less mass than top-p does not want, or minus infinity. `mass` is
+/// that of the row.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD Real light_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
-    constexpr Real unit = Real(1) / mass_units<Real>;
-    // What n tokens may each have, less the rounding of what is wanted, of the masses and of these lines.
-    Real const each = (product(Real(1) - share, mass) - Real(2) * unit) * Real(0.999) / static_cast<Real>(n);
+    // What n tokens may each have, less the rounding of the row's mass, where that may be as much.
+    if (!(Real(1) - share > Real(0x1p-12))) return minus_infinity<Real>;
+    Real const each = quotient(product(product(Real(1) - share, mass), Real(0.9)), static_cast<Real>(n));
     if (!(each > 0)) return minus_infinity<Real>;
-    Real const light = largest + (logarithm(each) - Real(0.001)) / scale;
+    Real const light = largest + quotient(logarithm(each) - Real(0.001), scale);
     bool const is_light = falling_exponential<Real>(scale)(light - largest) <= each;
     return is_light ? light : minus_infinity<Real>;
 }
@@ -153,15 +151,8 @@ template <group G, class View, class Real>
                                                               Real largest, Real mass, Real scale) {
     index_t const n = logits.size();
     bool const by_number = w.top_k > 0 && w.top_k < n;
-    auto const target = [share = static_cast<double>(w.top_p)](std::uint64_t total) {
-        double const exact = share * static_cast<double>(total);
-        auto const below = static_cast<std::uint64_t>(exact);
-        return static_cast<double>(below) < exact ? below + 1 : below;
-    };
-    auto const mass_of = [](softmax_row<View> const& row) {
-        return [row](index_t i)
-                   MULTIDRAFT_INLINE_LAMBDA { return static_cast<std::int32_t>(row.weight(i) * mass_units<Real>); };
-    };
+    bool const by_share = w.top_p < 1.0F;
+    auto const share = static_cast<double>(w.top_p);
     cut<Real> kept;
     cut<Real> nucleus;
     if constexpr (lists_are_fast<G>) {
@@ -169,17 +160,20 @@ template <group G, class View, class Real>
             token_id memory[static_cast<std::size_t>(G::short_list)] = {};
             span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
             kept = select_listed(g, n, logits, list);
-            if (w.top_p < 1.0F)
-                nucleus = select_mass_of_list(list, logits, mass_of({logits, largest, scale, kept}), target);
+            if (by_share)
+                nucleus = select_share_of_list(span<token_id const>(list),
+                                               softmax_row<View>(logits, largest, scale, kept), share, mass);
             return nucleus.inside(kept) ? nucleus : kept;
         }
     }
     if (by_number) kept = select_largest(g, n, logits, w.top_k);
-    if (w.top_p < 1.0F) {
-        // Top-k leaves the largest token at least; else the masses, each rounded down, are those of the normaliser.
-        Real const least = by_number ? Real(1) : mass * Real(0.999) - static_cast<Real>(n) / mass_units<Real>;
-        nucleus = select_mass(g, n, logits, mass_of({logits, largest, scale, kept}), target,
-                              light_logit(n, largest, scale, static_cast<Real>(w.top_p), least));
+    if (by_share) {
+        softmax_row<View> const row(logits, largest, scale, kept);
+        Real cut_off = minus_infinity<Real>;
+        if (kept.value > cut_off) cut_off = from_key<Real>(to_key(kept.value) - 1);  // the next number below
+        // Top-k leaves the largest token at least; else the mass is the row's.
+        Real const light = light_logit(n, largest, scale, static_cast<Real>(w.top_p), by_number ? Real(1) : mass);
+        nucleus = select_share(g, row, share, mass, cut_off, light);
     }
     return nucleus.inside(kept) ? nucleus : kept;
 }
@@ -191,13 +185,20 @@ template <group G, class View, class Real>
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
 /// `argument`, the token and the value; on a device, or for a group that may not throw, its mass is NaN and nothing can
-/// be drawn from it. `w` is valid.
+/// be drawn from it. The same of a warp that is out of its range, which names the field.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> warped(
     G const& g, View logits, warp const& w, [[maybe_unused]] char const* argument = "logits") {
     using real = typename View::real;
-    constexpr real most = std::numeric_limits<real>::max();
+    constexpr real most = largest_number<real>;
     index_t const n = logits.size();
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) {
+        validate_row_size(n, argument);
+        validate(w);
+    }
+#endif
+    if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
         real const largest = g.largest(n, logits);
         real const number = g.largest(
@@ -214,7 +215,7 @@ template <group G, class View>
         return result;
     }
     // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.
-    real const inverse = real(1) / static_cast<real>(w.temperature);
+    real const inverse = quotient(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
     auto sums = g.softmax(n, logits, scale);
     if (!(sums.weights.total >= real(1) && sums.weights.total <= most))
@@ -227,8 +228,7 @@ template <group G, class View>
     cut<real> kept = detail::cut_by_number_and_share(g, logits, w, sums.largest, sums.weights.total, scale);
     if (w.min_p > 0.0F) {
         real const least = fused(logarithm(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
-        if (least > kept.value)
-            kept = {least < sums.largest ? least : sums.largest, std::numeric_limits<index_t>::max()};
+        if (least > kept.value) kept = {least < sums.largest ? least : sums.largest, largest_number<index_t>};
     }
     warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
     result.weights = g.weigh(n, weight_of{result.row});
@@ -236,8 +236,9 @@ template <group G, class View>
     return result;
 }
 
-/// The rows of a tree as distributions straight from logits: `rows(group, node)` makes the row's normaliser when it is
-/// asked for, so only the rows of the accepted path are read.
+/// The rows of a tree as distributions straight from logits: `rows(group, node)` makes the row's normaliser each time
+/// it is asked for, so rows that are not asked for are not read. Verifiers of whole trees ask for a row more than once:
+/// for them there is `remembered_rows`.
 template <class T, class Layout = contiguous>
 class logit_rows {
 public:

@@ -5,6 +5,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/numbers.hpp"
 
 namespace multidraft {
 
@@ -14,7 +15,8 @@ namespace multidraft {
 ///    the lowest token on ties.
 /// 2. *top-k*: only the k largest logits keep their weight, ties to the lower token. 0 turns it off.
 /// 3. *top-p*: of what is left, renormalised, the smallest set of largest logits whose mass reaches p. 1 turns it off.
-///    Masses are counted in units of 2^-30 of the largest, so that no order of addition can change the set.
+///    Masses are counted in integers, so that no order of addition can change the set, and to the last bit of a float,
+///    however flat the tail: the set is the smallest up to the rounding of the weights and of their sum.
 /// 4. *min-p*: only tokens with logit >= max x + T log(min_p), that is weight at least min_p of the largest. 0 turns it
 ///    off.
 ///
@@ -33,6 +35,12 @@ struct warp {
 
     friend bool operator==(warp const&, warp const&) = default;
 };
+
+/// Whether every field of a warp is in its range: where nothing may be thrown.
+[[nodiscard]] MULTIDRAFT_HD constexpr bool is_valid(warp const& w) noexcept {
+    return w.temperature >= 0.0F && w.temperature <= largest_number<float> && w.top_k >= 0 && w.top_p > 0.0F &&
+           w.top_p <= 1.0F && w.min_p >= 0.0F && w.min_p <= 1.0F;
+}
 
 /// Throws `invalid_input` naming the field when a warp is out of its range.
 inline void validate(warp const& w) {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <cstddef>
-#include <limits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -65,7 +65,7 @@ struct conditional_poisson {
             double power[most + 1] = {0, 1};
             for (index_t k = 2; k <= wanted; ++k)
                 power[k] = static_cast<double>(g.sum(size, power_of_rest<Q>{rest, mass, k}));
-            below.from_power_sums(power, 16 * static_cast<double>(std::numeric_limits<real>::epsilon()));
+            below.from_power_sums(power, 16 * static_cast<double>(epsilon<real>));
             below.scale(mass);
         }
         // Suffixes: after[i] is of the listed tokens from i on and the rest.
@@ -128,7 +128,9 @@ private:
         chosen listed;
         double whole;
 
-        [[nodiscard]] MULTIDRAFT_HD double part(index_t i) const { return static_cast<double>(q.weight(i)) / whole; }
+        [[nodiscard]] MULTIDRAFT_HD double part(index_t i) const {
+            return quotient(static_cast<double>(q.weight(i)), whole);
+        }
         [[nodiscard]] MULTIDRAFT_HD double operator()(index_t i) const { return listed.has(i) ? 0.0 : part(i); }
     };
 
@@ -140,7 +142,7 @@ private:
         index_t exponent;
 
         [[nodiscard]] MULTIDRAFT_HD probability_of<Q> operator()(index_t i) const {
-            double const x = rest(i) / mass;
+            double const x = quotient(rest(i), mass);
             double power = x;
             for (index_t k = 1; k < exponent; ++k) power = product(power, x);
             return static_cast<probability_of<Q>>(power);
@@ -179,7 +181,7 @@ private:
                     sum = fused(i % 2 == 1 ? e[k - i] : -e[k - i], power[i], sum);
                     size = fused(e[k - i], power[i], size);
                 }
-                e[k] = sum > product(size, rounding) ? sum / k : 0.0;
+                e[k] = sum > product(size, rounding) ? quotient(sum, static_cast<double>(k)) : 0.0;
             }
         }
         /// Those of the numbers times x.
@@ -203,7 +205,7 @@ private:
 
         [[nodiscard]] MULTIDRAFT_HD probability_of<Q> operator()(index_t i) const {
             double const x = drawn.has(i) ? 0.0 : rest(i);
-            return static_cast<probability_of<Q>>(product(x, of_rest.without(x, k - 1)) / of_rest.e[k]);
+            return static_cast<probability_of<Q>>(quotient(product(x, of_rest.without(x, k - 1)), of_rest.e[k]));
         }
     };
 };

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -37,7 +38,7 @@ struct shared_randomness {
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const list = static_cast<std::int32_t>(k);
             index_t const x = g.first_largest(q.size(), [q, noise, list](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return q.weight(i) / static_cast<real>(noise(list, i));
+                return quotient(q.weight(i), static_cast<real>(noise(list, i)));
             });
             if (x == none || !(q.weight(x) > 0)) return {static_cast<index_t>(k)};
             out[k] = x;

@@ -3,10 +3,10 @@
 
 #include <cmath>
 #include <cstddef>
-#include <limits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -34,8 +34,7 @@ struct beam_step {
 [[nodiscard]] MULTIDRAFT_HD inline double log_add(double a, double b) noexcept {
     double const larger = a < b ? b : a;
     double const smaller = a < b ? a : b;
-    return smaller == -std::numeric_limits<double>::infinity() ? larger
-                                                               : larger + std::log1p(std::exp(smaller - larger));
+    return smaller == minus_infinity<double> ? larger : larger + std::log1p(std::exp(smaller - larger));
 }
 
 /// One level of stochastic beam search (Kool et al. 2019; RSD 3.2, Algorithms 8 and 9): the `out.size()` sequences of
@@ -65,7 +64,7 @@ template <group G, class Row, class Sums, class PlaceOf, draw_source Source>
 MULTIDRAFT_HD index_t stochastic_beam_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
                                             PlaceOf const& place_of, Source& source, span<double> next,
                                             span<token_id> taken, span<index_t> counts, span<beam_step> out) {
-    constexpr double never = std::numeric_limits<double>::infinity();
+    constexpr double never = infinity<double>;
     std::size_t const width = out.size();
     for (std::size_t i = 0; i < beams.size(); ++i) {
         next[i] = -beams[i].score;  // log of the time at which the next child arrives

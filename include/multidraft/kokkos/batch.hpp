@@ -103,8 +103,7 @@ template <class Firsts>
 template <class View>
 void check_vocabulary(View const& rows, std::string const& name) {
     static_assert(View::rank == 2, "multidraft: rows are a view of rank 2: a row, a token");
-    if (rows.extent(1) < 1 || rows.extent(1) > 0x7fffffffU)
-        refuse(name + ".extent(1)", rows.extent(1), "a row has 1 to 2^31 - 1 entries");
+    validate_row_size(rows.extent(1), name.c_str(), ".extent(1)");
 }
 
 template <class View>

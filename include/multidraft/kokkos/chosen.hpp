@@ -2,6 +2,7 @@
 #pragma once
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft::kokkos {

@@ -4,7 +4,6 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/choose_run.hpp"
@@ -12,6 +11,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
@@ -83,7 +83,7 @@ public:
                 where = c * chunk_size;
             }
         });
-        constexpr index_t nowhere = std::numeric_limits<index_t>::max();
+        constexpr index_t nowhere = largest_number<index_t>;
         index_t* const firsts = board_->strand_index;
         for (; where < n; where += chunk_size) {
             index_t const end = n - where < chunk_size ? n : where + chunk_size;
@@ -244,7 +244,8 @@ public:
     }
 
     /// The sum of all counters.
-    [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_of(span<std::uint64_t const> counters) const {
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_of(Counters const& counters) const {
         auto const* const parts = sum_of_parts(counters);
         std::uint64_t total = 0;
         for (index_t p = 0; p < most_parts; ++p) total += parts[p];
@@ -254,7 +255,8 @@ public:
 
     /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
     /// bin 0 when none does.
-    [[nodiscard]] MULTIDRAFT_HD index_t reaching_bin(span<std::uint64_t const> counters, std::uint64_t& wanted) const {
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD index_t reaching_bin(Counters const& counters, std::uint64_t& wanted) const {
         auto const* const parts = sum_of_parts(counters);
         auto const size = static_cast<index_t>(counters.size());
         index_t const part = part_of(size);
@@ -381,7 +383,8 @@ private:
     }
 
     /// The sums of 64 equal parts of the counters, where the strands are.
-    [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(span<std::uint64_t const> counters) const {
+    template <class Counters>
+    [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(Counters const& counters) const {
         static_assert(sizeof(std::uint64_t) == sizeof(double) && most_parts <= batch * pitch);
         auto* const parts = reinterpret_cast<std::uint64_t*>(board_->strands);
         auto const size = static_cast<index_t>(counters.size());

@@ -60,10 +60,7 @@ void write_masks(Space const& space, tree_batch<Memory> const& trees,
                 for (std::int64_t w = 0; w < row_words && !fits; ++w) row[w] = 0;
             }
             if (positions.extent(0) > 0) {
-                std::int32_t depth = 0;
-                for (node_id up = parents[static_cast<std::size_t>(node)]; up >= 0;
-                     up = parents[static_cast<std::size_t>(up)])
-                    ++depth;
+                std::int32_t const depth = tree_view{parents, {}}.depth(node);
                 positions(static_cast<std::size_t>(i)) = fits ? context_lengths(low) + depth : -1;
             }
         });

@@ -47,9 +47,9 @@ struct verify_kernel {
         std::int64_t const first = trees.first(r);
         node_id const nodes = trees.size(r);
         verdict result;
-        if (nodes > 0) {
+        tree_view const tree = trees(r);
+        if (tree.is_tree()) {
             auto source = draws.source(r);
-            tree_view const tree = trees(r);
             span<node_id> const path(out.paths.data() + first, static_cast<std::size_t>(nodes));
             span<std::byte> scratch;
             bool fits = true;
@@ -64,7 +64,7 @@ struct verify_kernel {
                     target(r, first, nodes), draft(r, first, nodes), source, draws.positions(r), path, scratch);
         }
         if (g.leader()) {
-            out.accepted(r) = result.accepted;
+            out.accepted(r) = result.next == none ? 0 : result.accepted;
             out.next(r) = result.next;
         }
     }
@@ -87,8 +87,8 @@ struct verify_kernel {
 ///
 /// Cost: that of the verifier a request, shared by its team. Throws `invalid_input`, with nothing launched, for extents
 /// that do not fit. In the launch nothing throws: where rows hold no distribution or a candidate cannot have been
-/// drawn, `next` is `none` and `accepted` counts the nodes before the fault. `check_trees` looks at the trees
-/// themselves.
+/// drawn, and where parents are no tree, `next` is `none` and `accepted` 0. `check_trees` says what is wrong with
+/// trees.
 template <class Verifier, template <class> class Group = team_group, class Space, class Memory, class Target,
           class Draft>
 void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target const& target, Draft const& draft,
@@ -117,6 +117,9 @@ void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target co
         detail::check_extent(out.scratch, "out.scratch", requests, "there is one row a request");
         if (out.scratch.extent(1) % 16 != 0)
             refuse("out.scratch.extent(1)", out.scratch.extent(1), "a row of scratch is a multiple of 16 bytes");
+        auto const address = reinterpret_cast<std::uintptr_t>(out.scratch.data());
+        if (address % verify::scratch_alignment != 0)
+            refuse("out.scratch.data()", address, "scratch is aligned to 16 bytes");
     }
     auto const policy = team_policy<Group>(space, requests, shape);
     if (requests == 0) return;

@@ -9,6 +9,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/random/address.hpp"
 
@@ -19,7 +20,7 @@ namespace multidraft {
 /// - `coin(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the numerator
 ///   is 0.
 /// - `pick(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded; `sums` is
-///   the ledger of exactly those weights, with a positive total.
+///   the ledger of exactly those weights, with a positive total. `none` where the total is no number: infinite, or NaN.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 ///
 /// Coins and picks are decided by uniforms of 53 bits whatever the type of the row. By the 24 bits of a float no more
@@ -52,6 +53,7 @@ public:
     template <group G, class Ledger, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, Ledger const& sums, index_t n, W const& w,
                                              span<token_id const> taken, address a) const {
+        if (!(sums.total <= largest_number<std::decay_t<decltype(sums.total)>>)) return none;
         return g.search(sums, n, w, uniforms_.template uniform<double>(a), taken);
     }
 

@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -88,12 +89,50 @@ struct cache_layout {
     std::int64_t entry_size = 0;       ///< elements of an entry that lie together
 };
 
+namespace detail {
+
+/// Refuses planes that share elements: such an entry would be moved twice.
+///
+/// The dimensions of an array nest: by their strides, a step of one is longer than all that the shorter ones reach.
+/// Throws for those that do not, and for offsets beyond 64 bits.
+inline void validate_planes(cache_layout const& layout) {
+    constexpr auto most = std::numeric_limits<std::int64_t>::max();
+    struct step {
+        std::int64_t length;
+        std::int64_t count;
+        std::int64_t axis;  ///< -1: the entries themselves
+    };
+    std::vector<step> steps{{layout.entry_stride, std::max<std::int64_t>(layout.entries, 1), -1}};
+    for (std::size_t a = 0; a < layout.axes.size(); ++a) {
+        cache_axis const axis = layout.axes[a];
+        auto const index = static_cast<std::int64_t>(a);
+        if (axis.stride == std::numeric_limits<std::int64_t>::min())
+            refuse("layout.axes", index, axis.stride, "the planes of this dimension lie further apart than 64 bits");
+        if (axis.count > 1) steps.push_back({axis.stride < 0 ? -axis.stride : axis.stride, axis.count, index});
+    }
+    std::stable_sort(steps.begin(), steps.end(), [](step const& a, step const& b) { return a.length < b.length; });
+    std::int64_t reached = layout.entry_size;  // elements from the first to one past the last
+    for (step const& s : steps) {
+        bool const of_entries = s.axis < 0;
+        if (s.count > 1 && s.length < reached)
+            refuse(of_entries ? "layout.entry_stride" : "layout.axes", s.axis, s.length,
+                   of_entries ? "entries of different planes would overlap"
+                              : "the planes of this dimension would overlap with others");
+        if (s.length > 0 && s.count - 1 > (most - reached) / s.length)
+            refuse(of_entries ? "layout.entries" : "layout.axes", s.axis, s.count, "the offsets exceed 64 bits");
+        reached += (s.count - 1) * s.length;
+    }
+}
+
+}  // namespace detail
+
 /// Compacts a cache of several planes by calling `move(to, from, count)`, offsets and count in elements, for every
 /// plane and entry that moves. Returns the new length.
 ///
 /// `move` is the caller's: a copy on the host, or an asynchronous one on a device. The two ranges of a call never
 /// overlap; calls are carried out in order within a plane (see `compact_entries`). Throws `invalid_input`, before the
-/// first call, for sizes below 1, entries that would overlap, and `entries` as `validate_entries` does.
+/// first call, for sizes below 1, entries and planes that would overlap, and `entries` as `validate_entries` does.
+/// Strides may be negative.
 template <class Move>
 std::int64_t compact(cache_layout const& layout, std::int64_t context, span<std::int32_t const> entries, Move&& move) {
     if (layout.entry_size < 1) refuse("layout.entry_size", layout.entry_size, "an entry has at least one element");
@@ -109,6 +148,7 @@ std::int64_t compact(cache_layout const& layout, std::int64_t context, span<std:
             refuse("layout.axes", static_cast<std::int64_t>(a), count, "the number of planes exceeds 64 bits");
         planes *= count;
     }
+    detail::validate_planes(layout);
     validate_entries(entries, layout.entries - context);
     for (std::int64_t plane = 0; plane < planes; ++plane) {
         std::int64_t offset = 0;

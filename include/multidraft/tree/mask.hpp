@@ -13,6 +13,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/tree/mask_view.hpp"
 
@@ -25,13 +26,15 @@ namespace multidraft {
 
 /// Writes one packed row: the bits of `node` and its ancestors. O(row_words + depth).
 ///
-/// `parents[i] < i` for every node but the root. Rows do not depend on each other, so a device may write them in
-/// parallel.
+/// `parents[i] < i` for every node but the root; where they are not, the row ends there. Rows do not depend on each
+/// other, so a device may write them in parallel.
 MULTIDRAFT_HD inline void write_mask_row(span<node_id const> parents, node_id node, std::uint64_t* row,
                                          std::int64_t row_words) noexcept {
     for (std::int64_t w = 0; w < row_words; ++w) row[w] = 0;
-    for (node_id v = node; v >= 0; v = parents[static_cast<std::size_t>(v)])
+    for (node_id v = node, above = node + 1; v >= 0 && v < above; v = parents[static_cast<std::size_t>(v)]) {
         row[v / 64] |= std::uint64_t{1} << (v % 64);
+        above = v;
+    }
 }
 
 namespace detail {
@@ -76,14 +79,18 @@ inline void validate_parents_before(span<node_id const> parents, node_id first) 
 /// Row i is its parent's row and bit i; O(N row_words). Throws `invalid_input`, with nothing written, when a parent
 /// does not come before its child, when a row is too short for N bits or `words` too short for N rows.
 inline mask_view write_mask(span<node_id const> parents, span<std::uint64_t> words, std::int64_t row_words) {
+    if (parents.size() > static_cast<std::size_t>(largest_number<node_id>))
+        refuse("parents.size", parents.size(), "a tree has fewer than 2^31 nodes");
     auto const n = static_cast<node_id>(parents.size());
     if (row_words < words_per_row(n))
         refuse("row_words", row_words, std::to_string(n) + " nodes need " + std::to_string(words_per_row(n)));
-    if (static_cast<std::int64_t>(words.size()) < n * row_words)
-        refuse("words.size", words.size(), std::to_string(n * row_words) + " words are needed");
+    // By a quotient, for a product may exceed 64 bits.
+    if (n > 0 && words.size() / static_cast<std::size_t>(n) < static_cast<std::size_t>(row_words))
+        refuse("words.size", words.size(),
+               std::to_string(n) + " rows of " + std::to_string(row_words) + " words are needed");
     detail::validate_parents_before(parents, 0);
     detail::extend_mask(0, n, parents.data(), words.data(), row_words);
-    return {words.data(), row_words};
+    return {words.data(), row_words, n};
 }
 
 /// A packed mask that owns its words and grows with its tree, level by level.
@@ -124,7 +131,7 @@ public:
     [[nodiscard]] node_id size() const noexcept { return size_; }
 
     /// The mask; its rows are those of nodes 0 .. size() - 1.
-    [[nodiscard]] mask_view view() const noexcept { return {words_.data(), row_words_}; }
+    [[nodiscard]] mask_view view() const noexcept { return {words_.data(), row_words_, size_}; }
 
 private:
     void make_room(node_id nodes) {
@@ -153,7 +160,8 @@ private:
 [[nodiscard]] inline mask_view sliced(mask_view full, node_id full_nodes, node_id nodes) {
     if (nodes < 0 || nodes > full_nodes)
         refuse("nodes", nodes, "the tree of the mask has " + std::to_string(full_nodes) + " nodes");
-    return full;  // rows and bits beyond the corner are there, but no row of the corner has one of those bits set
+    // Bits beyond the corner are there, but no row of the corner has one of them set.
+    return {full.words, full.row_words, nodes};
 }
 
 /// A dense mask in the caller's memory: entry (i, j) is `data[i * row_stride + j]`.
@@ -185,15 +193,18 @@ struct dense_mask {
 ///
 /// `out.columns` is `context` columns that every row attends to and then one a node; `out.rows` rows of `mask` are
 /// written, so `mask.from_row(n)` gives those of a later level. Nothing beyond `out.columns` of a row is touched.
-/// O(rows columns), at the speed of filling memory. Throws `invalid_input` for a shape that does not fit.
+/// O(rows columns), at the speed of filling memory. Throws `invalid_input` for a shape that does not fit, and for more
+/// rows than `mask` is known to have (see `mask_view::rows`).
 template <class T>
 void write_dense(mask_view mask, std::int64_t context, dense_mask<T> out, T attends, T hidden) {
     if (context < 0 || context > out.columns)
         refuse("context", context, "the mask has " + std::to_string(out.columns) + " columns");
     if (out.row_stride < out.columns) refuse("out.row_stride", out.row_stride, "rows would overlap");
     std::int64_t const nodes = out.columns - context;
-    if (!mask.causal() && nodes > mask.row_words * 64)
-        refuse("out.columns", out.columns, "a packed row has " + std::to_string(mask.row_words * 64) + " nodes");
+    if (!mask.causal() && nodes > 0 && (nodes - 1) / 64 >= mask.row_words)
+        refuse("out.columns", out.columns, "a packed row has " + std::to_string(mask.row_words) + " words of 64 nodes");
+    if (!mask.causal() && mask.rows >= 0 && out.rows > mask.rows)
+        refuse("out.rows", out.rows, "the packed mask has " + std::to_string(mask.rows) + " rows");
     for (std::int64_t i = 0; i < out.rows; ++i) {
         T* const row = out.data + i * out.row_stride;
         if (mask.causal()) {

@@ -16,6 +16,7 @@ namespace multidraft {
 struct mask_view {
     std::uint64_t const* words = nullptr;
     std::int64_t row_words = 0;  ///< words from one row to the next
+    std::int64_t rows = -1;      ///< how many there are, where that is known; -1: unknown
 
     [[nodiscard]] MULTIDRAFT_HD constexpr bool causal() const noexcept { return words == nullptr; }
 
@@ -27,7 +28,7 @@ struct mask_view {
 
     /// The same mask without its first n rows: what a model needs to forward the nodes from n on.
     [[nodiscard]] MULTIDRAFT_HD constexpr mask_view from_row(node_id n) const noexcept {
-        return {words == nullptr ? nullptr : words + n * row_words, row_words};
+        return {words == nullptr ? nullptr : words + n * row_words, row_words, rows < n ? rows : rows - n};
     }
 };
 

@@ -47,12 +47,33 @@ struct tree_view {
         return {first, first_with_parent(node + 1, first) - first};
     }
 
-    /// Levels below the root. O(depth).
+    /// The parent of a node that is not the root.
+    ///
+    /// Always an earlier node, the root where `parents` names none: so a walk up ends, and stays inside of the tree,
+    /// also over parents that nobody has checked.
+    [[nodiscard]] MULTIDRAFT_HD constexpr node_id parent(node_id node) const noexcept {
+        node_id const up = parents[static_cast<std::size_t>(node)];
+        return up >= 0 && up < node ? up : 0;
+    }
+
+    /// Levels below the root. O(depth), and never more steps than there are nodes (see `parent`).
     [[nodiscard]] MULTIDRAFT_HD constexpr std::int32_t depth(node_id node) const noexcept {
         std::int32_t levels = 0;
-        for (node_id up = parents[static_cast<std::size_t>(node)]; up >= 0; up = parents[static_cast<std::size_t>(up)])
-            ++levels;
+        for (node_id v = node; v > 0; v = parent(v)) ++levels;
         return levels;
+    }
+
+    /// Whether there is a root and `parents` are a tree in level order. O(N).
+    [[nodiscard]] MULTIDRAFT_HD constexpr bool is_tree() const noexcept {
+        if (size() < 1 || parents[0] != none) return false;
+        node_id before = 0;
+        bool good = true;
+        for (node_id v = 1; v < size(); ++v) {
+            node_id const up = parents[static_cast<std::size_t>(v)];
+            good = good & (up >= before) & (up < v);
+            before = up;
+        }
+        return good;
     }
 
 private:

@@ -71,9 +71,11 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
     /// one. The rows of all nodes with children are read that the target can come to.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      span<std::byte> scratch) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::binned_nested_ranked_block<law::stratified>");
@@ -83,8 +85,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(drafts, target, draft, path);
-            if (scratch.size() < scratch_bytes(size, tree.depth(size - 1)))
-                refuse("scratch.size", scratch.size(), "nested ranked block verification keeps a law for each node");
+            detail::check_scratch<binned_nested_ranked_block>(tree, scratch);
         }
 #endif
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());

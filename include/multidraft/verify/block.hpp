@@ -84,9 +84,11 @@ public:
     /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
     /// one.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      span<std::byte> scratch) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
                       "verifier, such as verify::block<law::sequential>; verify::naive<Law> fits every law");
@@ -106,9 +108,7 @@ public:
             return {};
         }
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>)
-            if (scratch.size() < scratch_bytes(tree.size(), tree.size() - 1))
-                refuse("scratch.size", scratch.size(), "block verification keeps a weight for each level");
+        if constexpr (may_throw<G>) detail::check_scratch<block>(tree, scratch);
 #endif
         auto* const weights = reinterpret_cast<real*>(scratch.data());
         if (g.leader()) weights[0] = 1;
@@ -140,13 +140,15 @@ public:
             if (g.leader()) weights[levels] = w;
         }
         g.barrier();
-        detail::chain_path<Target, Draft, real> const chain{tree, target, draft, weights, levels};
+        detail::chain_path<std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, real> const chain{
+            tree, target, draft, weights, levels};
         verdict const result = stop_of_block(g, chain, source, position);
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             if (result.next == none) detail::refuse_block(g, chain);
         }
 #endif
+        if (result.next == none) return {};
         if (g.leader())
             for (std::int32_t k = 0; k < result.accepted; ++k) path[static_cast<std::size_t>(k)] = k + 1;
         return result;

@@ -10,6 +10,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/place.hpp"
@@ -23,11 +24,13 @@ namespace multidraft::verify {
 /// The weight of a path with one more token: min(1, w p(x) / m(x)); w = 1 at the root.
 ///
 /// p and m are the probabilities of the token under the target and under the law that it was picked by. It is what the
-/// target still owes to the path, as a part of the probability that the path is picked. NaN stays NaN.
+/// target still owes to the path, as a part of the probability that the path is picked. NaN stays NaN, and infinity,
+/// which is no probability, becomes it.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real next_weight(Real w, Real p, Real m) {
     Real const owed = product(w, p);
-    if (!(owed >= m)) return owed / m;
+    if (!(owed <= largest_number<Real> && m <= largest_number<Real>)) return not_a_number<Real>;
+    if (!(owed >= m)) return quotient(owed, m);
     return owed > 0 ? Real(1) : owed;
 }
 

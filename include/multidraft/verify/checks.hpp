@@ -14,11 +14,13 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/named_rows.hpp"
+#include "multidraft/verify/unread.hpp"
 
 namespace multidraft::verify {
 
-/// Stands for the draft's rows where a verifier never reads them.
-struct unread {};
+/// Bytes that scratch begins at a multiple of.
+inline constexpr std::size_t scratch_alignment = 16;
 
 namespace detail {
 
@@ -77,6 +79,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
     if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
         refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
+    validate_row_size(target.size(), "target");
     if (target.rows() < static_cast<index_t>(tree.parents.size()))
         refuse("target.rows", target.rows(), "there is one target row a node");
     if constexpr (!std::is_same_v<Draft, unread>) {
@@ -91,11 +94,27 @@ template <group G, distribution Row>
 void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
     auto const mass = g.sum(row.size(), weight_of{row});
-    if (mass > 0) return;
+    if (mass > 0 && mass <= largest_number<decltype(mass)>) return;
     for (index_t i = 0; i < row.size(); ++i)
-        if (!(row(i) >= 0))
+        if (!(row(i) >= 0 && row(i) <= largest_number<decltype(row(i))>))
             refuse(argument, node, row(i), whose + " is no distribution (token " + std::to_string(i) + ")");
     refuse(argument, node, mass, whose + " has no mass");
+}
+
+/// Refuses scratch that is too small or not aligned, and says what is wanted.
+template <class Verifier>
+void check_scratch(tree_view tree, span<std::byte> scratch) {
+    std::int32_t const depth = tree.depth(tree.size() - 1);
+    std::size_t const wanted = Verifier::scratch_bytes(tree.size(), depth);
+    if (scratch.size() < wanted)
+        refuse("scratch.size", scratch.size(),
+               std::to_string(wanted) + " bytes are needed for a tree of " + std::to_string(tree.size()) + " nodes, " +
+                   std::to_string(depth) + " levels deep (verify::scratch_bytes)");
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+    if (address % scratch_alignment != 0)
+        refuse("scratch.data", address,
+               "scratch is aligned to " + std::to_string(scratch_alignment) + " bytes, and this address lies " +
+                   std::to_string(address % scratch_alignment) + " behind such a one");
 }
 
 /// Says why a node gave no token.

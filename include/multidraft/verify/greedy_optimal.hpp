@@ -9,6 +9,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -52,13 +53,13 @@ template <group G, distribution P, distribution Q, draw_source Source>
     auto const q = in_units<real>(draft_row);
     token_id const x = candidates[drawn];
     real const qx = q(x);
-    if (!(qx > 0)) return {};
+    if (!(qx > 0 && qx <= largest_number<real>)) return {};
     real difference = units_in_1<real>;
     for (token_id const t : certain) difference -= q(t);
     real const left = certain.empty() ? units_in_1<real> : mass_left(g, q, certain, difference);
     if (!(left > 0)) return {};
     if (source.coin(where(purpose::acceptance, 0), product(p(x), left), qx)) return {drawn, x};
-    residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, real(1) / left};
+    residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, quotient(real(1), left)};
     auto const sums = g.weigh(p.size(), r);
     if (!(sums.total > 0)) {
         if (sums.total != sums.total) return {};

@@ -7,6 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -82,13 +83,13 @@ public:
         using real = probability_of<P>;
         std::size_t const n = candidates.size();
         for (token_id const x : candidates)
-            if (!(q(x) > 0)) return {};
+            if (!(q(x) > 0 && q(x) <= largest_number<real>)) return {};
         index_t const size = p.size();
         real rho = 1;
         real gamma = 1;
         if (n > 1) {
             auto const gamma_at = [&](real r) {
-                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, real(1) / r}), n);
+                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, quotient(real(1), r)}), n);
             };
             gamma = gamma_at(real(1));
             if (!(gamma > real(0.5))) return {};  // NaN in a row
@@ -107,7 +108,7 @@ public:
                 gamma = gamma < rho ? gamma : rho;
             }
         }
-        detail::k_seq_overlap<P, Q> const overlap{p, q, real(1) / rho};
+        detail::k_seq_overlap<P, Q> const overlap{p, q, quotient(real(1), rho)};
         for (std::size_t k = 0; k < n; ++k) {
             token_id const x = candidates[k];
             if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), overlap(x), q(x)))

@@ -81,7 +81,7 @@ inline constexpr index_t ratio_classes = 512;
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE index_t ratio_class(Real p, Real q) {
     constexpr std::int32_t lowest = 0x3b800000;  // 2^-8
-    auto const ratio = static_cast<float>(p / q);
+    auto const ratio = static_cast<float>(quotient(p, q));
     std::int32_t const bits = __builtin_bit_cast(std::int32_t, ratio);
     std::int32_t const above = bits < lowest ? 0 : bits - lowest;
     std::int32_t const step = above >> 18;
@@ -318,22 +318,23 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
     /// one.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      span<std::byte> scratch) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, law>,
                       "multidraft: verify::multi_path_block is for independent paths, law::iid; for other laws use "
                       "verify::traversal or verify::naive");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
-        using kept = detail::kept_path<Target, Draft, real>;
+        using kept = detail::kept_path<std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, real>;
         tree_view const tree = drafts.tree;
         std::int32_t const paths = tree.children(0).count;
         std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(drafts, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), depth))
-                refuse("scratch.size", scratch.size(), "multi-path verification keeps some numbers for each node");
+            detail::check_scratch<multi_path_block>(tree, scratch);
         }
 #endif
         if (!is_fork(tree, paths)) {
@@ -363,6 +364,7 @@ public:
             if (result.next == none) detail::refuse_block(g, best);
         }
 #endif
+        if (result.next == none) return {};
         if (g.leader())
             for (std::int32_t l = 1; l <= result.accepted; ++l)
                 path[static_cast<std::size_t>(l - 1)] = best.node_of(l, best.column(result.accepted));

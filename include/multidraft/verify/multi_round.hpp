@@ -9,6 +9,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -112,7 +113,7 @@ public:
             token_id const x = candidates[k];
             auto const refused = static_cast<index_t>(k);
             real const qx = rows.of(refused)(x);
-            if (!(qx > 0)) return {};
+            if (!(qx > 0 && qx <= largest_number<real>)) return {};
             detail::multi_round_residual<P, Rows> const before{p, rows, scale, refused};
             if (source.coin(where(purpose::acceptance, refused), before(x), product(mass, qx))) return {refused, x};
             scale[k] = mass;

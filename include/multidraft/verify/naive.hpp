@@ -22,6 +22,8 @@ template <draft_law Law>
 class naive : public node_by_node<naive<Law>, Law> {
 public:
     static constexpr bool lossless = true;
+    /// Draft rows that are handed over all the same are not asked for.
+    static constexpr bool reads_draft = false;
 
     template <group G, distribution P, class Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,

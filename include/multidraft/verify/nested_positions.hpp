@@ -8,6 +8,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/rank_curtain.hpp"
 #include "multidraft/verify/rank_table.hpp"
 
@@ -102,11 +103,11 @@ struct nested_curve {
         std::int32_t levels = 0;
         node_id v = node;
         double x = best_of{nodes[v].draws}(t);
-        while (nodes[v].kind == nested_node::tilt::candidate) {
+        while (nodes[v].kind == nested_node::tilt::candidate && levels < most_levels) {
             double const rank = nodes[v].rank(x, pieces[levels]);
             way[levels] = v;
             ++levels;
-            v = parents[static_cast<std::size_t>(v)];
+            v = tree_view{parents, {}}.parent(v);
             x = best_of{nodes[v].draws}(rank);
         }
         if (nodes[v].kind == nested_node::tilt::certain) x = x < nodes[v].limit ? x / nodes[v].limit : 1.0;

@@ -43,13 +43,15 @@ public:
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path) const {
+    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows, Draft const& draft_rows,
+                       Source& source, std::int32_t position, span<node_id> path) const {
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::nested_ranked_block<law::stratified>");
-        return detail::ranked_walk<Law, true, G, Target, Draft, Source>(g, tree, target, draft, source, position,
-                                                                        lumped_)
+        auto const& target = named<G>(target_rows, "target");
+        auto const& draft = named<G>(draft_rows, "draft");
+        return detail::ranked_walk<Law, true, G, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>(
+                   g, tree, target, draft, source, position, lumped_)
             .run(path);
     }
 

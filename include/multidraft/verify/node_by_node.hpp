@@ -8,6 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -27,7 +28,8 @@ namespace multidraft::verify {
 /// `Self::decide(g, p, q, candidates, source, where)` gives a `node_verdict` from the target row p, the draft row q and
 /// the children's tokens in the order drawn: a `candidate_list`, or a plain span of tokens. If every decision is
 /// lossless for the law of the children, so is the walk: the next level's draws are independent of how this one was
-/// decided, given the child.
+/// decided, given the child. With a static `Self::reads_draft` that is false q is `unread`, and the draft's rows are
+/// not asked for.
 ///
 /// A decision that needs memory says how much, `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets it as
 /// its last argument, a `span<std::byte>` (see `needs_scratch`).
@@ -53,9 +55,11 @@ public:
     /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
     /// is `none`.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      [[maybe_unused]] span<std::byte> scratch = {}) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(
             std::is_same_v<Drawn, Law>,
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
@@ -63,9 +67,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(tree, target, draft, path);
-            if constexpr (needs_scratch<Self>)
-                if (scratch.size() < Self::scratch_bytes(tree.tree.size(), tree.tree.depth(tree.tree.size() - 1)))
-                    refuse("scratch.size", scratch.size(), "this verifier works in verify::scratch_bytes bytes");
+            if constexpr (needs_scratch<Self>) detail::check_scratch<Self>(tree.tree, scratch);
         }
 #endif
         verdict result;
@@ -81,12 +83,15 @@ public:
                 auto const p = target(g, node);
                 if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
                 here = decide_at(g, p, draft, candidates, source, where, scratch);
+                // An accepted token whose probability is infinite: the row is no distribution.
+                if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
             }
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
                 if (here.token == none) detail::refuse_node(g, tree, target, draft, node);
             }
 #endif
+            if (here.token == none) return {};
             if (here.child == none) {
                 result.next = here.token;
                 break;
@@ -98,7 +103,7 @@ public:
         if (g.leader()) {
             for (std::int32_t k = result.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = node;
-                node = tree.tree.parents[static_cast<std::size_t>(node)];
+                node = tree.tree.parent(node);
             }
         }
         return result;
@@ -116,8 +121,8 @@ private:
             else
                 return self().decide(g, p, q, candidates, source, where);
         };
-        if constexpr (std::is_same_v<Draft, unread>)
-            return with(draft);
+        if constexpr (std::is_same_v<Draft, unread> || requires { requires !Self::reads_draft; })
+            return with(unread{});
         else
             return with(draft(g, where.node));
     }

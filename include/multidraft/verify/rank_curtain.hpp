@@ -56,7 +56,7 @@ public:
     /// `wanted` is met to 1e-5 of it and 1e-6, and what is missed costs no more acceptance; the mass returned is exact.
     MULTIDRAFT_HD double take(double length, double wanted) {
         double const room = 1 - hole_;
-        double const slack = 1e-5 * wanted + 1e-6;
+        double const slack = fused(1e-5, wanted, 1e-6);
         point const end = at(hole_ + length);
         double lacking = wanted - (end.below - at_hole_);
         if (length <= room + 1e-13 && lacking <= slack) return take_right(length, wanted, slack, end, -lacking);

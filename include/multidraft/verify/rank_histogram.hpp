@@ -94,7 +94,7 @@ struct ratio_of {
 
     /// p / (q / left). Tokens without q lie anywhere: they have no mass to be counted.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD float ratio(index_t i) const {
-        return static_cast<float>(product(static_cast<real>(p(i)), left) / static_cast<real>(q(i)));
+        return static_cast<float>(quotient(product(static_cast<real>(p(i)), left), static_cast<real>(q(i))));
     }
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_knots::place operator()(index_t i) const {

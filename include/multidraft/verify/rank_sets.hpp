@@ -211,7 +211,8 @@ private:
             double taken = 0;
             double mass = 0;
             while (!gaps_.empty() && taken < width) {
-                auto const [x, y] = gaps_.back();
+                point const x = gaps_.back().begin;
+                point const y = gaps_.back().end;
                 double const full = std::min(y.at - x.at, width - taken);
                 auto const got = [&](double t) {
                     return mass + y.below - best(y.at - t) + best(right_end(hole_.at + width - taken - t)) -

@@ -9,6 +9,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -253,7 +254,7 @@ struct ranked_rows {
             certain_mass += static_cast<double>(p(x));
         }
         if (children.certain > 0) where.left = detail::mass_left(g, q, children.certain_tokens(), difference);
-        where.scale = 1 / where.left;
+        where.scale = quotient(real(1), where.left);
     }
 
     /// The histogram and the sets for the curve, and the densities as the rows' numbers, one a knot. False when q has

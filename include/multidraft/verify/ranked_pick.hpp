@@ -156,14 +156,14 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
         Real const accepted = g.sum(p.size(), accepted_mass{p, rows.law(numbers.density)});
         if (accepted != accepted) return made::nothing;
         refused = accepted < 1 ? 1 - accepted : Real(0);
-        if (refused > Real(1e-15)) passed = certain_mass < refused ? certain_mass / refused : Real(1);
+        if (refused > Real(1e-15)) passed = certain_mass < refused ? quotient(certain_mass, refused) : Real(1);
     }
     if (g.leader()) {
         numbers.left = rows.where.left;
         numbers.lumped = rows.where.lumped;
         numbers.inverse = static_cast<Real>(1 / rows.mass);
         numbers.passed = passed;
-        numbers.certain_factor = certain_mass > 0 ? product(refused, passed) / certain_mass : Real(0);
+        numbers.certain_factor = certain_mass > 0 ? quotient(product(refused, passed), certain_mass) : Real(0);
     }
     g.barrier();
     return made::sets;

@@ -7,6 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -81,12 +82,12 @@ public:
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             real const qx = q(x);
-            if (!(qx > 0)) return {};
+            if (!(qx > 0 && qx <= largest_number<real>)) return {};
             real const px = fused(-c, qx, p(x));
             real const numerator = (px > 0 ? px : real(0)) * left;
             if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), numerator, z * qx))
                 return {static_cast<index_t>(k), x};
-            c += z / left;
+            c += quotient(z, left);
             residual const r{p, q, c};
             auto const sums = g.weigh(n, r);
             z = sums.total;

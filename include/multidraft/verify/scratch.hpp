@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
@@ -10,13 +11,15 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
 
 /// A verifier that keeps something for each node of a tree: it says how many bytes a tree of so many nodes and levels
-/// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to 16
-/// bytes, of any content.
+/// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to
+/// `scratch_alignment`, 16 bytes, of any content. On the host too few bytes and an address that is not aligned are an
+/// `invalid_input`, which says what is wanted.
 template <class V>
 concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
     { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
@@ -38,6 +41,24 @@ template <class V>
     else
         return 0;
 }
+
+/// Scratch that owns its memory, for hosts: it grows, and is kept from one call to the next.
+class scratch_memory {
+public:
+    /// What `verify_tree` takes for trees of up to so many nodes and levels. Valid until the next call.
+    template <class V>
+    [[nodiscard]] span<std::byte> of(node_id nodes, std::int32_t depth) {
+        std::size_t const bytes = scratch_bytes<V>(nodes, depth);
+        if (blocks_.size() * sizeof(block) < bytes) blocks_.resize(bytes / sizeof(block));
+        return {reinterpret_cast<std::byte*>(blocks_.data()), bytes};
+    }
+
+private:
+    struct alignas(scratch_alignment) block {
+        std::byte bytes[scratch_alignment];
+    };
+    std::vector<block> blocks_;
+};
 
 /// Calls a verifier, with scratch if it needs some. See `node_by_node::operator()` for the arguments.
 template <class V, group G, draft_law Law, class Target, class Draft, draw_source Source>

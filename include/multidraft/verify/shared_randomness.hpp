@@ -7,7 +7,9 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -51,22 +53,30 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. Draft rows are never read:
     /// pass `unread{}`.
     template <group G, draft_law Drawn, class Target, class Draft>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     addressed_source const& source, std::int32_t position, span<node_id> path) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, addressed_source const& source, std::int32_t position,
+                                     span<node_id> path) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, law>,
                       "multidraft: verify::shared_randomness accepts what was drawn from the same noise, by "
                       "draft::shared_randomness; for other laws use verify::recursive_rejection or verify::naive");
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_tree(drafts, target, draft, path);
+        if constexpr (may_throw<G>) {
+            detail::check_tree(drafts, target, draft, path);
+            if (position > largest_number<std::int32_t> - tree.depth(tree.size() - 1))
+                refuse("position", position, "the positions of the tree's nodes exceed 2^31 - 1");
+        }
 #endif
         verdict result;
         node_id node = 0;
         for (;;) {
             auto const children = present_children<G>(tree, node);
             std::int32_t const own = children.count > 0 ? children.count : 1;
-            token_id const x = winner(g, target(g, node), race_noise{source.uniforms(), position + result.accepted},
-                                      lists_ > 0 ? lists_ : own);
+            token_id const x =
+                winner(g, target(g, node), race_noise{source.uniforms(), below(position, result.accepted)},
+                       lists_ > 0 ? lists_ : own);
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
                 if (x == none) detail::refuse_node(g, drafts, target, unread{}, node);
@@ -86,30 +96,37 @@ public:
         if (g.leader()) {
             for (std::int32_t k = result.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = node;
-                node = tree.parents[static_cast<std::size_t>(node)];
+                node = tree.parent(node);
             }
         }
         return result;
     }
 
-    /// The target's token: argmin over i of the smallest noise of the lists over p_i; `none` for a row without mass.
+    /// The target's token: argmin over i of the smallest noise of the lists over p_i; `none` for a row without mass,
+    /// or with an infinite one.
     template <group G, distribution P>
     [[nodiscard]] MULTIDRAFT_HD static token_id winner(G const& g, P const& p, race_noise noise, std::int32_t lists) {
         using real = probability_of<P>;
-        if (!(g.sum(p.size(), [p](index_t i) MULTIDRAFT_INLINE_LAMBDA { return p.weight(i); }) > 0)) return none;
+        real const mass = g.sum(p.size(), [p](index_t i) MULTIDRAFT_INLINE_LAMBDA { return p.weight(i); });
+        if (!(mass > 0 && mass <= largest_number<real>)) return none;
         index_t x = none;
         if (lists <= 4)
             x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return p.weight(i) / static_cast<real>(noise.smallest_of_four(lists, i));
+                return quotient(p.weight(i), static_cast<real>(noise.smallest_of_four(lists, i)));
             });
         else
             x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return p.weight(i) / static_cast<real>(noise.smallest(lists, i));
+                return quotient(p.weight(i), static_cast<real>(noise.smallest(lists, i)));
             });
         return x != none && p(x) > 0 ? x : none;
     }
 
 private:
+    /// A position so many levels below another; none beyond 2^31 - 1, where a launch wraps around.
+    [[nodiscard]] MULTIDRAFT_HD static std::int32_t below(std::int32_t position, std::int32_t levels) {
+        return static_cast<std::int32_t>(static_cast<std::uint32_t>(position) + static_cast<std::uint32_t>(levels));
+    }
+
     std::int32_t lists_ = 0;
 };
 

@@ -3,13 +3,13 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -76,9 +76,11 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
     /// one.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      span<std::byte> scratch) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::traversal<law::sequential>; verify::naive<Law> fits every law");
@@ -87,8 +89,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             detail::check_tree(drafts, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
-                refuse("scratch.size", scratch.size(), "traversal keeps a frame for each level");
+            detail::check_scratch<traversal>(tree, scratch);
         }
 #endif
         auto* const stack = reinterpret_cast<frame<real>*>(scratch.data());
@@ -158,10 +159,10 @@ private:
                 }
             }
             refused = false;
-            Real const c = at.c + at.z / product(at.w, at.left);
+            Real const c = at.c + quotient(at.z, product(at.w, at.left));
             // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
             // every other token to be gone.
-            constexpr Real most = std::numeric_limits<Real>::max();
+            constexpr Real most = largest_number<Real>;
             at.c = c < most ? c : most;
             residual const r{p, q, at.c};
             auto const sums = g.weigh(p.size(), r);
@@ -172,9 +173,9 @@ private:
                 // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
                 return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
             }
-            Real const mass = product(at.w, z) / at.z;
+            Real const mass = quotient(product(at.w, z), at.z);
             at.z = z;
-            at.w = mass / (mass + (1 - at.w));
+            at.w = quotient(mass, mass + (1 - at.w));
             if (!(at.w > 0)) return {outcome::refused, at.node};
             if (at.child + 1 == children.count) {
                 if (at.node != 0 && !source.coin(where(purpose::acceptance, 0), at.w, Real(1)))
@@ -201,7 +202,7 @@ private:
         if (g.leader()) {
             for (std::int32_t k = result.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = node;
-                node = tree.parents[static_cast<std::size_t>(node)];
+                node = tree.parent(node);
             }
         }
         return result;

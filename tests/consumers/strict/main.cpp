@@ -1,4 +1,4 @@
-// A program outside the repository, in two files that both include the library.
+// A program outside the repository, in files that all include the library.
 #include <string>
 
 #include "multidraft/analysis/speculative_sampling.hpp"
@@ -14,6 +14,7 @@ int main() {
     for (std::size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<float>(i % 7);
     // p equal to q: the first candidate is accepted, and the one below it.
     if (verify(parents, tokens, rows.data(), rows.data(), vocabulary, 1) / 1000 != 2) return 1;
+    if (!every_method_decides()) return 2;
     try {
         multidraft::refuse("tokens", 1, -5, "outside the vocabulary");
     } catch (multidraft::invalid_input const& error) {

@@ -39,17 +39,17 @@ public:
         return this->model_.depth_limit(length);
     }
 
-    /// The tokens `starts` below the last token of the text, each followed by draws of the draft, `depth` levels in
-    /// all, depth >= 1.
+    /// The tokens `starts` below the last token of the text, each followed by draws of the draft: `depth` levels of
+    /// them, depth >= 0.
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::span<token_id const> starts, std::int32_t depth,
               warp const& w, Source& source, metrics& m) {
-        this->start(text, static_cast<node_id>(starts.size()) * depth + 1);
+        this->start(text, static_cast<node_id>(starts.size()) * (depth + 1) + 1);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         level_.clear();
         for (token_id const x : starts) level_.push_back(this->add(0, x));
-        if (depth > 1) this->expand_root(g, text, w, m);
-        for (std::int32_t d = 1; d < depth && !level_.empty(); ++d) {
+        if (depth > 0) this->expand_root(g, text, w, m);
+        for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, level_, w, m);
             stopwatch const time(m.sample_seconds);
             next_.clear();
@@ -69,8 +69,8 @@ private:
 };
 
 /// Multi-candidate decoding whose tree is started by the target (Improving MCSD 3.1): `width` different tokens are
-/// drawn from the target's last distribution, each starts a chain of the draft, and the path of which most is accepted
-/// wins.
+/// drawn from the target's last distribution, each starts a chain of `depth` draws of the draft, and the path of which
+/// most is accepted wins.
 ///
 /// Not lossless: which of several tokens of the target is emitted depends on how well the draft went on from them, so
 /// likely continuations of the draft win too often. At temperature 0 the tokens are the target's `width` likeliest, and
@@ -81,11 +81,13 @@ class target_start {
 public:
     static constexpr bool lossless = false;
 
-    /// `depth` levels, the first the target's. Throws `invalid_input` for numbers below 1.
+    /// `depth` levels of the draft below the starts, as the paper counts them: a step emits `depth` + 1 tokens at most,
+    /// and `metrics::accepted_fraction(depth)` is 1 where all are accepted. Throws `invalid_input` for a width below 1
+    /// and a depth below 0.
     target_start(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
         : target_(target), tree_(draft), width_(width), depth_(depth) {
         if (width < 1 || width > 1 << 12) refuse("width", width, "1 to 2^12 tokens start a tree");
-        if (depth < 1 || depth > 1 << 12) refuse("depth", depth, "a tree has 1 to 2^12 levels");
+        if (depth < 0 || depth > 1 << 12) refuse("depth", depth, "0 to 2^12 levels are drafted below the starts");
         tree_.check(target.vocabulary());
     }
 
@@ -162,8 +164,9 @@ private:
             m.tokens += state.emit(starts_);
             return;
         }
-        std::int32_t const depth =
-            std::max(1, std::min({depth_, state.left(), target_.context_limit() - length, tree_.depth_limit(length)}));
+        // A start needs a place too, and is a token.
+        std::int32_t const depth = std::max(0, std::min({depth_, state.left() - 1, target_.context_limit() - length - 1,
+                                                         tree_.depth_limit(length) - 1}));
         draw_starts(options.warp, width_, source, root);
         tree_.grow(g_, state.text(), starts_, depth, options.draft_warp.value_or(options.warp), source, m);
         auto const nodes = at(tree_.size() - 1);

@@ -48,8 +48,11 @@ public:
 
     /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position,
+                                     span<node_id> path) const {
+        auto const& target = verify::named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
                       "verifier, such as verify::lossy::joint_likelihood<law::deterministic>");

@@ -50,9 +50,11 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
     /// is not read.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      [[maybe_unused]] span<std::byte> scratch = {}) const {
+        auto const& target = verify::named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, law>,
                       "multidraft: this verifier is for trees that start with tokens of the target: name "
                       "law::target_initialised<Law> as the law of the tree");
@@ -102,7 +104,7 @@ public:
         if (g.leader()) {
             for (std::int32_t k = best.accepted; k-- > 0;) {
                 path[static_cast<std::size_t>(k)] = end;
-                end = tree.parents[static_cast<std::size_t>(end)];
+                end = tree.parent(end);
             }
         }
         return best;

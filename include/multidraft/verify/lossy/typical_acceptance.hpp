@@ -27,7 +27,7 @@ namespace multidraft::verify::lossy {
 /// emitted.
 ///
 /// Not lossless: what passes is always accepted, however seldom the target would say it, so texts lean towards the
-/// draft's candidates; how far is measured in tests/proof/typical_acceptance_test.cpp. At temperature 0 it is greedy
+/// draft's candidates; how far is measured in tests/proof/further_laws_test.cpp. At temperature 0 it is greedy
 /// decoding. For trees of any law; the draft's rows are not read (`unread`). Cost: one pass for each passing node that
 /// has children.
 template <draft_law Law>
@@ -53,9 +53,11 @@ public:
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
     /// one.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path,
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      span<std::byte> scratch) const {
+        auto const& target = verify::named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::lossy::typical_acceptance<law::deterministic>");
@@ -63,8 +65,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             verify::detail::check_tree(drafts, target, draft, path);
-            if (scratch.size() < scratch_bytes(tree.size(), 0))
-                refuse("scratch.size", scratch.size(), "typical acceptance keeps a flag for each node");
+            verify::detail::check_scratch<typical_acceptance>(tree, scratch);
         }
 #endif
         auto* const passes = scratch.data();
@@ -106,8 +107,7 @@ public:
         }
         result.accepted = depth;
         if (g.leader())
-            for (node_id v = deepest; depth > 0; v = tree.parents[static_cast<std::size_t>(v)])
-                path[static_cast<std::size_t>(--depth)] = v;
+            for (node_id v = deepest; depth > 0; v = tree.parent(v)) path[static_cast<std::size_t>(--depth)] = v;
         return result;
     }
 

@@ -1,0 +1,54 @@
+// What the programs share: numbers that are read strictly, input that can be read, output that has arrived.
+#pragma once
+
+#include <array>
+#include <cerrno>
+#include <charconv>
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
+namespace multidraft::examples {
+
+/// What is wrong with a number of 64 bits without a sign; nothing when it is one. Numbers are read by `strtoull`
+/// elsewhere, which takes -1 and whatever is too large for 2^64 - 1.
+inline std::string fault_of_unsigned(std::string const& text) {
+    std::uint64_t value = 0;
+    char const* const end = text.data() + text.size();
+    auto const [stop, error] = std::from_chars(text.data(), end, value);
+    if (error == std::errc::result_out_of_range) return text + ": more than 2^64 - 1";
+    if (error != std::errc{} || stop != end) return text + ": not a whole number of 0 or more";
+    return "";
+}
+
+/// All of standard input. Throws `std::runtime_error` when it cannot be read: closed, a directory, a failing disk.
+inline std::string read_standard_input() {
+    std::string text;
+    std::array<char, 1 << 16> buffer{};
+    for (;;) {
+        errno = 0;
+        std::size_t const count = std::fread(buffer.data(), 1, buffer.size(), stdin);
+        text.append(buffer.data(), count);
+        if (count == buffer.size()) continue;
+        if (std::ferror(stdin) != 0)
+            throw std::runtime_error(std::string("standard input cannot be read: ") + std::strerror(errno));
+        return text;
+    }
+}
+
+/// Whether what was written to standard output has arrived so far.
+inline bool output_arrives() {
+    std::cout.flush();
+    return static_cast<bool>(std::cout) && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+}
+
+/// Throws `std::runtime_error` when it has not: a full disk, a closed output.
+inline void check_output() {
+    if (!output_arrives()) throw std::runtime_error("the result cannot be written to standard output");
+}
+
+}  // namespace multidraft::examples

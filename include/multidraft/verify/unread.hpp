@@ -1,0 +1,9 @@
+// What stands for rows that a verifier does not read.
+#pragma once
+
+namespace multidraft::verify {
+
+/// Stands for the draft's rows where a verifier never reads them.
+struct unread {};
+
+}  // namespace multidraft::verify

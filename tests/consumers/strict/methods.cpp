@@ -1,0 +1,98 @@
+// Every sampler and verifier over rows of logits, so that a compiler sees all of them; each decides a chain of two
+// tokens.
+#include <cstddef>
+#include <vector>
+
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/verify/lossy/rollback.hpp"
+#include "multidraft/verify/lossy/target_initialised.hpp"
+#include "multidraft/verify/lossy/typical_acceptance.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/optimal_transport.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "verify.hpp"
+
+namespace {
+
+using namespace multidraft;
+
+/// Draws a chain of two and verifies it. With p equal to q at least one token follows the root.
+template <class Sampler, class Verifier, class Logit = float>
+bool decides(Verifier const& verifier = {}) {
+    host_group const g;
+    addressed_source source{addressed_uniforms(3)};
+    index_t const vocabulary = 5;
+    std::vector<Logit> rows;
+    for (int i = 0; i < 3 * vocabulary; ++i) rows.push_back(Logit(static_cast<float>(i % 4)));
+    rows_view<Logit> const view(rows.data(), 3, vocabulary);
+    warp const w{.temperature = 0.8F, .top_k = 4, .top_p = 0.99F};
+    std::vector<node_id> const parents{none, 0, 1};
+    std::vector<token_id> tokens(3, 0);
+    for (node_id v = 0; v < 2; ++v) {
+        auto row = warped(g, view(v), w);
+        static_cast<void>(
+            Sampler{}(g, row.row, row.weights, source, place{0, v}, span<token_id>(tokens.data() + v + 1, 1)));
+    }
+    logit_rows<Logit> const p(view, w);
+    std::vector<node_id> path(2);
+    std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(3, 2));
+    auto const v = verify::verify_tree(verifier, g, drafted<typename Verifier::law>{{parents, tokens}}, p, p, source, 0,
+                                       span<node_id>(path), span<std::byte>(scratch));
+    return v.accepted >= 0 && v.accepted <= 2 && v.next >= 0 && v.next < vocabulary;
+}
+
+}  // namespace
+
+bool every_method_decides() {
+    using stratified = draft::stratified;
+    using law_of_stratified = law::stratified;
+    return decides<draft::iid, verify::speculative_sampling<law::iid>>() &&
+           decides<draft::iid, verify::recursive_rejection<law::iid>, half>() &&
+           decides<draft::sequential, verify::recursive_rejection<law::sequential>, bfloat16>() &&
+           decides<draft::gumbel_top_k, verify::recursive_rejection<law::sequential>>() &&
+           decides<draft::sequential, verify::traversal<law::sequential>>() &&
+           decides<draft::iid, verify::traversal<law::iid>>() && decides<draft::iid, verify::block<law::iid>>() &&
+           decides<draft::iid, verify::multi_path_block>() && decides<draft::iid, verify::k_seq<law::iid>>() &&
+           decides<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>() &&
+           decides<draft::top_paired, verify::spec_hub<law::top_paired>>() &&
+           decides<draft::shared_randomness, verify::shared_randomness>() &&
+           decides<draft::top_n, verify::naive<law::deterministic>>() &&
+           decides<draft::conditional_poisson, verify::naive<law::conditional_poisson>>() &&
+           decides<stratified, verify::ranked<law_of_stratified>>() &&
+           decides<stratified, verify::ranked_block<law_of_stratified>>() &&
+           decides<stratified, verify::nested_ranked_block<law_of_stratified>>() &&
+           decides<stratified, verify::binned_ranked<law_of_stratified>>() &&
+           decides<stratified, verify::binned_ranked_block<law_of_stratified>>() &&
+           decides<stratified, verify::binned_nested_ranked_block<law_of_stratified>>() &&
+           decides<draft::iid, verify::optimal_transport<draft::iid>>() &&
+           decides<draft::iid, verify::lossy::joint_likelihood<law::iid>>() &&
+           decides<draft::iid, verify::lossy::rollback<law::iid>>() &&
+           decides<draft::top_n, verify::lossy::typical_acceptance<law::deterministic>>() &&
+           decides<draft::iid, verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>>();
+}

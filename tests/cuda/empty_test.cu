@@ -1,0 +1,58 @@
+// Batches of no requests: success, without a launch and so without a device.
+#include <cuda_runtime.h>
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/cuda/build_trees.cuh"
+#include "multidraft/cuda/compact.cuh"
+#include "multidraft/cuda/draft.cuh"
+#include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/verify.cuh"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+
+/// A verifier of whole trees in the least sense, which compiles in no time.
+struct silent_verifier {
+    using law = multidraft::law::iid;
+    MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
+        return static_cast<std::size_t>(nodes);
+    }
+    template <class G, class Tree, class Target, class Draft, class Source>
+    MULTIDRAFT_HD verdict operator()(G const&, Tree const&, Target const&, Draft const&, Source&, std::int32_t,
+                                     span<node_id>, span<std::byte>) const {
+        return {};
+    }
+};
+
+/// And such a sampler.
+struct silent_sampler {
+    using law = multidraft::law::iid;
+    template <class G, class Q, class Ledger, class Source>
+    [[nodiscard]] MULTIDRAFT_HD index_t operator()(G const&, Q const&, Ledger&, Source&, place, span<token_id>) const {
+        return 0;
+    }
+};
+
+TEST(cuda_empty, batches_succeed_without_a_device) {
+    mc::tree_batch const trees;
+    mc::request_batch const requests;
+    mc::logits<float> const rows;
+    EXPECT_EQ(mc::verify(nullptr, 0, nullptr, silent_verifier{}, trees, requests, rows, rows, 300, {}), cudaSuccess);
+    EXPECT_EQ(mc::draft(nullptr, 0, nullptr, silent_sampler{}, mc::draft_batch{}, requests, rows, 300), cudaSuccess);
+    EXPECT_EQ(mc::write_masks(nullptr, trees, 0, nullptr, 1), cudaSuccess);
+    EXPECT_EQ(mc::write_positions(nullptr, trees, 0, nullptr, nullptr), cudaSuccess);
+    EXPECT_EQ(mc::write_bytes(nullptr, trees, 0, nullptr, 1, {}), cudaSuccess);
+    EXPECT_EQ(mc::compact(nullptr, mc::contiguous_cache{}, {}), cudaSuccess);
+    EXPECT_EQ(mc::build_trees(nullptr, 0, nullptr, trees, 0, {}), cudaSuccess);
+    EXPECT_EQ(mc::write_best(nullptr, 0, nullptr, trees, 0, nullptr, 4, nullptr), cudaSuccess);
+}
+
+}  // namespace
