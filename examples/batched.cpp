@@ -73,7 +73,7 @@ void add(ragged& batch, request const& r, md::warp const& of_draft) {
         toy::forward(toy::model::draft, text, batch.row(batch.draft, node));
         std::vector<md::token_id> children(static_cast<std::size_t>(wanted.count));
         auto q = md::warped(g, md::row_view<float>(batch.row(batch.draft, node), toy::vocabulary), of_draft);
-        md::index_t const drawn = md::draft::sequential{}(g, q.row, q.weights, source, {position, v}, children);
+        md::index_t const drawn = md::draft::sequential{}(g, q.row, q.weights, source, {position, v}, children).count;
         for (md::index_t k = 0; k < drawn; ++k) {
             batch.parents.push_back(v);
             batch.tokens.push_back(children[static_cast<std::size_t>(k)]);

@@ -55,7 +55,8 @@ int step(engine& e, std::uint64_t seed, md::warp const& warp) {
             auto q = md::warped(g, md::row_view<float>(row, toy::vocabulary), warp);
             std::int32_t drawn[2];
             int const count = md::draft::sequential{}(g, q.row, q.weights, source, {position, v},
-                                                      {drawn, static_cast<std::size_t>(wanted)});
+                                                      {drawn, static_cast<std::size_t>(wanted)})
+                                  .count;
             for (int k = 0; k < count; ++k) {
                 parents.push_back(v);
                 tokens.push_back(drawn[k]);

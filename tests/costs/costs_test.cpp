@@ -26,6 +26,7 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/binned_nested_ranked_block.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
@@ -43,7 +44,6 @@
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 
@@ -222,6 +222,7 @@ cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, warp c
     std::vector<node_id> like{0};
     result.parents = {none};
     std::vector<token_id> children(static_cast<std::size_t>(shape.width()));
+    std::vector<index_t> certain(static_cast<std::size_t>(shape.size()), 0);
     for (node_id v = 0; v < static_cast<node_id>(like.size()); ++v) {
         auto const wanted = shape.children(like[static_cast<std::size_t>(v)]);
         if (wanted.empty()) continue;
@@ -230,14 +231,16 @@ cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, warp c
         auto const drawn = Sampler{}(g, row.row, row.weights, source, place{3, v},
                                      span<token_id>(children.data(), static_cast<std::size_t>(wanted.count)));
         result.allocated_by_samplers += allocations;
-        for (index_t k = 0; k < drawn; ++k) {
+        certain[static_cast<std::size_t>(v)] = drawn.certain;
+        for (index_t k = 0; k < drawn.count; ++k) {
             result.parents.push_back(v);
             tokens.push_back(children[static_cast<std::size_t>(k)]);
             like.push_back(wanted.first + k);
         }
     }
     auto const nodes = static_cast<node_id>(tokens.size());
-    drafted<typename Verifier::law> const tree{{result.parents, tokens}};
+    certain.resize(tokens.size());
+    auto const tree = make_drafted<typename Verifier::law>({result.parents, tokens}, certain);
     std::vector<node_id> path(tokens.size());
     verify::scratch_memory memory;
     auto const scratch = memory.of<Verifier>(nodes, shape.max_depth());

@@ -16,12 +16,15 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/kokkos/batch.hpp"
 #include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/testing/test_numbers.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -121,6 +124,7 @@ struct trees {
     std::vector<std::int64_t> offsets{0};
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
+    std::vector<index_t> certain;
     std::vector<std::uint64_t> seeds;
     std::vector<std::uint32_t> requests;
     std::vector<std::int32_t> positions;
@@ -136,7 +140,11 @@ struct trees {
         return {{parents.data() + offsets[r], at(size(r))}, {tokens.data() + offsets[r], at(size(r))}};
     }
 
-    kokkos::tree_batch<memory> batch() const { return {to_machine(offsets), to_machine(parents), to_machine(tokens)}; }
+    span<index_t const> certain_of(std::size_t r) const { return {certain.data() + offsets[r], at(size(r))}; }
+
+    kokkos::tree_batch<memory> batch() const {
+        return {to_machine(offsets), to_machine(parents), to_machine(tokens), to_machine(certain)};
+    }
     kokkos::draw_batch<memory> draws() const {
         return {to_machine(seeds), to_machine(positions), to_machine(requests)};
     }
@@ -160,6 +168,7 @@ trees<T> draw_trees(std::size_t requests, index_t vocabulary, index_t most, std:
         std::int64_t const first = result.offsets.back();
         std::vector<node_id> parents{none};
         std::vector<token_id> tokens{0};
+        std::vector<index_t> certain(at(room), 0);
         auto source = result.source(r);
         auto const limit = r == 0 ? std::int64_t{1} : 3 + numbers.below(static_cast<index_t>(room) - 2);
         for (node_id v = 0; v < static_cast<node_id>(parents.size()); ++v) {
@@ -170,13 +179,15 @@ trees<T> draw_trees(std::size_t requests, index_t vocabulary, index_t most, std:
             std::vector<token_id> children(at(wanted));
             auto const drawn = Sampler{}(host_group{}, q.row, q.weights, source, place{result.positions[r], v},
                                          span<token_id>(children));
-            for (index_t k = 0; k < drawn; ++k) {
+            certain[at(v)] = drawn.certain;
+            for (index_t k = 0; k < drawn.count; ++k) {
                 parents.push_back(v);
                 tokens.push_back(children[at(k)]);
             }
         }
         result.parents.insert(result.parents.end(), parents.begin(), parents.end());
         result.tokens.insert(result.tokens.end(), tokens.begin(), tokens.end());
+        result.certain.insert(result.certain.end(), certain.begin(), certain.begin() + std::ssize(parents));
         result.offsets.push_back(static_cast<std::int64_t>(result.parents.size()));
     }
     return result;
@@ -212,8 +223,8 @@ std::vector<outcome> on_host(trees<T> const& b, Target const& target, Draft cons
     for (std::size_t r = 0; r < b.count(); ++r) {
         auto source = b.source(r);
         std::vector<node_id> path(at(b.size(r)));
-        auto const v = Verifier{}(host_group{}, drafted<typename Verifier::law>{b.tree(r)}, target(r), draft(r), source,
-                                  b.positions[r], span<node_id>(path));
+        auto const v = Verifier{}(host_group{}, make_drafted<typename Verifier::law>(b.tree(r), b.certain_of(r)),
+                                  target(r), draft(r), source, b.positions[r], span<node_id>(path));
         path.resize(at(v.accepted));
         result.push_back({path, v.next});
     }
@@ -311,11 +322,12 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
     for (int const size : team_sizes()) {
         kokkos::children_batch<memory> const out{
             Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", entries, room),
-            Kokkos::View<index_t*, memory>("counts", entries)};
+            Kokkos::View<index_t*, memory>("counts", entries), Kokkos::View<index_t*, memory>("certain", entries)};
         kokkos::draft_children<Sampler, Group::template type>(space(), level, rows.rows, machine_warps, draws, out,
                                                               kokkos::launch_shape{size});
         auto const tokens = to_host(out.tokens);
         auto const counts = to_host(out.counts);
+        auto const certain = to_host(out.certain);
         for (std::size_t m = 0; m < entries; ++m) {
             auto const r = at(of[m]);
             auto q = warped(host_group{}, row_view<T>(logits.row(static_cast<std::int64_t>(m)), vocabulary), warps[r]);
@@ -323,10 +335,11 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
             std::vector<token_id> expected(at(wanted[m]));
             auto const drawn = Sampler{}(host_group{}, q.row, q.weights, source, place{positions[r], nodes[m]},
                                          span<token_id>(expected));
-            ASSERT_EQ(counts[m], drawn) << "V " << vocabulary << ", team of " << size << ", entry " << m;
-            for (std::size_t k = 0; k < at(drawn); ++k)
+            ASSERT_EQ(counts[m], drawn.count) << "V " << vocabulary << ", team of " << size << ", entry " << m;
+            ASSERT_EQ(certain[m], drawn.certain) << "V " << vocabulary << ", team of " << size << ", entry " << m;
+            for (std::size_t k = 0; k < at(drawn.count); ++k)
                 ASSERT_EQ(tokens[m * room + k], expected[k]) << "V " << vocabulary << ", team of " << size;
-            for (std::size_t k = at(drawn); k < room; ++k) ASSERT_EQ(tokens[m * room + k], none);
+            for (std::size_t k = at(drawn.count); k < room; ++k) ASSERT_EQ(tokens[m * room + k], none);
         }
     }
 }
@@ -357,6 +370,7 @@ TYPED_TEST(kokkos_batch, verifies_as_the_host_does) {
     for (std::uint64_t seed = 1; seed <= 40; ++seed) {
         check_verifier<group, verify::recursive_rejection<law::sequential>, draft::sequential, T>(5, 4, seed);
         check_verifier<group, verify::recursive_rejection<law::iid>, draft::iid, T>(5, 4, seed);
+        check_verifier<group, verify::greedy_optimal<law::top_then_one>, draft::top_then_one, T>(5, 4, seed);
     }
 }
 
@@ -367,6 +381,7 @@ TYPED_TEST(kokkos_batch, draws_as_the_host_does) {
         auto const seed = static_cast<std::uint64_t>(v);
         check_sampler<group, draft::iid, T>(v, seed);
         check_sampler<group, draft::sequential, T>(v, seed + 1);
+        if (v < 5000) check_sampler<group, draft::stratified, T>(v, seed + 4);
         check_sampler<group, draft::gumbel_top_k, T>(v, seed + 2);
         check_sampler<group, draft::top_n, T>(v, seed + 3);
     }

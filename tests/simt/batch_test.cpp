@@ -130,7 +130,7 @@ TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
         using verifier_type = std::decay_t<decltype(verifier)>;
         std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(10, 6), std::byte{0x5a});
         mt::verdicts got(batch.size(), batch.path_stride);
-        on_group<32, 1>(1, [&](auto const& g) {
+        mt::on_group<32, 1>(1, [&](auto const& g) {
             mc::verify_request<contiguous>(g, verifier, 0, batch.trees(), batch.requests(), batch.target_rows(),
                                            batch.draft_rows(), 300, got.view(), span<std::byte>(scratch));
         });
@@ -175,7 +175,7 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
         std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(10, 6));
         std::vector<node_id> path(6, -7);
         addressed_source source{batch.requests().uniforms(1)};
-        mt::batch<float>::silent_host_group const g;
+        mt::silent_group const g;
         logit_rows<float> const rows(rows_view<float>(batch.target.data() + batch.offsets[1] * 300, 5, 300), {});
         logit_rows<float> const draft_rows(rows_view<float>(batch.draft.data() + batch.offsets[1] * 300, 5, 300), {});
         auto const v = verify::verify_tree(verifier, g, drafted<law::iid>{batch.trees()(1)}, rows, draft_rows, source,

@@ -39,6 +39,7 @@ constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 struct problem {
     std::vector<node_id> parents{none, 0, 1, 2};
     std::vector<token_id> tokens{0, 1, 2, 3};
+    std::vector<index_t> certain{0, 0, 0, 0};
     std::vector<float> p = std::vector<float>(16, 0.0F);
     std::vector<float> q = std::vector<float>(16, 0.0F);
     warp of_target{};
@@ -51,7 +52,7 @@ struct problem {
         addressed_source source{addressed_uniforms(1)};
         std::vector<node_id> path(3);
         verify::scratch_memory memory;
-        drafted<typename Verifier::law> const tree{{parents, tokens}};
+        auto const tree = make_drafted<typename Verifier::law>({parents, tokens}, certain);
         host_group const g;
         auto const scratch = memory.of<Verifier>(4, 3);
         if (!directly)

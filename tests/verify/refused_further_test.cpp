@@ -163,12 +163,13 @@ TEST(refused_further, scratch_that_is_too_small_or_not_aligned) {
         std::vector<block> memory(needed / 16 + 1);
         span<std::byte> const scratch(memory.data()->bytes + off, needed - missing);
         std::vector<node_id> path(3, -7);
+        std::vector<index_t> const certain(3, 0);
         addressed_source source{addressed_uniforms(1)};
         probability_rows<float> const rows(rows_view<float>(b.p.data(), 3, 4));
         try {
-            static_cast<void>(verify::verify_tree(verifier, host_group{},
-                                                  drafted<typename verifier_type::law>{{b.parents, b.tokens}}, rows,
-                                                  rows, source, 0, path, scratch));
+            static_cast<void>(verify::verify_tree(
+                verifier, host_group{}, make_drafted<typename verifier_type::law>({b.parents, b.tokens}, certain), rows,
+                rows, source, 0, path, scratch));
         } catch (invalid_input const& e) {
             EXPECT_EQ(path, std::vector<node_id>(3, -7));
             return std::string(e.what());
@@ -205,6 +206,7 @@ TEST(refused_further, rows_longer_than_a_row_may_be) {
     float const entry = 0.5F;
     std::vector<node_id> const parents{none};
     std::vector<token_id> const tokens{0};
+    std::vector<index_t> const certain{0};
     for (index_t const size : {max_row_size + 1, std::numeric_limits<index_t>::max()}) {
         rows_view<float, strided> const view(&entry, 1, size, 0, strided{0});
         probability_rows<float, strided> const rows(view);
@@ -214,9 +216,9 @@ TEST(refused_further, rows_longer_than_a_row_may_be) {
             std::vector<node_id> path;
             addressed_source source;
             try {
-                static_cast<void>(
-                    verify::verify_tree(verifier, host_group{}, drafted<typename verifier_type::law>{{parents, tokens}},
-                                        rows, rows, source, 0, span<node_id>(path), memory.of<verifier_type>(1, 0)));
+                static_cast<void>(verify::verify_tree(
+                    verifier, host_group{}, make_drafted<typename verifier_type::law>({parents, tokens}, certain), rows,
+                    rows, source, 0, span<node_id>(path), memory.of<verifier_type>(1, 0)));
                 ADD_FAILURE() << name;
             } catch (invalid_input const& e) {
                 EXPECT_EQ(e.argument(), "target.size") << name;
