@@ -208,7 +208,7 @@ void host_sequence::forward(token_batch const& batch, std::span<float> logits) {
             continue;
         }
         // Calls of 1, 2, 3 to 4, 5 to 8 rows, and so on.
-        int const kind = std::bit_width(static_cast<unsigned>(rows - 1));
+        auto const kind = static_cast<int>(std::bit_width(static_cast<unsigned>(rows - 1)));
         int const active = choice_.next(kind);
         auto const begin = std::chrono::steady_clock::now();
         block(batch, first, rows, wanted, to, active);

@@ -142,7 +142,9 @@ void tensor_store::add(std::filesystem::path const& path) {
     std::byte const* const data = file->data + sizeof header_size + header_size;
     std::uint64_t const data_size = file->size - sizeof header_size - header_size;
     std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> extents;
-    for (auto const& [tensor, fields] : header.items()) {
+    for (auto const& item : header.items()) {
+        std::string const& tensor = item.key();
+        json const& fields = item.value();
         if (tensor == "__metadata__") continue;
         auto const complain = [&](std::string const& what) { fail(name, "tensor " + tensor + ": " + what); };
         if (!fields.is_object() || !fields.contains("dtype") || !fields.contains("shape") ||
