@@ -174,7 +174,7 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
                                 attention_.data() + r * query_width + head);
             }
         };
-        threads_.run(left * c.kv_heads, threads_for(std::int64_t{left} * length * w.query_width(), 150'000), attend);
+        threads_.run(left * c.kv_heads, threads_for(std::int64_t{left} * length * w.query_width(), 40'000), attend);
         multiply(*layer.out, attention_.data(), left, update_.data());
         normalise(layer.mlp_norm, left);
         multiply(*layer.gate_up, normed_.data(), left, gate_up_.data());

@@ -1,7 +1,6 @@
 #include "transformer/linear.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 #include <limits>
 #include <map>
@@ -33,20 +32,6 @@ struct stored_matrix {
     aligned_array<float> scales{};   ///< for 8 bits
 };
 
-/// The nearest multiples of the scale that makes the largest weight 127.
-float store_int8(kernel const& by, std::vector<float> const& row, std::vector<std::int8_t>& integers, std::byte* to) {
-    float largest = 0;
-    for (float const w : row) largest = std::max(largest, std::abs(w));
-    // A row of zeros, and one of numbers whose quotients would overflow.
-    float const scale = largest / 127;
-    float const inverse = scale > 0 && std::isfinite(1 / scale) ? 1 / scale : 0;
-    for (std::size_t i = 0; i < row.size(); ++i)
-        integers[i] = static_cast<std::int8_t>(std::clamp(std::nearbyint(row[i] * inverse), -127.0F, 127.0F));
-    for (std::size_t i = 0; i < row.size(); i += size(by.step), to += by.weight_bytes())
-        by.store(integers.data() + i, to);
-    return scale;
-}
-
 /// The matrix as the kernel reads it: where it lies if that will do, or else a copy.
 stored_matrix store(tensor_view const& tensor, kernel const& by, std::int32_t outputs, std::int32_t inputs,
                     team& threads) {
@@ -65,7 +50,6 @@ stored_matrix store(tensor_view const& tensor, kernel const& by, std::int32_t ou
     if (by.weights == weight_type::int8) m.scales = aligned_array<float>(size(outputs));
     threads.run(outputs, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
         std::vector<float> row(size((inputs + by.step - 1) / by.step * by.step));
-        std::vector<std::int8_t> integers(row.size());
         for (std::int32_t n = first; n < last; ++n) {
             tensor.read(size(n) * size(inputs), std::span(row).first(size(inputs)));
             std::byte* const to = m.own.data() + size(n) * m.row_bytes;
@@ -77,7 +61,7 @@ stored_matrix store(tensor_view const& tensor, kernel const& by, std::int32_t ou
                     kernels::round(row.data(), row.size(), reinterpret_cast<bfloat16*>(to));
                     break;
                 case weight_type::int8:
-                    m.scales.data()[n] = store_int8(by, row, integers, to);
+                    m.scales.data()[n] = product::store_row(by, row.data(), inputs, to);
                     break;
             }
         }
@@ -129,7 +113,7 @@ public:
                     m.by->run({m.weights, m.row_bytes, m.scales.size() == 0 ? nullptr : m.scales.data(),
                                first * product::panel, std::min(last * product::panel, m.outputs),
                                static_cast<std::int32_t>(m.row_bytes) / m.by->weight_bytes(), workspace, count,
-                               together_, to, size(outputs_), true});
+                               together_, to, size(outputs_)});
                 }
                 first = std::max(0, first - panels(m));
                 last -= panels(m);

@@ -71,8 +71,7 @@ double seconds_of(kernel const& k) {
                  most_rows,
                  rows_together(k, inputs),
                  output.data(),
-                 outputs,
-                 false};
+                 outputs};
     double least = 1;
     for (int i = 0; i < 20; ++i) {
         auto const begin = std::chrono::steady_clock::now();

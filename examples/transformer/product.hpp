@@ -35,7 +35,8 @@ namespace multidraft::examples::product {
 void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
           std::int32_t together, bool rounded, std::byte* to);
 
-/// Multiplies.
-inline void run(kernel const& k, task const& t) { k.run(t); }
+/// Stores a row of weights in 8 bits for a kernel, padded with zeros to whole steps: the nearest multiples of the scale
+/// that makes the largest 127. Returns the scale.
+[[nodiscard]] float store_row(kernel const& k, float const* row, std::int32_t inputs, std::byte* to);
 
 }  // namespace multidraft::examples::product

@@ -41,6 +41,20 @@ constexpr bytes_of_integers make_bytes() {
 }
 constexpr bytes_of_integers table = make_bytes();
 
+// For each byte as it is stored, which weight it is: of every 16, 8 of the first vector, then 8 of the second.
+struct byte_order {
+    alignas(64) unsigned char from[64];
+};
+constexpr byte_order make_order() {
+    byte_order order{};
+    for (std::int32_t i = 0; i < 64; ++i) {
+        std::int32_t const in_vector = i % 32;
+        order.from[in_vector / 8 * 16 + i / 32 * 8 + in_vector % 8] = static_cast<unsigned char>(i);
+    }
+    return order;
+}
+constexpr byte_order interleaved = make_order();
+
 /// Weights of 8 bits are widened to bfloat16, exactly. They are stored as sign and magnitude, 64 in the order in which
 /// the bytes of two vectors are interleaved.
 struct int8_weights : vectors_of_16 {
@@ -72,11 +86,10 @@ struct int8_weights : vectors_of_16 {
         return _mm512_dpbf16_ps(_mm512_dpbf16_ps(s, w.first, x.first), w.second, x.second);
     }
     static void store(std::int8_t const* weights, std::byte* to) {
-        for (std::int32_t i = 0; i < 64; ++i) {
-            std::int32_t const w = weights[i];
-            std::int32_t const in_vector = i % 32;
-            to[in_vector / 8 * 16 + i / 32 * 8 + in_vector % 8] = static_cast<std::byte>(w < 0 ? 0x80 - w : w);
-        }
+        __m512i const integers = _mm512_loadu_si512(weights);
+        __m512i const signs = _mm512_and_si512(integers, _mm512_set1_epi8(static_cast<char>(0x80)));
+        __m512i const stored = _mm512_or_si512(_mm512_abs_epi8(integers), signs);
+        _mm512_storeu_si512(to, _mm512_permutexvar_epi8(_mm512_load_si512(interleaved.from), stored));
     }
 };
 

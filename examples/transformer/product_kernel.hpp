@@ -1,4 +1,4 @@
-// What a kernel of products is. It includes nothing with functions in it: see product_tile.hpp.
+// What a kernel of products is: numbers and pointers only, for files that are compiled for one instruction set each.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,6 @@ struct task {
     std::int32_t together;   ///< rows that are packed together at most
     float* output;           ///< of output 0 of the first row
     std::size_t output_row;  ///< numbers from one row of outputs to the next
-    bool fetch;              ///< whether the weights lie in memory rather than in a cache: ask for them early
 };
 
 /// A way to multiply.

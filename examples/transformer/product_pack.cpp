@@ -1,6 +1,7 @@
-// Inputs as the kernels of products read them.
+// Inputs and weights of 8 bits as the kernels of products read them.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 
 #include "transformer/product.hpp"
@@ -10,6 +11,7 @@ namespace multidraft::examples::product {
 namespace {
 
 using namespace kernels;
+using bytes = std::int8_t __attribute__((vector_size(lanes)));
 
 /// Two vectors of numbers in order, as those at odd places and those at even ones.
 MULTIDRAFT_INLINE void split(floats a, floats b, float* to) {
@@ -62,6 +64,30 @@ void store_rows(layout const& as, float const* rows, std::size_t stride, std::in
     }
 }
 
+/// The largest magnitude, and with a factor for it the nearest integers.
+MULTIDRAFT_EXAMPLE_CLONES
+float largest(float const* numbers, std::int32_t n) {
+    floats most{};
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        floats const x = load(numbers + i, n - i);
+        floats const size = x < 0.0F ? -x : x;
+        most = size > most ? size : most;
+    }
+    float all = 0;
+    for (std::int32_t l = 0; l < lanes; ++l) all = std::max(all, most[l]);
+    return all;
+}
+
+MULTIDRAFT_EXAMPLE_CLONES
+void nearest_integers(float const* numbers, std::int32_t n, float factor, std::int8_t* to) {
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        // Added to 1.5 * 2^23 a number is rounded to an integer, ties to even.
+        floats const nearest = (load(numbers + i, n - i) * factor + 12582912.0F) - 12582912.0F;
+        bytes const integers = __builtin_convertvector(__builtin_convertvector(nearest, ints), bytes);
+        std::memcpy(to + i, &integers, sizeof integers);
+    }
+}
+
 }  // namespace
 
 void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
@@ -74,6 +100,20 @@ void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t c
         rows += static_cast<std::size_t>(taken) * stride;
         to += static_cast<std::size_t>(taken) * row_bytes;
     }
+}
+
+float store_row(kernel const& k, float const* row, std::int32_t inputs, std::byte* to) {
+    constexpr std::int32_t taken = 512;  // a multiple of every step
+    // A row of zeros, or of numbers so small that the quotient would overflow, becomes zeros.
+    float const scale = largest(row, inputs) / 127;
+    float const factor = std::isfinite(1 / scale) ? 1 / scale : 0;
+    for (std::int32_t at = 0; at < inputs; at += taken) {
+        std::int32_t const count = std::min(taken, inputs - at);
+        std::array<std::int8_t, taken> integers{};
+        nearest_integers(row + at, count, factor, integers.data());
+        for (std::int32_t i = 0; i < count; i += k.step, to += k.weight_bytes()) k.store(integers.data() + i, to);
+    }
+    return factor == 0 ? 0 : scale;
 }
 
 }  // namespace multidraft::examples::product

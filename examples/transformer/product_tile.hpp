@@ -69,7 +69,7 @@ struct part {
     std::byte const* inputs;
     float* output;             ///< of output 0 of the first of these rows
     std::int32_t first, last;  ///< outputs
-    bool fetch;                ///< whether to fetch the weights to come
+    bool fetch;                ///< whether to ask for the weights to come, which the first rows do for all
 };
 
 /// Adds `steps` steps to the sums of N outputs and R rows, and may ask for the weights `ahead` bytes further on.
@@ -203,7 +203,7 @@ void multiply(task const& t) {
     flush_denormals const scope;
     std::int32_t const groups = (t.rows + t.together - 1) / t.together;
     for (std::int32_t n = t.first; n < t.last; n += panel) {
-        part p{t.inputs, t.output, n, smaller(n + panel, t.last), t.fetch};
+        part p{t.inputs, t.output, n, smaller(n + panel, t.last), true};
         for (std::int32_t g = 0; g < groups; ++g) {
             std::int32_t const rows = t.rows / groups + (g < t.rows % groups ? 1 : 0);
             multiply_rows<A>(t, p, rows);

@@ -68,11 +68,16 @@ void tensor_view::read(std::size_t first, std::span<float> out) const {
         if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
         return;
     }
-    for (std::size_t i = 0; i < out.size(); ++i) {
+    auto const half_at = [&](std::size_t i) {
         std::uint16_t bits = 0;
         std::memcpy(&bits, from + 2 * i, 2);
-        out[i] =
-            type == tensor_type::f16 ? from_half(bits) : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+        return bits;
+    };
+    if (type == tensor_type::bf16) {
+        for (std::size_t i = 0; i < out.size(); ++i)
+            out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half_at(i)) << 16U);
+    } else {
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_half(half_at(i));
     }
 }
 
