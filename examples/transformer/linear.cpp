@@ -5,7 +5,6 @@
 #include <limits>
 #include <map>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include "transformer/aligned_array.hpp"
@@ -179,17 +178,21 @@ public:
         else
             std::memcpy(workspace, rows, bytes);
         std::fill(workspace + bytes, workspace + input_bytes(count), std::byte{});
-        // Padding would be written beyond the caller's rows.
-        bool const direct = padded(count) == count;
-        float* const to = direct ? output : reinterpret_cast<float*>(workspace + input_bytes(count));
+        // oneDNN's rows lie one after the other, and some more than asked for may be written.
+        bool const direct = slabs_.size() == 1 && padded(count) == count;
+        auto* const results = reinterpret_cast<float*>(workspace + input_bytes(count));
         std::byte* const scratchpads = workspace + input_bytes(count) + output_bytes(count);
         threads.run(static_cast<std::int32_t>(slabs_.size()), active, [&](std::int32_t first, std::int32_t last, int) {
             for (std::int32_t i = first; i < last; ++i) {
                 slab const& s = slabs_[size(i)];
-                s.products->run(s.weights, count, workspace, to + s.first, scratchpads + size(i) * scratchpad_);
+                std::size_t const width = size(s.products->n());
+                float* const to = direct ? output : results + size(padded(count)) * size(s.first);
+                s.products->run(s.weights, count, workspace, to, scratchpads + size(i) * scratchpad_);
+                if (direct) continue;
+                for (std::size_t r = 0; r < size(count); ++r)
+                    std::copy_n(to + r * width, width, output + r * size(outputs_) + size(s.first));
             }
         });
-        if (!direct) std::copy_n(to, size(count) * size(outputs_), output);
     }
 
 private:
@@ -250,12 +253,12 @@ struct linear_maker::library {
     dnnl::memory::data_type type;
     std::int32_t most_rows;
     std::int32_t most_outputs;  ///< of a slab
-    /// By inputs, outputs of the slab, outputs of a row: one serves all matrices of that size.
-    std::map<std::tuple<std::int32_t, std::int32_t, std::int32_t>, std::shared_ptr<matmul const>> products{};
+    /// By inputs and outputs: one serves all matrices of that size.
+    std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<matmul const>> products{};
 
-    std::shared_ptr<matmul const> of(std::int32_t inputs, std::int32_t slab, std::int32_t outputs) {
-        auto& entry = products[{inputs, slab, outputs}];
-        if (!entry) entry = std::make_shared<matmul const>(inputs, slab, outputs, type, most_rows);
+    std::shared_ptr<matmul const> of(std::int32_t inputs, std::int32_t outputs) {
+        auto& entry = products[{inputs, outputs}];
+        if (!entry) entry = std::make_shared<matmul const>(inputs, outputs, type, most_rows);
         return entry;
     }
 
@@ -268,7 +271,7 @@ struct linear_maker::library {
         auto const outputs = static_cast<std::int32_t>(rows.size());
         std::vector<packed_linear::slab> slabs;
         for (std::int32_t first = 0; first < outputs; first += most_outputs)
-            slabs.push_back({of(inputs, std::min(most_outputs, outputs - first), outputs), {}, first});
+            slabs.push_back({of(inputs, std::min(most_outputs, outputs - first)), {}, first});
         auto const fill = [&](std::int32_t begin, std::int32_t end, int) {
             std::vector<float> row(size(inputs));
             std::size_t const row_bytes = row.size() * (rounded ? sizeof(bfloat16) : sizeof(float));

@@ -129,15 +129,14 @@ dnnl::engine const& cpu_engine() {
     return engine;
 }
 
-matmul::matmul(std::int32_t k, std::int32_t n, std::int32_t output_row, dnnl::memory::data_type type,
-               std::int32_t max_rows)
-    : k_(k), n_(n), output_row_(output_row), max_rows_(max_rows), type_(type) {
+matmul::matmul(std::int32_t k, std::int32_t n, dnnl::memory::data_type type, std::int32_t max_rows)
+    : k_(k), n_(n), max_rows_(max_rows), type_(type) {
     using desc = dnnl::memory::desc;
     using tag = dnnl::memory::format_tag;
     one_thread const scope;
     for (std::int32_t const rows : candidate_rows(max_rows)) {
         desc const input({rows, k}, type, tag::ab);
-        desc const output({rows, n}, dnnl::memory::data_type::f32, dnnl::memory::dims{output_row, 1});
+        desc const output({rows, n}, dnnl::memory::data_type::f32, tag::ab);
         // The reference chooses how the weights are packed; one copy of them serves all.
         desc const weights = sizes_.empty() ? desc({k, n}, type, tag::any) : packed_;
         try {
@@ -223,7 +222,7 @@ void matmul::run(dnnl::memory const& weights, std::int32_t rows, std::byte* inpu
         // Only products without batch-invariant primitives come here more than once.
         done += size.rows;
         input += size.input.get_size();
-        output += static_cast<std::size_t>(size.rows) * static_cast<std::size_t>(output_row_);
+        output += static_cast<std::size_t>(size.rows) * static_cast<std::size_t>(n_);
     }
     std::lock_guard const lock(guard_);
     idle_.push_back(std::move(by));
@@ -231,7 +230,6 @@ void matmul::run(dnnl::memory const& weights, std::int32_t rows, std::byte* inpu
 
 void matmul::keep_equal_bits() {
     auto const width = static_cast<std::size_t>(n_);
-    auto const stride = static_cast<std::size_t>(output_row_);
     auto const length = static_cast<std::size_t>(k_);
     std::size_t const row_bytes = length * (type_ == dnnl::memory::data_type::bf16 ? 2 : 4);
     // The rows, twice over, so that a block may begin at any of them.
@@ -244,7 +242,7 @@ void matmul::keep_equal_bits() {
     std::memcpy(inputs.data() + once.size(), once.data(), once.size());
     dnnl::stream stream(cpu_engine());
 
-    aligned_array<float> const result(static_cast<std::size_t>(distinct) * stride);
+    aligned_array<float> const result(static_cast<std::size_t>(distinct) * width);
     auto const multiply = [&](sized const& size, std::int32_t first) {
         // A copy, so that every block has the alignment of the real ones.
         auto const block = aligned_array<std::byte>::unset(static_cast<std::size_t>(size.rows) * row_bytes);
@@ -257,7 +255,7 @@ void matmul::keep_equal_bits() {
         stream.wait();
     };
     auto const row_of = [&](aligned_array<float> const& rows, std::int32_t r) {
-        return rows.data() + static_cast<std::size_t>(r) * stride;
+        return rows.data() + static_cast<std::size_t>(r) * width;
     };
 
     // What every row must give, found block by block of the reference.

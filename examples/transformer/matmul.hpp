@@ -23,9 +23,8 @@ namespace multidraft::examples {
 /// lies; if even that one depends on the place, only the 1-row primitive.
 class matmul {
 public:
-    /// Results are written into rows of `output_row` numbers. Throws `dnnl::error` where oneDNN has no such product.
-    matmul(std::int32_t k, std::int32_t n, std::int32_t output_row, dnnl::memory::data_type type,
-           std::int32_t max_rows);
+    /// `type` is that of inputs and weights: bf16 or f32. Throws `dnnl::error` where oneDNN has no such product.
+    matmul(std::int32_t k, std::int32_t n, dnnl::memory::data_type type, std::int32_t max_rows);
 
     /// Packs a row-major N x K matrix of the type given to the constructor.
     [[nodiscard]] dnnl::memory pack(void const* weights) const;
@@ -43,8 +42,9 @@ public:
     /// Rows of inputs that `run` may read and of outputs that it may write.
     [[nodiscard]] std::int32_t padded(std::int32_t rows) const noexcept;
 
-    /// Multiplies `rows` rows, in the calling thread; several may do so at a time. `input` and `output` have room for
-    /// `padded(rows)` rows, and the inputs hold numbers in all; `scratchpad` has `scratchpad_bytes()`.
+    /// Multiplies `rows` rows, one after the other, in the calling thread; several may do so at a time. `input` and
+    /// `output` have room for `padded(rows)` rows, and the inputs hold numbers in all; `scratchpad` has
+    /// `scratchpad_bytes()`.
     void run(dnnl::memory const& weights, std::int32_t rows, std::byte* input, float* output,
              std::byte* scratchpad) const;
 
@@ -79,7 +79,6 @@ private:
 
     std::int32_t k_;
     std::int32_t n_;
-    std::int32_t output_row_;
     std::int32_t max_rows_;
     dnnl::memory::data_type type_;
     dnnl::memory::desc packed_;

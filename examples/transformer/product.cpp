@@ -84,13 +84,15 @@ double seconds_of(kernel const& k) {
 kernel const& fastest(weight_type weights, bool rounded) {
     kernel const* best = nullptr;
     double least = 0;
-    for (kernel const* const k : kernels()) {
-        if (k->weights != weights || (k->inputs == input_form::pairs && !rounded)) continue;
+    for (input_form const form : {input_form::pairs, input_form::split}) {
+        if (form == input_form::pairs && !rounded) continue;
         // Of one form the first is the fastest.
-        if (best != nullptr && best->inputs == k->inputs) continue;
-        double const seconds = seconds_of(*k);
+        auto const found = std::ranges::find_if(
+            kernels(), [&](kernel const* k) { return k->weights == weights && k->inputs == form; });
+        if (found == kernels().end()) continue;
+        double const seconds = seconds_of(**found);
         if (best == nullptr || seconds < least) {
-            best = k;
+            best = *found;
             least = seconds;
         }
     }
