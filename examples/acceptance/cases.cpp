@@ -41,7 +41,7 @@ ordered_json rates_of(nlohmann::json const& one) {
                              {"recursive_sequential", sequential.value},
                              {"kseq", analysis::acceptance_k_seq(pair.p, pair.q, n)},
                              {"ranked_iid", ranked_iid(pair, n)},
-                             {"ranked_stratified", ranked_stratified(pair, rows, n)},
+                             {"ranked_stratified", ranked_stratified(pair, n)},
                              {"naive_iid", analysis::acceptance_naive_iid(pair.p, pair.q, n)}}},
                            {"kseq_rho", analysis::k_seq_rho(pair.p, pair.q, n)}};
     if (sequential.standard_error) result["stderr"] = {{"recursive_sequential", *sequential.standard_error}};

@@ -7,10 +7,13 @@
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/distribution/certainty.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
 #include "multidraft/verify/ranked_node.hpp"
 
 namespace multidraft::examples {
@@ -28,15 +31,16 @@ probabilities<double> view(std::vector<double> const& row) { return {row.data(),
 
 }  // namespace
 
-selection stratified_selection(row_pair const& pair, analysis::ratio_rows const& rows, index_t drafts) {
+selection stratified_selection(row_pair const& pair, index_t drafts) {
+    host_group const g;
+    auto const q = view(pair.q);
+    auto sums = g.weigh(q.size(), weight_of{q});
+    addressed_source source;  // which tokens are certain is no matter of chance
     selection result;
-    // A support that is not larger is drawn as a whole.
-    index_t const n = std::min(drafts, rows.support());
-    for (std::size_t const k : rows.top(n)) result.certain.push_back(static_cast<token_id>(rows.token()[k]));
-    index_t const certain = certain_children(view(pair.q), span<token_id const>(result.certain), n,
-                                             law::stratified::theta_thousandths / 1000.0);
-    result.certain.resize(static_cast<std::size_t>(certain));
-    result.draws = n - certain;
+    result.certain.assign(static_cast<std::size_t>(drafts), none);
+    drawn_children const drawn = draft::stratified{}(g, q, sums, source, place{}, span<token_id>(result.certain));
+    result.certain.resize(static_cast<std::size_t>(drawn.certain));
+    result.draws = drawn.count - drawn.certain;
     return result;
 }
 
@@ -44,8 +48,8 @@ double ranked_iid(row_pair const& pair, index_t drafts) {
     return verify::ranked_node(view(pair.p), view(pair.q), {}, drafts).acceptance();
 }
 
-double ranked_stratified(row_pair const& pair, analysis::ratio_rows const& rows, index_t drafts) {
-    auto const [certain, draws] = stratified_selection(pair, rows, drafts);
+double ranked_stratified(row_pair const& pair, index_t drafts) {
+    auto const [certain, draws] = stratified_selection(pair, drafts);
     return verify::ranked_node(view(pair.p), view(pair.q), span<token_id const>(certain), draws).acceptance();
 }
 
@@ -78,10 +82,10 @@ std::vector<measure> const& measures() {
          }},
         {"stratified", "",
          [](pair x, rows r, index_t n, how) -> rate {
-             auto const [certain, draws] = stratified_selection(x, r, n);
+             auto const [certain, draws] = stratified_selection(x, n);
              return {analysis::alpha_star_stratified(r, static_cast<index_t>(certain.size()) + draws, draws)};
          }},
-        {"stratified", "ranked", [](pair x, rows r, index_t n, how) -> rate { return {ranked_stratified(x, r, n)}; }},
+        {"stratified", "ranked", [](pair x, rows, index_t n, how) -> rate { return {ranked_stratified(x, n)}; }},
         // The verifiers of these three laws reach their bounds (Optimal MDSD, Theorem 7 and 5.3).
         {"top_then_one", "", greedy},
         {"top_then_one", "greedy_optimal", greedy},

@@ -49,11 +49,11 @@ struct selection {
     std::vector<token_id> certain;
     index_t draws = 1;
 };
-[[nodiscard]] selection stratified_selection(row_pair const& pair, analysis::ratio_rows const& rows, index_t drafts);
+[[nodiscard]] selection stratified_selection(row_pair const& pair, index_t drafts);
 
 /// Ranked verification of independent and of stratified drafts, in its exact form with every token apart: the mass that
 /// the marginal of the verifier's own candidate shares with p.
 [[nodiscard]] double ranked_iid(row_pair const& pair, index_t drafts);
-[[nodiscard]] double ranked_stratified(row_pair const& pair, analysis::ratio_rows const& rows, index_t drafts);
+[[nodiscard]] double ranked_stratified(row_pair const& pair, index_t drafts);
 
 }  // namespace multidraft::examples

@@ -16,8 +16,8 @@
 #include "multidraft/analysis/tree_limit.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -37,12 +37,12 @@ constexpr double most_contexts = 1e5;
 constexpr double most_trees = 1e9;
 
 struct tree_case {
-    exact::model_pair models;
-    exact::shape children;
+    testing::model_pair models;
+    testing::shape children;
 };
 
 /// Fills the rows of a model for all prefixes of up to `depth` tokens from an object of rows by prefix.
-void read_rows(nlohmann::json const& rows, char const* which, exact::small_model& model, std::string const& prefix,
+void read_rows(nlohmann::json const& rows, char const* which, testing::small_model& model, std::string const& prefix,
                std::size_t context, int depth) {
     std::string const what = std::string(which) + "[\"" + prefix + "\"]";
     auto const found = rows.find(prefix);
@@ -66,7 +66,7 @@ tree_case read(nlohmann::json const& one) {
     auto const& levels = member(one, "children");
     if (!levels.is_array() || levels.empty())
         throw std::runtime_error("children = " + shown(levels) + ": must be a list of numbers of children by level");
-    exact::shape children;
+    testing::shape children;
     for (std::size_t l = 0; l < levels.size(); ++l) {
         std::string const what = "children[" + std::to_string(l) + "]";
         index_t const n = whole(levels[l], what);
@@ -87,7 +87,7 @@ tree_case read(nlohmann::json const& one) {
     for (char const* which : {"p", "q"})
         if (!member(one, which).is_object())
             throw std::runtime_error(std::string(which) + " = " + shown(one[which]) + ": must be rows by prefix");
-    tree_case result{{exact::small_model(vocabulary, depth), exact::small_model(vocabulary, depth)}, children};
+    tree_case result{{testing::small_model(vocabulary, depth), testing::small_model(vocabulary, depth)}, children};
     read_rows(one["p"], "p", result.models.target, "", 0, depth);
     read_rows(one["q"], "q", result.models.draft, "", 0, depth - 1);
     return result;
@@ -97,21 +97,21 @@ tree_case read(nlohmann::json const& one) {
 class results {
 public:
     explicit results(tree_case const& given) : given_(given) {
-        wanted_ = exact::law_of_target(given.models.target, given.children.size() + 1);
+        wanted_ = testing::law_of_target(given.models.target, given.children.size() + 1);
     }
 
     /// Enumerates every draw of the sampler and the verifier.
     template <class Sampler, class Verifier>
     void add(char const* name, Sampler const& sampler, Verifier const& verifier) {
-        add(name, exact::law_of_step(sampler, verifier, given_.children, given_.models));
+        add(name, testing::law_of_step(sampler, verifier, given_.children, given_.models));
     }
-    void add(char const* name, exact::output_law const& law) {
+    void add(char const* name, testing::output_law const& law) {
         mean_accepted_[name] = law.mean_accepted;
-        total_variation_[name] = exact::total_variation(law.law, wanted_);
+        total_variation_[name] = testing::total_variation(law.law, wanted_);
     }
     void add_limit([[maybe_unused]] char const* name, [[maybe_unused]] analysis::tree_draw law) {
 #if MULTIDRAFT_HAS_GLPK
-        auto const row_of = [this](exact::small_model const& model) {
+        auto const row_of = [this](testing::small_model const& model) {
             return [&model](std::span<token_id const> prefix) -> std::span<double const> {
                 std::size_t context = 0;
                 for (token_id const x : prefix) context = model.after(context, x);
@@ -130,7 +130,7 @@ public:
 
 private:
     tree_case const& given_;
-    std::map<exact::text, double> wanted_;
+    std::map<testing::text, double> wanted_;
     ordered_json mean_accepted_ = ordered_json::object();
     ordered_json limit_ = ordered_json::object();
     ordered_json total_variation_ = ordered_json::object();
@@ -144,10 +144,11 @@ ordered_json rates_of(tree_case const& given) {
     found.add("traversal/sequential", draft::sequential{}, verify::traversal<law::sequential>{});
     // Ranks are continuous: integrated over, by the distribution functions that the verifier itself uses.
     auto const& [models, children] = given;
-    found.add("ranked_block/iid", exact::law_of_ranked_step<law::iid, false>(children, models));
-    found.add("ranked_block/stratified", exact::law_of_ranked_step<law::stratified, false>(children, models));
-    found.add("nested_ranked_block/iid", exact::law_of_ranked_step<law::iid, true>(children, models));
-    found.add("nested_ranked_block/stratified", exact::law_of_ranked_step<law::stratified, true>(children, models));
+    found.add("ranked_block/iid", testing::law_of_ranked_step<false>(draft::iid{}, children, models));
+    found.add("ranked_block/stratified", testing::law_of_ranked_step<false>(draft::stratified{}, children, models));
+    found.add("nested_ranked_block/iid", testing::law_of_ranked_step<true>(draft::iid{}, children, models));
+    found.add("nested_ranked_block/stratified",
+              testing::law_of_ranked_step<true>(draft::stratified{}, children, models));
     found.add_limit("iid", analysis::tree_draw::iid);
     found.add_limit("sequential", analysis::tree_draw::sequential);
     found.add_limit("stratified", analysis::tree_draw::stratified);

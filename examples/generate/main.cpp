@@ -19,6 +19,7 @@
 #include "generate/energy.hpp"
 #include "generate/methods.hpp"
 #include "generate/perplexity.hpp"
+#include "generate/progress.hpp"
 #include "generate/report.hpp"
 #include "generate/search.hpp"
 #include "generate/tree_methods.hpp"
@@ -210,14 +211,21 @@ int run(int argc, char** argv) {
     app.add_option("--decision-models", single.early_stop, "early_stop: directory of the decision models' weights")
         ->capture_default_str();
     app.add_flag("--list-methods", list, "print the methods");
-    app.add_option("--threads", model_options.threads, "threads of a model (0: chosen by its size)")
+    app.add_option(
+           "--threads", model_options.threads,
+           "threads of a model (0: one for a small one, else at each call as many as have been fastest lately, so "
+           "that a core in other use does no harm; the text does not depend on it)")
         ->check(CLI::Range(0, 1024))
         ->capture_default_str();
     app.add_option("--device", device, "where the models run; the draws and decisions are the same")
         ->check(CLI::IsMember({"cpu", "cuda"}))
         ->capture_default_str();
-    app.add_option("--precision", numbers, "of the matrix products")
-        ->check(CLI::IsMember({"auto", "bf16", "f32"}))
+    app.add_option(
+           "--precision", numbers,
+           "of the matrix products. bf16: weights and inputs are rounded to it; f32: weights as in the file, inputs "
+           "in float; int8: weights of 8 bits with a scale a row, which halves what a step reads and is another "
+           "model, of slightly other probabilities; auto: bf16 where the CPU has instructions for it, else f32")
+        ->check(CLI::IsMember({"auto", "bf16", "f32", "int8"}))
         ->capture_default_str();
     CLI11_PARSE(app, argc, argv);
 
@@ -242,9 +250,10 @@ int run(int argc, char** argv) {
                                   : how.most_children > 0 ? " takes two children a node at most, such as 2x2x1"
                                                           : " takes chains that part at the root only, such as 3x1x1"));
 
-    model_options.numbers = numbers == "bf16"  ? precision::bf16
-                            : numbers == "f32" ? precision::f32
-                                               : precision::automatic;
+    model_options.numbers = numbers == "bf16"   ? precision::bf16
+                            : numbers == "f32"  ? precision::f32
+                            : numbers == "int8" ? precision::int8
+                                                : precision::automatic;
     if (device == "cuda") {
 #ifdef MULTIDRAFT_EXAMPLES_CUDA
         model_options.accelerator = on_cuda();
@@ -255,8 +264,14 @@ int run(int argc, char** argv) {
     // Best-first trees and beams read more nodes than their tree has; a look-up adds some.
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * shape.size() + 64);
     single.models = model_options;
-    transformer target(target_dir, model_options);
-    transformer draft(draft_dir, model_options);
+    auto const load = [&](std::string const& directory) {
+        progress_bar bar("loading " + directory);
+        transformer_options shown = model_options;
+        shown.progress = [&](double done) { bar.show(done); };
+        return transformer(directory, shown);
+    };
+    transformer target = load(target_dir);
+    transformer draft = load(draft_dir);
     tokenizer const tokens(tokenizer_file.empty() ? find_tokenizer(target_dir) : std::filesystem::path(tokenizer_file),
                            target.vocabulary());
     if (!ignore_eos) {

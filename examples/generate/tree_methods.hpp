@@ -10,7 +10,7 @@
 #include "generate/methods.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "transformer/matmul.hpp"
+#include "transformer/linear.hpp"
 
 namespace multidraft::examples {
 

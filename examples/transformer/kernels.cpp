@@ -5,75 +5,10 @@
 #include <cstring>
 
 #include "multidraft/core/config.hpp"
-
-// A build for the baseline instruction set gets these loops in wider versions too and chooses when the program starts.
-// Sanitizers run before that choice can be made.
-#if defined(__x86_64__) && defined(__linux__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__) && !defined(__clang__)
-#define MULTIDRAFT_EXAMPLE_CLONES __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define MULTIDRAFT_EXAMPLE_CLONES
-#endif
-
-// Vectors are passed between inlined functions only, never through an ABI.
-#if defined(__GNUC__)
-#pragma GCC diagnostic ignored "-Wpsabi"
-#endif
+#include "transformer/vectors.hpp"
 
 namespace multidraft::examples::kernels {
 namespace {
-
-using floats = float __attribute__((vector_size(lanes * 4)));
-using ints = std::int32_t __attribute__((vector_size(lanes * 4)));
-using words = std::uint32_t __attribute__((vector_size(lanes * 4)));
-using halves = std::uint16_t __attribute__((vector_size(lanes * 2)));
-
-MULTIDRAFT_INLINE floats splat(float value) { return floats{} + value; }
-
-/// Makes g++ read a vector once that is used several times; left alone it reads memory again for every use.
-#if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
-#define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) asm("" : "+v"(v))
-#else
-#define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) static_cast<void>(v)
-#endif
-
-MULTIDRAFT_INLINE floats load(float const* from) {
-    floats v;
-    std::memcpy(&v, from, sizeof v);
-    return v;
-}
-
-MULTIDRAFT_INLINE void store(float* to, floats v) { std::memcpy(to, &v, sizeof v); }
-
-MULTIDRAFT_INLINE halves rounded(floats v) {
-    words bits;
-    std::memcpy(&bits, &v, sizeof bits);
-    return __builtin_convertvector((bits + 0x7fffU + ((bits >> 16) & 1U)) >> 16, halves);
-}
-
-MULTIDRAFT_INLINE void store(bfloat16* to, floats v) {
-    halves const h = rounded(v);
-    std::memcpy(to, &h, sizeof h);
-}
-
-/// The first `count` lanes; the others are 0.
-MULTIDRAFT_INLINE floats load(float const* from, std::int32_t count) {
-    if (count >= lanes) return load(from);
-    floats v{};
-    std::memcpy(&v, from, static_cast<std::size_t>(count) * sizeof(float));
-    return v;
-}
-
-MULTIDRAFT_INLINE void store(float* to, floats v, std::int32_t count) {
-    if (count >= lanes) return store(to, v);
-    std::memcpy(to, &v, static_cast<std::size_t>(count) * sizeof(float));
-}
-
-MULTIDRAFT_INLINE void store(bfloat16* to, floats v, std::int32_t count) {
-    if (count >= lanes) return store(to, v);
-    halves const h = rounded(v);
-    std::memcpy(to, &h, static_cast<std::size_t>(count) * sizeof(bfloat16));
-}
 
 /// Lane i gets lane i + `by`, and so on round.
 template <std::int32_t by>
@@ -119,34 +54,6 @@ MULTIDRAFT_INLINE floats exponential(floats x) {
     floats scale;
     std::memcpy(&scale, &power, sizeof scale);
     return x < -87.0F ? floats{} : p * scale;
-}
-
-template <class T>
-MULTIDRAFT_INLINE void norm_of(float* x, float const* add, float const* weight, std::int32_t n, float eps, T* out) {
-    floats squares{};
-    for (std::int32_t i = 0; i < n; i += lanes) {
-        std::int32_t const count = std::min(lanes, n - i);
-        floats v = load(x + i, count);
-        if (add != nullptr) {
-            v += load(add + i, count);
-            store(x + i, v, count);
-        }
-        squares += v * v;
-    }
-    float const inverse = 1.0F / std::sqrt(sum(squares) / static_cast<float>(n) + eps);
-    for (std::int32_t i = 0; i < n; i += lanes) {
-        std::int32_t const count = std::min(lanes, n - i);
-        store(out + i, load(x + i, count) * inverse * load(weight + i, count), count);
-    }
-}
-
-template <class T>
-MULTIDRAFT_INLINE void gated_of(float const* gate_up, std::int32_t n, T* out) {
-    for (std::int32_t i = 0; i < n; i += lanes) {
-        std::int32_t const count = std::min(lanes, n - i);
-        floats const gate = load(gate_up + i, count);
-        store(out + i, gate / (exponential(-gate) + 1.0F) * load(gate_up + n + i, count), count);
-    }
 }
 
 /// The scores of `H` heads for the entries 0 .. `entries`, rounded up to whole blocks. Each score is one sum over d in
@@ -214,9 +121,9 @@ MULTIDRAFT_INLINE void gather(attention_view const& cache, std::span<run const> 
     }
 }
 
-template <std::int32_t H, class T>
+template <std::int32_t H>
 MULTIDRAFT_INLINE void attend_heads(attention_view const& cache, float const* queries, std::span<run const> attended,
-                                    float* scratch, T* out) {
+                                    float* scratch, float* out) {
     std::int32_t const entries = attended.back().first + attended.back().count;
     std::int32_t const stride = round_up(entries, key_block);
     score<H>(cache, queries, entries, scratch, stride);
@@ -247,34 +154,42 @@ MULTIDRAFT_INLINE void attend_heads(attention_view const& cache, float const* qu
     }
 }
 
-template <class T>
-MULTIDRAFT_INLINE void attend_of(attention_view const& cache, float const* queries, std::int32_t heads,
-                                 std::span<run const> attended, float* scratch, T* out) {
-    for (; heads >= 4; heads -= 4, queries += 4 * cache.head_dim, out += 4 * cache.head_dim) {
-        attend_heads<4>(cache, queries, attended, scratch, out);
-    }
-    if (heads == 3) attend_heads<3>(cache, queries, attended, scratch, out);
-    if (heads == 2) attend_heads<2>(cache, queries, attended, scratch, out);
-    if (heads == 1) attend_heads<1>(cache, queries, attended, scratch, out);
-}
-
 }  // namespace
 
 MULTIDRAFT_EXAMPLE_CLONES
-void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, bfloat16* out) {
-    norm_of(x, add, weight, n, eps, out);
+void round(float const* from, std::size_t n, bfloat16* to) {
+    std::size_t i = 0;
+    for (; i + lanes <= n; i += lanes) store(to + i, load(from + i));
+    for (; i < n; ++i) to[i] = to_bfloat16(from[i]);
 }
 
 MULTIDRAFT_EXAMPLE_CLONES
 void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out) {
-    norm_of(x, add, weight, n, eps, out);
+    floats squares{};
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        std::int32_t const count = std::min(lanes, n - i);
+        floats v = load(x + i, count);
+        if (add != nullptr) {
+            v += load(add + i, count);
+            store(x + i, v, count);
+        }
+        squares += v * v;
+    }
+    float const inverse = 1.0F / std::sqrt(sum(squares) / static_cast<float>(n) + eps);
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        std::int32_t const count = std::min(lanes, n - i);
+        store(out + i, load(x + i, count) * inverse * load(weight + i, count), count);
+    }
 }
 
 MULTIDRAFT_EXAMPLE_CLONES
-void gated(float const* gate_up, std::int32_t n, bfloat16* out) { gated_of(gate_up, n, out); }
-
-MULTIDRAFT_EXAMPLE_CLONES
-void gated(float const* gate_up, std::int32_t n, float* out) { gated_of(gate_up, n, out); }
+void gated(float const* gate_up, std::int32_t n, float* out) {
+    for (std::int32_t i = 0; i < n; i += lanes) {
+        std::int32_t const count = std::min(lanes, n - i);
+        floats const gate = load(gate_up + i, count);
+        store(out + i, gate / (exponential(-gate) + 1.0F) * load(gate_up + n + i, count), count);
+    }
+}
 
 MULTIDRAFT_EXAMPLE_CLONES
 void rotate(float* head, float const* cosines, float const* sines, std::int32_t half) {
@@ -291,14 +206,13 @@ void rotate(float* head, float const* cosines, float const* sines, std::int32_t 
 
 MULTIDRAFT_EXAMPLE_CLONES
 void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
-            float* scratch, bfloat16* out) {
-    attend_of(cache, queries, heads, attended, scratch, out);
-}
-
-MULTIDRAFT_EXAMPLE_CLONES
-void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
             float* scratch, float* out) {
-    attend_of(cache, queries, heads, attended, scratch, out);
+    for (; heads >= 4; heads -= 4, queries += 4 * cache.head_dim, out += 4 * cache.head_dim) {
+        attend_heads<4>(cache, queries, attended, scratch, out);
+    }
+    if (heads == 3) attend_heads<3>(cache, queries, attended, scratch, out);
+    if (heads == 2) attend_heads<2>(cache, queries, attended, scratch, out);
+    if (heads == 1) attend_heads<1>(cache, queries, attended, scratch, out);
 }
 
 }  // namespace multidraft::examples::kernels

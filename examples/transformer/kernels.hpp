@@ -12,7 +12,7 @@
 
 namespace multidraft::examples::kernels {
 
-/// A bfloat16 number as its bits; what the matrix products read in that precision.
+/// A bfloat16 number as its bits.
 enum class bfloat16 : std::uint16_t {};
 
 /// Rounds to the nearest bfloat16, ties to even.
@@ -20,6 +20,13 @@ enum class bfloat16 : std::uint16_t {};
     auto const bits = std::bit_cast<std::uint32_t>(value);
     return static_cast<bfloat16>((bits + 0x7fffU + ((bits >> 16U) & 1U)) >> 16U);
 }
+
+[[nodiscard]] inline float to_float(bfloat16 number) noexcept {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(number) << 16U);
+}
+
+/// Rounds n numbers.
+void round(float const* from, std::size_t n, bfloat16* to);
 
 /// The entries of a cache, or of a batch, from `first` on, `count` of them.
 struct run {
@@ -35,11 +42,9 @@ inline constexpr std::int32_t key_block = 64;  ///< entries whose scores are com
 }
 
 /// x += add (unless null), then out = x / sqrt(mean(x^2) + eps) * weight.
-void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, bfloat16* out);
 void norm(float* x, float const* add, float const* weight, std::int32_t n, float eps, float* out);
 
 /// out = silu(gate) * up, with n gates followed by n ups.
-void gated(float const* gate_up, std::int32_t n, bfloat16* out);
 void gated(float const* gate_up, std::int32_t n, float* out);
 
 /// Rotates one head in place: halves (a, b) become (a cos - b sin, b cos + a sin).
@@ -64,8 +69,6 @@ struct attention_view {
 
 /// One token's attention for the `heads` query heads that share a key-value head: `queries` and `out` hold them one
 /// after the other. Keys are read up to the next multiple of `key_block` entries.
-void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
-            float* scratch, bfloat16* out);
 void attend(attention_view const& cache, float const* queries, std::int32_t heads, std::span<run const> attended,
             float* scratch, float* out);
 

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <span>
 
+#include "transformer/aligned_array.hpp"
 #include "transformer/kernels.hpp"
 
 #if defined(_OPENMP)
@@ -29,14 +29,14 @@ std::vector<std::int32_t> candidate_rows(std::int32_t max_rows) {
     return rows;
 }
 
-dnnl::matmul::primitive_desc describe(dnnl::engine const& engine, dnnl::memory::desc const& input,
-                                      dnnl::memory::desc const& weights, dnnl::memory::desc const& output) {
+dnnl::matmul::primitive_desc describe(dnnl::memory::desc const& input, dnnl::memory::desc const& weights,
+                                      dnnl::memory::desc const& output) {
     dnnl::primitive_attr attributes;
     attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
 #if DNNL_VERSION_MAJOR >= 3
-    return {engine, input, weights, output, attributes};
+    return {cpu_engine(), input, weights, output, attributes};
 #else
-    return {dnnl::matmul::desc(input, weights, output), attributes, engine};
+    return {dnnl::matmul::desc(input, weights, output), attributes, cpu_engine()};
 #endif
 }
 
@@ -77,6 +77,22 @@ openmp_functions const& openmp() noexcept {
     return functions;
 }
 
+/// While it lives, oneDNN's calls in this thread take one thread. The threads that share out a product are ours.
+class one_thread {
+public:
+    one_thread() noexcept : before_(openmp().get()) {
+        if (before_ != 1) openmp().set(1);
+    }
+    ~one_thread() {
+        if (before_ != 1) openmp().set(before_);
+    }
+    one_thread(one_thread const&) = delete;
+    one_thread& operator=(one_thread const&) = delete;
+
+private:
+    int before_;
+};
+
 /// Numbers in [-1, 1), the same on every machine.
 class noise {
 public:
@@ -93,7 +109,7 @@ private:
 aligned_array<std::byte> random_numbers(noise& source, std::size_t count, dnnl::memory::data_type type) {
     bool const narrow = type == dnnl::memory::data_type::bf16;
     std::size_t const width = narrow ? 2 : 4;
-    aligned_array<std::byte> numbers(count * width);
+    auto numbers = aligned_array<std::byte>::unset(count * width);
     for (std::size_t i = 0; i < count; ++i) {
         float const value = source();
         if (narrow) {
@@ -108,35 +124,23 @@ aligned_array<std::byte> random_numbers(noise& source, std::size_t count, dnnl::
 
 }  // namespace
 
-bool multiplies_by_tiles() {
-    // Later sets contain the bits of earlier ones.
-    auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
-    auto const tiles = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
-    return (isa & tiles) == tiles;
+dnnl::engine const& cpu_engine() {
+    static dnnl::engine const engine(dnnl::engine::kind::cpu, 0);
+    return engine;
 }
 
-int available_threads() noexcept { return openmp().get(); }
-
-thread_scope::thread_scope(int threads) noexcept : before_(openmp().get()) {
-    if (threads != before_) openmp().set(threads);
-}
-
-thread_scope::~thread_scope() {
-    if (openmp().get() != before_) openmp().set(before_);
-}
-
-matmul::matmul(dnnl::engine const& engine, std::int32_t k, std::int32_t n, dnnl::memory::data_type type,
-               std::int32_t max_rows)
+matmul::matmul(std::int32_t k, std::int32_t n, dnnl::memory::data_type type, std::int32_t max_rows)
     : k_(k), n_(n), max_rows_(max_rows), type_(type) {
     using desc = dnnl::memory::desc;
     using tag = dnnl::memory::format_tag;
+    one_thread const scope;
     for (std::int32_t const rows : candidate_rows(max_rows)) {
         desc const input({rows, k}, type, tag::ab);
         desc const output({rows, n}, dnnl::memory::data_type::f32, tag::ab);
         // The reference chooses how the weights are packed; one copy of them serves all.
         desc const weights = sizes_.empty() ? desc({k, n}, type, tag::any) : packed_;
         try {
-            auto const description = describe(engine, input, weights, output);
+            auto const description = describe(input, weights, output);
             if (sizes_.empty()) {
                 packed_ = description.weights_desc();
                 implementation_ = description.impl_info_str();
@@ -147,15 +151,16 @@ matmul::matmul(dnnl::engine const& engine, std::int32_t k, std::int32_t n, dnnl:
             if (sizes_.empty()) throw;
         }
     }
-    keep_equal_bits(engine);
+    keep_equal_bits();
     std::ranges::sort(sizes_, {}, &sized::rows);
     for (sized const& size : sizes_) scratchpad_bytes_ = std::max(scratchpad_bytes_, size.scratchpad.get_size());
 }
 
-dnnl::memory matmul::pack(dnnl::engine const& engine, void const* weights) const {
-    dnnl::memory plain({{k_, n_}, type_, dnnl::memory::format_tag::ba}, engine, const_cast<void*>(weights));
-    dnnl::memory packed(packed_, engine);
-    dnnl::stream stream(engine);
+dnnl::memory matmul::pack(void const* weights) const {
+    one_thread const scope;
+    dnnl::memory plain({{k_, n_}, type_, dnnl::memory::format_tag::ba}, cpu_engine(), const_cast<void*>(weights));
+    dnnl::memory packed(packed_, cpu_engine());
+    dnnl::stream stream(cpu_engine());
     dnnl::reorder(plain, packed).execute(stream, plain, packed);
     stream.wait();
     return packed;
@@ -167,49 +172,106 @@ std::vector<std::int32_t> matmul::row_counts() const {
     return rows;
 }
 
-void matmul::keep_equal_bits(dnnl::engine const& engine) {
+std::size_t matmul::next(std::int32_t rows) const noexcept {
+    auto const found = std::ranges::lower_bound(sizes_, rows, {}, &sized::rows);
+    return static_cast<std::size_t>((found == sizes_.end() ? found - 1 : found) - sizes_.begin());
+}
+
+std::int32_t matmul::padded(std::int32_t rows) const noexcept {
+    std::int32_t done = 0;
+    while (done < rows) done += sizes_[next(rows - done)].rows;
+    return done;
+}
+
+dnnl_memory_t matmul::objects::bound::to(void* data) {
+    if (data != at) {
+        memory.set_data_handle(data);
+        at = data;
+    }
+    return memory.get();
+}
+
+std::unique_ptr<matmul::objects> matmul::borrow() const {
+    {
+        std::lock_guard const lock(guard_);
+        if (!idle_.empty()) {
+            auto found = std::move(idle_.back());
+            idle_.pop_back();
+            return found;
+        }
+    }
+    auto made = std::make_unique<objects>(objects{dnnl::stream(cpu_engine()), {}});
+    for (sized const& size : sizes_)
+        made->by_size.push_back({{{size.input, cpu_engine(), DNNL_MEMORY_NONE}},
+                                 {{size.output, cpu_engine(), DNNL_MEMORY_NONE}},
+                                 {{size.scratchpad, cpu_engine(), DNNL_MEMORY_NONE}}});
+    return made;
+}
+
+void matmul::run(dnnl::memory const& weights, std::int32_t rows, std::byte* input, float* output,
+                 std::byte* scratchpad) const {
+    one_thread const scope;  // several would add up in another order
+    auto by = borrow();
+    for (std::int32_t done = 0; done < rows;) {
+        std::size_t const at = next(rows - done);
+        sized const& size = sizes_[at];
+        objects::buffers& use = by->by_size[at];
+        execute(size.primitive, by->stream, use.input.to(input), weights.get(), use.output.to(output),
+                use.scratchpad.to(scratchpad));
+        by->stream.wait();
+        // Only products without batch-invariant primitives come here more than once.
+        done += size.rows;
+        input += size.input.get_size();
+        output += static_cast<std::size_t>(size.rows) * static_cast<std::size_t>(n_);
+    }
+    std::lock_guard const lock(guard_);
+    idle_.push_back(std::move(by));
+}
+
+void matmul::keep_equal_bits() {
     auto const width = static_cast<std::size_t>(n_);
-    std::size_t const row_bytes = static_cast<std::size_t>(k_) * (type_ == dnnl::memory::data_type::bf16 ? 2 : 4);
+    auto const length = static_cast<std::size_t>(k_);
+    std::size_t const row_bytes = length * (type_ == dnnl::memory::data_type::bf16 ? 2 : 4);
     // The rows, twice over, so that a block may begin at any of them.
     std::int32_t const distinct = std::max(max_rows_, reference_rows);
     noise source;
-    auto const weights = pack(engine, random_numbers(source, static_cast<std::size_t>(k_) * width, type_).data());
-    auto const once = random_numbers(source, static_cast<std::size_t>(distinct) * static_cast<std::size_t>(k_), type_);
-    aligned_array<std::byte> inputs(2 * once.size());
+    auto const weights = pack(random_numbers(source, length * width, type_).data());
+    auto const once = random_numbers(source, static_cast<std::size_t>(distinct) * length, type_);
+    auto const inputs = aligned_array<std::byte>::unset(2 * once.size());
     std::memcpy(inputs.data(), once.data(), once.size());
     std::memcpy(inputs.data() + once.size(), once.data(), once.size());
-    dnnl::stream stream(engine);
+    dnnl::stream stream(cpu_engine());
 
-    aligned_array<float> result(static_cast<std::size_t>(distinct) * width);
+    aligned_array<float> const result(static_cast<std::size_t>(distinct) * width);
     auto const multiply = [&](sized const& size, std::int32_t first) {
         // A copy, so that every block has the alignment of the real ones.
-        aligned_array<std::byte> block(static_cast<std::size_t>(size.rows) * row_bytes);
+        auto const block = aligned_array<std::byte>::unset(static_cast<std::size_t>(size.rows) * row_bytes);
         std::memcpy(block.data(), inputs.data() + static_cast<std::size_t>(first) * row_bytes, block.size());
-        dnnl::memory const input(size.input, engine, block.data());
-        dnnl::memory const output(size.output, engine, result.data());
-        dnnl::memory const scratchpad(size.scratchpad, engine);
+        auto const scratch = aligned_array<std::byte>::unset(size.scratchpad.get_size() + 64);
+        dnnl::memory const input(size.input, cpu_engine(), block.data());
+        dnnl::memory const output(size.output, cpu_engine(), result.data());
+        dnnl::memory const scratchpad(size.scratchpad, cpu_engine(), scratch.data());
         execute(size.primitive, stream, input.get(), weights.get(), output.get(), scratchpad.get());
         stream.wait();
     };
+    auto const row_of = [&](aligned_array<float> const& rows, std::int32_t r) {
+        return rows.data() + static_cast<std::size_t>(r) * width;
+    };
 
     // What every row must give, found block by block of the reference.
-    aligned_array<float> expected(static_cast<std::size_t>(distinct) * width);
+    aligned_array<float> const expected(result.size());
     for (std::int32_t first = 0; first < distinct; first += reference_rows) {
         multiply(sizes_.front(), first);
-        auto const rows = static_cast<std::size_t>(std::min(reference_rows, distinct - first));
-        std::memcpy(expected.data() + static_cast<std::size_t>(first) * width, result.data(),
-                    rows * width * sizeof(float));
+        for (std::int32_t r = 0; r < std::min(reference_rows, distinct - first); ++r)
+            std::copy_n(row_of(result, r), width, row_of(expected, first + r));
     }
     auto const agrees = [&](sized const& size) {
         for (std::int32_t const first : {0, 1, 5, distinct / 2 + 3}) {
             multiply(size, first);
-            for (std::int32_t r = 0; r < size.rows; ++r) {
-                auto const row = static_cast<std::size_t>((first + r) % distinct);
-                if (std::memcmp(result.data() + static_cast<std::size_t>(r) * width, expected.data() + row * width,
-                                width * sizeof(float)) != 0) {
+            for (std::int32_t r = 0; r < size.rows; ++r)
+                if (std::memcmp(row_of(result, r), row_of(expected, (first + r) % distinct), width * sizeof(float)) !=
+                    0)
                     return false;
-                }
-            }
         }
         return true;
     };
@@ -217,44 +279,6 @@ void matmul::keep_equal_bits(dnnl::engine const& engine) {
         std::erase_if(sizes_, [&](sized const& size) { return !agrees(size); });
     } else {
         std::erase_if(sizes_, [](sized const& size) { return size.rows != 1; });
-    }
-}
-
-matmul::binding::binding(dnnl::engine const& engine, matmul const& products, void* input, float* output,
-                         void* scratchpad)
-    : products_(&products), bound_(output) {
-    for (sized const& size : products.sizes_) {
-        buffers_.push_back(
-            {{size.input, engine, input}, {size.output, engine, output}, {size.scratchpad, engine, scratchpad}});
-    }
-}
-
-void matmul::binding::run(dnnl::stream const& stream, dnnl::memory const& weights, std::int32_t rows, float* output) {
-    auto const n = static_cast<std::size_t>(products_->n_);
-    auto const& sizes = products_->sizes_;
-    std::int32_t done = 0;
-    while (done < rows) {
-        auto const next = std::ranges::lower_bound(sizes, rows - done, {}, &sized::rows);
-        auto const at = static_cast<std::size_t>((next == sizes.end() ? next - 1 : next) - sizes.begin());
-        sized const& size = sizes[at];
-        std::int32_t const count = std::min(size.rows, rows - done);
-        buffers& use = buffers_[at];
-        // Only a model without batch-invariant primitives comes here more than once.
-        void* const input = use.input.get_data_handle();
-        if (done != 0) {
-            std::size_t const row_bytes = size.input.get_size() / static_cast<std::size_t>(size.rows);
-            use.input.set_data_handle(static_cast<std::byte*>(input) + static_cast<std::size_t>(done) * row_bytes);
-        }
-        bool const direct = output != nullptr && count == size.rows;
-        float* const target = direct ? output : bound_;
-        use.output.set_data_handle(target + static_cast<std::size_t>(done) * n);
-        execute(size.primitive, stream, use.input.get(), weights.get(), use.output.get(), use.scratchpad.get());
-        if (done != 0) use.input.set_data_handle(input);
-        if (output != nullptr && !direct) {
-            std::memcpy(output + static_cast<std::size_t>(done) * n, bound_ + static_cast<std::size_t>(done) * n,
-                        static_cast<std::size_t>(count) * n * sizeof(float));
-        }
-        done += count;
     }
 }
 

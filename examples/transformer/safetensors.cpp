@@ -68,17 +68,22 @@ void tensor_view::read(std::size_t first, std::span<float> out) const {
         if (!out.empty()) std::memcpy(out.data(), from, out.size_bytes());
         return;
     }
-    for (std::size_t i = 0; i < out.size(); ++i) {
+    auto const half_at = [&](std::size_t i) {
         std::uint16_t bits = 0;
         std::memcpy(&bits, from + 2 * i, 2);
-        out[i] =
-            type == tensor_type::f16 ? from_half(bits) : std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16U);
+        return bits;
+    };
+    if (type == tensor_type::bf16) {
+        for (std::size_t i = 0; i < out.size(); ++i)
+            out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(half_at(i)) << 16U);
+    } else {
+        for (std::size_t i = 0; i < out.size(); ++i) out[i] = from_half(half_at(i));
     }
 }
 
 /// A whole file, mapped read-only.
 struct tensor_store::mapped_file {
-    explicit mapped_file(std::filesystem::path const& path) {
+    explicit mapped_file(std::filesystem::path const& path) : name(path.string()) {
         int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
         if (descriptor < 0) fail(path.string(), std::strerror(errno));
         struct stat status {};
@@ -100,9 +105,19 @@ struct tensor_store::mapped_file {
     ~mapped_file() {
         if (data != nullptr) ::munmap(const_cast<std::byte*>(data), size);
     }
+    /// Brings a piece into memory. A file that has been cut short is an error here, and not a signal later.
+    void bring(std::size_t first, [[maybe_unused]] std::size_t bytes) const {
+#if defined(MADV_POPULATE_READ)
+        if (::madvise(const_cast<std::byte*>(data) + first, bytes, MADV_POPULATE_READ) == 0) return;
+        if (errno == EFAULT || errno == EIO) fail(name, "cannot be read to its end");
+#endif
+        // An older system: the pages come when they are used.
+        static_cast<void>(first);
+    }
     mapped_file(mapped_file const&) = delete;
     mapped_file& operator=(mapped_file const&) = delete;
 
+    std::string name;
     std::byte const* data = nullptr;
     std::size_t size = 0;
 };
@@ -132,7 +147,9 @@ void tensor_store::add(std::filesystem::path const& path) {
     std::byte const* const data = file->data + sizeof header_size + header_size;
     std::uint64_t const data_size = file->size - sizeof header_size - header_size;
     std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, std::string>> extents;
-    for (auto const& [tensor, fields] : header.items()) {
+    for (auto const& item : header.items()) {
+        std::string const& tensor = item.key();
+        json const& fields = item.value();
         if (tensor == "__metadata__") continue;
         auto const complain = [&](std::string const& what) { fail(name, "tensor " + tensor + ": " + what); };
         if (!fields.is_object() || !fields.contains("dtype") || !fields.contains("shape") ||
@@ -178,12 +195,37 @@ void tensor_store::add(std::filesystem::path const& path) {
         }
     }
     std::ranges::sort(extents);
+    std::uint64_t const used = extents.empty() ? 0 : extents.back().first.second;
     for (std::size_t i = 1; i < extents.size(); ++i) {
         if (extents[i].first.first < extents[i - 1].first.second) {
             fail(name, "tensor " + extents[i].second + ": data_offsets begin at " +
                            std::to_string(extents[i].first.first) + ", inside tensor " + extents[i - 1].second);
         }
     }
+    if (used != data_size) {
+        fail(name, "the tensors end at byte " + std::to_string(used) + " of the data, which goes on to byte " +
+                       std::to_string(data_size));
+    }
+    files_.push_back(file);
+}
+
+void tensor_store::load(std::function<void(std::size_t)> const& told) const {
+    std::size_t done = 0;
+    for (auto const& file : files_) {
+        constexpr std::size_t piece = std::size_t{32} << 20U;
+        for (std::size_t at = 0; at < file->size; at += piece) {
+            std::size_t const bytes = std::min(piece, file->size - at);
+            file->bring(at, bytes);
+            done += bytes;
+            told(done);
+        }
+    }
+}
+
+std::size_t tensor_store::bytes() const noexcept {
+    std::size_t all = 0;
+    for (auto const& file : files_) all += file->size;
+    return all;
 }
 
 tensor_store tensor_store::open(std::filesystem::path const& directory) {

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <map>
 #include <memory>
 #include <span>
@@ -29,7 +30,8 @@ struct tensor_view {
 };
 
 /// The tensors of a model directory: of `model.safetensors`, or of the shards that `model.safetensors.index.json`
-/// lists. Errors are `std::runtime_error` and name the file, the tensor and the value.
+/// lists. The files stay mapped while a `tensor_store` of them lives and must not be changed. Errors are
+/// `std::runtime_error` and name the file, the tensor and the value.
 class tensor_store {
 public:
     /// Opens the directory's weights.
@@ -37,6 +39,13 @@ public:
 
     /// The tensor of that name, which must have the given shape.
     [[nodiscard]] tensor_view const& get(std::string const& name, std::vector<std::int64_t> const& shape) const;
+
+    /// Brings all tensors into memory, and tells now and then how many bytes are there: a file that has just been
+    /// written or read is, and one on a slow disk takes its time. Throws when the file cannot be read to its end.
+    void load(std::function<void(std::size_t)> const& told) const;
+
+    /// The bytes of all tensors' files.
+    [[nodiscard]] std::size_t bytes() const noexcept;
 
     [[nodiscard]] bool contains(std::string const& name) const { return tensors_.contains(name); }
     [[nodiscard]] std::size_t size() const noexcept { return tensors_.size(); }
@@ -53,6 +62,7 @@ private:
 
     std::string directory_;
     std::map<std::string, entry> tensors_;
+    std::vector<std::shared_ptr<mapped_file const>> files_;
 };
 
 }  // namespace multidraft::examples

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -13,28 +14,28 @@
 #include "multidraft/decode/language_model.hpp"
 #include "transformer/accelerator.hpp"
 #include "transformer/config.hpp"
+#include "transformer/linear.hpp"
 
 namespace multidraft::examples {
 
-/// The numbers that the matrix products multiply; everything else is float.
-enum class precision {
-    automatic,  ///< bf16 where the CPU multiplies it natively (AVX512_BF16, AMX), f32 elsewhere
-    bf16,
-    f32,
-};
+struct host_sequence;
+struct device_sequence;
 
 /// How a model is loaded.
 struct transformer_options {
-    /// Threads of a forward call. 0: one for a model of less than 64 MB, else all that OpenMP offers. More threads are
-    /// faster for small models too (see `small_model_bytes` in the source), on cores that nobody else uses.
+    /// Threads of a forward call. 0: one for a model of less than 64 MB, else at each call as many as have been fastest
+    /// lately, up to one a core, so that a core that another program holds does no harm.
     int threads = 0;
     precision numbers = precision::automatic;
+    multiplier by = multiplier::automatic;
     /// Positions; 0 for the model's own. The cache is allocated in full, so a smaller limit saves memory.
     std::int32_t context_limit = 0;
     /// Cache entries beyond the positions, for the nodes of draft trees.
     std::int32_t tree_entries = 512;
     /// Where the layers run, such as `on_cuda()`; empty: on the CPU. Threads and precision are the CPU's.
     examples::accelerator accelerator{};
+    /// Told now and then how much of the loading is done, from 0 to 1.
+    std::function<void(double)> progress{};
 };
 
 /// A loaded model: constant, and shared by any number of `transformer`s, which are sequences of their own.
@@ -49,31 +50,35 @@ public:
 
     [[nodiscard]] model_config const& config() const noexcept;
     [[nodiscard]] std::int32_t context_limit() const noexcept;
-    [[nodiscard]] int threads() const noexcept;
-    [[nodiscard]] precision numbers() const noexcept;  ///< bf16 or f32
-    [[nodiscard]] std::size_t bytes_per_step() const;  ///< packed weights, which every forward call reads once
+    [[nodiscard]] int threads() const noexcept;        ///< of a call, at most
+    [[nodiscard]] precision numbers() const noexcept;  ///< not automatic
+    [[nodiscard]] std::size_t bytes_per_step() const;  ///< of the weights that every forward call reads once
     [[nodiscard]] std::int64_t parameters() const noexcept;
 
-    /// The matrix products in words: size, oneDNN's implementation, and the numbers of rows it runs with.
+    /// The matrix products of a layer and of the head in words: sizes, types, who multiplies.
     [[nodiscard]] std::string description() const;
 
 private:
     friend class transformer;
+    friend struct host_sequence;
     friend struct device_sequence;
+
+public:
     struct implementation;
+
+private:
     std::unique_ptr<implementation const> implementation_;
 };
-
-struct device_sequence;
 
 /// One sequence: a model with its key-value cache. Satisfies `multidraft::language_model`.
 ///
 /// Batch-invariant: a token's logits have the same bits whether it is scored alone, in a prompt, in a chain or in a
-/// tree, and before or after `keep` moved its ancestors together. The matrix products see to it for the rows (see
-/// `matmul`), the attention by summing over the sequence of attended entries, wherever they lie in the cache.
+/// tree, before or after `keep` moved its ancestors together, and in any number of threads. The matrix products see to
+/// it for the rows (see product.hpp and matmul.hpp), the attention by summing over the sequence of attended entries,
+/// wherever they lie in the cache.
 ///
-/// `forward` itself allocates nothing once the first calls have sized the lists of attended entries. Not for two
-/// threads at a time.
+/// `forward` itself allocates nothing once the first calls have sized the lists of attended entries, except in oneDNN.
+/// Not for two threads at a time.
 class transformer {
 public:
     /// A sequence of an already loaded model.
@@ -103,9 +108,8 @@ public:
     [[nodiscard]] std::shared_ptr<transformer_weights const> const& weights() const noexcept;
 
 private:
-    struct state;
-    std::unique_ptr<state> state_;                    ///< on the CPU
-    std::unique_ptr<struct device_sequence> device_;  ///< or on a device
+    std::unique_ptr<host_sequence> host_;      ///< on the CPU
+    std::unique_ptr<device_sequence> device_;  ///< or on a device
 };
 
 static_assert(language_model<transformer>);

@@ -56,6 +56,18 @@ TESTED = {
     "examples/generate/train_early_stop.py decisions.jsonl models/early_stop":
         "{generate} --dump-decisions --temperature 1 --tokens 60 --prompt Moses > {work}/some.jsonl && "
         "{python_with_numpy} examples/generate/train_early_stop.py {work}/some.jsonl {work}/early_stop",
+    # Smaller than the presets: they are named below.
+    "models/train/pad.py models/target build/padded/target --preset 300m":
+        "{python} models/train/pad.py models/target {work}/target --hidden 512 --layers 9",
+    "models/train/pad.py models/draft build/padded/draft --preset draft-8m":
+        "{python} models/train/pad.py models/draft {work}/draft --preset draft-8m",
+    "generate --target build/padded/target --draft build/padded/draft --method autoregressive":
+        "{python} models/train/pad.py models/target {work}/target2 --layers 9 && "
+        "{generate} --target {work}/target2 --draft models/draft --method autoregressive --tokens 8",
+    "--hidden H --intermediate I --heads N --kv-heads K --layers L":
+        "{python} models/train/pad.py models/draft {work}/draft2 --hidden 128 --intermediate 300 --heads 6 --kv-heads 2 --layers 3",
+    "generate --precision int8": "{generate} --precision int8 --tokens 8",
+    "--precision f32": "{generate} --precision f32 --tokens 8",
     "--target p.npy --draft q.npy --drafts 3": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3",
     "--json": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --json",
     "--csv FILE": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --csv {work}/rates.csv",
@@ -402,7 +414,7 @@ def check(root, options):
         prepare(work, root)
         with_numpy = python_with("numpy")
         places = {"generate": options.generate, "acceptance": options.acceptance, "compiler": options.compiler, "work": name,
-                  "arrays": name if with_numpy else None, "python_with_numpy": with_numpy,
+                  "arrays": name if with_numpy else None, "python": sys.executable, "python_with_numpy": with_numpy,
                   "python_with_matplotlib": python_with("matplotlib")}
         with ThreadPoolExecutor(2) as pool:
             for document in documents:

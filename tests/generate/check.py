@@ -80,6 +80,19 @@ class Generate(unittest.TestCase):
             self.assertEqual(one["tokens"], 24, tree)
         self.assertIn("choices", self.refused("--tree", "[[0], [2]]"))
 
+    def test_the_text_does_not_depend_on_threads(self):
+        texts = [objects("--prompt", PROMPT, "--tokens", "24", "--threads", threads)[0]["token_ids"] for threads in "0123"]
+        self.assertEqual([text for text in texts if text != texts[0]], [])
+
+    def test_precisions(self):
+        common = ("--prompt", PROMPT, "--tokens", "24", "--temperature", "0", "--precision")
+        texts = {precision: objects(*common, precision)[0]["token_ids"] for precision in ("auto", "bf16", "f32", "int8")}
+        self.assertIn(texts["auto"], (texts["bf16"], texts["f32"]))
+        self.assertEqual({len(text) for text in texts.values()}, {24})
+        (greedy,) = objects(*common, "int8", "--method", "autoregressive")
+        self.assertEqual(greedy["token_ids"], texts["int8"])
+        self.assertIn("--precision", self.refused("--precision", "int4"))
+
     def test_writes_what_decision_models_are_trained_on(self):
         rows = [json.loads(line) for line in run("--dump-decisions", "--prompt", PROMPT, "--tokens", "12").stdout.splitlines()]
         self.assertEqual(len(rows), 12)

@@ -1,0 +1,233 @@
+#include "transformer/host_sequence.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+namespace multidraft::examples {
+namespace {
+
+using kernels::lanes;
+using kernels::round_up;
+
+constexpr auto buffer_rows = static_cast<std::size_t>(block_rows);
+
+std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
+
+/// The most that a matrix of the model needs, for any number of rows of a block.
+std::size_t largest_workspace(transformer_weights::implementation const& w) {
+    std::size_t most = 0;
+    auto const& layer = w.layers.front();  // all are of one size
+    for (linear const* const l :
+         {layer.qkv.get(), layer.out.get(), layer.gate_up.get(), layer.down.get(), w.head.get()})
+        for (std::int32_t rows = 1; rows <= block_rows; ++rows) most = std::max(most, l->workspace_bytes(rows));
+    return most;
+}
+
+}  // namespace
+
+host_sequence::host_sequence(std::shared_ptr<transformer_weights const> weights)
+    : shared(std::move(weights)),
+      w(*shared->implementation_),
+      padded_dim_(size(round_up(w.config.head_dim, lanes))),
+      keys_(key_head(w.config.layers, 0)),
+      values_(value_head(w.config.layers, 0)),
+      residual_(buffer_rows * size(w.config.hidden)),
+      normed_(buffer_rows * size(w.config.hidden)),
+      qkv_(buffer_rows * size(w.query_width() + 2 * w.kv_width())),
+      attention_(buffer_rows * size(w.query_width())),
+      update_(buffer_rows * size(w.config.hidden)),
+      gate_up_(buffer_rows * 2 * size(w.config.intermediate)),
+      activation_(buffer_rows * size(w.config.intermediate)),
+      workspace_(largest_workspace(w)),
+      scores_per_thread_(kernels::attention_scratch(w.capacity, w.config.head_dim)),
+      scores_(scores_per_thread_ * size(w.threads)),
+      run_begin_(block_rows + 1),
+      threads_(w.threads),
+      choice_(w.threads) {
+    runs_.reserve(size(block_rows) * 16);
+}
+
+std::size_t host_sequence::key_head(std::int32_t layer, std::int32_t head) const noexcept {
+    return (size(layer) * size(w.config.kv_heads) + size(head)) * size(w.capacity) * size(w.config.head_dim);
+}
+
+std::size_t host_sequence::value_head(std::int32_t layer, std::int32_t head) const noexcept {
+    return (size(layer) * size(w.config.kv_heads) + size(head)) * size(w.capacity) * padded_dim_;
+}
+
+/// Where, inside its head, an entry's key begins; its numbers are `lanes` apart.
+std::size_t host_sequence::key_entry(std::int32_t entry) const noexcept {
+    return size(entry / lanes) * size(w.config.head_dim) * lanes + size(entry % lanes);
+}
+
+void host_sequence::list_attended(token_batch const& batch, std::int32_t first, std::int32_t rows) {
+    runs_.clear();
+    // The block's own entries are in the cache by now, so row r is entry `length - rows + r`.
+    for (std::int32_t r = 0; r < rows; ++r) {
+        std::size_t const begin = runs_.size();
+        run_begin_[size(r)] = begin;
+        std::int32_t const own = length - rows + r;
+        if (batch.mask.causal()) {
+            runs_.push_back({0, own + 1});
+            continue;
+        }
+        if (batch.context > 0) runs_.push_back({0, batch.context});
+        std::uint64_t const* const row = batch.mask.words + std::int64_t{first + r} * batch.mask.row_words;
+        for (std::int32_t word = 0; word <= (own - batch.context) / 64; ++word) {
+            for (std::uint64_t left = row[word]; left != 0;) {
+                int const bit = std::countr_zero(left);
+                int const count = std::countr_one(left >> bit);
+                std::int32_t const entry = batch.context + 64 * word + bit;
+                if (runs_.size() > begin && runs_.back().first + runs_.back().count == entry) {
+                    runs_.back().count += count;
+                } else {
+                    runs_.push_back({entry, count});
+                }
+                left = bit + count == 64 ? 0 : left & (~std::uint64_t{0} << (bit + count));
+            }
+        }
+    }
+    run_begin_[size(rows)] = runs_.size();
+}
+
+void host_sequence::rotate_and_cache(std::int32_t layer, std::span<std::int32_t const> positions) {
+    std::int32_t const dim = w.config.head_dim;
+    std::int32_t const half = dim / 2;
+    std::int32_t const first = length - static_cast<std::int32_t>(positions.size());
+    for (std::size_t r = 0; r < positions.size(); ++r) {
+        float const* const cosines = w.cosines.data() + size(positions[r]) * size(half);
+        float const* const sines = w.sines.data() + size(positions[r]) * size(half);
+        float* head = qkv_.data() + r * size(w.query_width() + 2 * w.kv_width());
+        for (std::int32_t h = 0; h < w.config.heads + w.config.kv_heads; ++h) {
+            kernels::rotate(head + size(h) * size(dim), cosines, sines, half);
+        }
+        head += w.query_width();
+        std::int32_t const entry = first + static_cast<std::int32_t>(r);
+        for (std::int32_t h = 0; h < w.config.kv_heads; ++h, head += dim) {
+            float* const key = keys_.data() + key_head(layer, h) + key_entry(entry);
+            for (std::int32_t d = 0; d < dim; ++d) key[d * lanes] = head[d];
+            std::memcpy(values_.data() + value_head(layer, h) + size(entry) * padded_dim_, head + w.kv_width(),
+                        size(dim) * sizeof(float));
+        }
+    }
+}
+
+void host_sequence::block(token_batch const& batch, std::int32_t first, std::int32_t rows, std::int32_t wanted,
+                          float* wanted_logits, int active) {
+    model_config const& c = w.config;
+    std::size_t const hidden = size(c.hidden);
+    std::size_t const query_width = size(w.query_width());
+    std::size_t const qkv_width = query_width + 2 * size(w.kv_width());
+    std::span<std::int32_t const> const positions = batch.positions.subspan(size(first), size(rows));
+
+    length += rows;
+    list_attended(batch, first, rows);
+    for (std::size_t r = 0; r < size(rows); ++r) {
+        w.embedding->read(size(batch.tokens[size(first) + r]) * hidden, {residual_.data() + r * hidden, hidden});
+    }
+
+    float const* pending = nullptr;  // what the layer before adds to the residual
+    auto const normalise = [&](std::vector<float> const& scale, std::int32_t count) {
+        for (std::size_t r = 0; r < size(count); ++r) {
+            kernels::norm(residual_.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
+                          scale.data(), c.hidden, c.rms_norm_eps, normed_.data() + r * hidden);
+        }
+        pending = update_.data();
+    };
+    auto const multiply = [&](linear const& by, float const* from, std::int32_t count, float* to) {
+        by.multiply(threads_, active, from, count, to, workspace_.data());
+    };
+    // Other threads for some 10 us of work, or not at all.
+    auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
+
+    std::int32_t skipped = 0;  // rows in front that nobody asks for any more
+    std::int32_t const queries = c.heads / c.kv_heads;
+    float const scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim));
+    for (std::int32_t l = 0; l < c.layers; ++l) {
+        model::layer const& layer = w.layers[size(l)];
+        normalise(layer.attention_norm, rows);
+        multiply(*layer.qkv, normed_.data(), rows, qkv_.data());
+        rotate_and_cache(l, positions);
+        if (l + 1 == c.layers) {
+            // Of the other tokens only the cache entries were needed.
+            if (wanted == 0) return;
+            skipped = rows - wanted;
+            if (skipped != 0) {
+                std::memmove(residual_.data(), residual_.data() + size(skipped) * hidden,
+                             size(wanted) * hidden * sizeof(float));
+            }
+        }
+        std::int32_t const left = rows - skipped;
+        auto const attend = [&](std::int32_t begin, std::int32_t end, int thread) {
+            for (std::int32_t i = begin; i < end; ++i) {
+                std::size_t const r = size(i / c.kv_heads);
+                std::int32_t const h = i % c.kv_heads;
+                std::size_t const row = size(skipped) + r;
+                std::size_t const head = size(h) * size(queries) * size(c.head_dim);
+                kernels::attend({keys_.data() + key_head(l, h), values_.data() + value_head(l, h), c.head_dim, scale},
+                                qkv_.data() + row * qkv_width + head, queries,
+                                std::span(runs_).subspan(run_begin_[row], run_begin_[row + 1] - run_begin_[row]),
+                                scores_.data() + size(thread) * scores_per_thread_,
+                                attention_.data() + r * query_width + head);
+            }
+        };
+        threads_.run(left * c.kv_heads, threads_for(std::int64_t{left} * length * w.query_width(), 40'000), attend);
+        multiply(*layer.out, attention_.data(), left, update_.data());
+        normalise(layer.mlp_norm, left);
+        multiply(*layer.gate_up, normed_.data(), left, gate_up_.data());
+        auto const gate = [&](std::int32_t begin, std::int32_t end, int) {
+            std::size_t const width = size(c.intermediate);
+            for (std::size_t r = size(begin); r < size(end); ++r)
+                kernels::gated(gate_up_.data() + r * 2 * width, c.intermediate, activation_.data() + r * width);
+        };
+        threads_.run(left, threads_for(std::int64_t{left} * c.intermediate, 30'000), gate);
+        multiply(*layer.down, activation_.data(), left, update_.data());
+    }
+    normalise(w.final_norm, wanted);
+    for (std::size_t i = 0; i < size(wanted) * hidden; ++i) {
+        float const state = normed_.data()[i];
+        shown.push_back(w.numbers == precision::f32 ? state : kernels::to_float(kernels::to_bfloat16(state)));
+    }
+    multiply(*w.head, normed_.data(), wanted, wanted_logits);
+}
+
+void host_sequence::forward(token_batch const& batch, std::span<float> logits) {
+    shown.clear();
+    auto const n = static_cast<std::int32_t>(batch.tokens.size());
+    std::size_t const vocabulary = size(w.config.vocabulary);
+    std::int32_t const unwanted = n - static_cast<std::int32_t>(logits.size() / vocabulary);
+    for (std::int32_t first = 0; first < n; first += block_rows) {
+        std::int32_t const rows = std::min(block_rows, n - first);
+        std::int32_t const wanted = std::clamp(first + rows - unwanted, 0, rows);
+        float* const to = wanted == 0 ? nullptr : logits.data() + size(first + rows - wanted - unwanted) * vocabulary;
+        if (!w.chooses_threads) {
+            block(batch, first, rows, wanted, to, w.threads);
+            continue;
+        }
+        // Calls of 1, 2, 3 to 4, 5 to 8 rows, and so on.
+        auto const kind = static_cast<int>(std::bit_width(static_cast<unsigned>(rows - 1)));
+        int const active = choice_.next(kind);
+        auto const begin = std::chrono::steady_clock::now();
+        block(batch, first, rows, wanted, to, active);
+        choice_.took(kind, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+}
+
+void host_sequence::copy_entry(std::int32_t from, std::int32_t to) noexcept {
+    for (std::int32_t l = 0; l < w.config.layers; ++l) {
+        for (std::int32_t h = 0; h < w.config.kv_heads; ++h) {
+            float* const head_keys = keys_.data() + key_head(l, h);
+            float const* const source = head_keys + key_entry(from);
+            float* const target = head_keys + key_entry(to);
+            for (std::int32_t d = 0; d < w.config.head_dim; ++d) target[d * lanes] = source[d * lanes];
+            float* const head_values = values_.data() + value_head(l, h);
+            std::memcpy(head_values + size(to) * padded_dim_, head_values + size(from) * padded_dim_,
+                        padded_dim_ * sizeof(float));
+        }
+    }
+}
+
+}  // namespace multidraft::examples

@@ -1,0 +1,333 @@
+#include "transformer/linear.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+#include <map>
+#include <stdexcept>
+#include <utility>
+
+#include "transformer/aligned_array.hpp"
+#include "transformer/kernels.hpp"
+#include "transformer/matmul.hpp"
+#include "transformer/product.hpp"
+
+namespace multidraft::examples {
+namespace {
+
+using kernels::bfloat16;
+using product::kernel;
+using product::weight_type;
+
+std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
+
+/// One matrix as a kernel reads it.
+struct stored_matrix {
+    kernel const* by = nullptr;
+    std::int32_t outputs = 0;
+    std::byte const* weights = nullptr;
+    std::size_t row_bytes = 0;
+    aligned_array<std::byte> own{};  ///< where the weights do not lie in the file
+    aligned_array<float> scales{};   ///< for 8 bits
+};
+
+/// The matrix as the kernel reads it: where it lies if that will do, or else a copy.
+stored_matrix store(tensor_view const& tensor, kernel const& by, std::int32_t outputs, std::int32_t inputs,
+                    team& threads) {
+    stored_matrix m;
+    m.by = &by;
+    m.outputs = outputs;
+    m.row_bytes = size((inputs + by.step - 1) / by.step * by.weight_bytes());
+    bool const same_type = (tensor.type == tensor_type::bf16 && by.weights == weight_type::bf16) ||
+                           (tensor.type == tensor_type::f32 && by.weights == weight_type::f32);
+    if (same_type && inputs % by.step == 0) {
+        m.weights = tensor.bytes.data();
+        return m;
+    }
+    m.own = aligned_array<std::byte>::unset(m.row_bytes * size(outputs));
+    m.weights = m.own.data();
+    if (by.weights == weight_type::int8) m.scales = aligned_array<float>(size(outputs));
+    threads.run(outputs, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
+        std::vector<float> row(size((inputs + by.step - 1) / by.step * by.step));
+        for (std::int32_t n = first; n < last; ++n) {
+            tensor.read(size(n) * size(inputs), std::span(row).first(size(inputs)));
+            std::byte* const to = m.own.data() + size(n) * m.row_bytes;
+            switch (by.weights) {
+                case weight_type::f32:
+                    std::memcpy(to, row.data(), m.row_bytes);
+                    break;
+                case weight_type::bf16:
+                    kernels::round(row.data(), row.size(), reinterpret_cast<bfloat16*>(to));
+                    break;
+                case weight_type::int8:
+                    m.scales.data()[n] = product::store_row(by, row.data(), inputs, to);
+                    break;
+            }
+        }
+    });
+    return m;
+}
+
+/// Products by product.hpp.
+class streamed_linear final : public linear {
+public:
+    streamed_linear(std::vector<stored_matrix> matrices, std::int32_t inputs, bool rounded)
+        : matrices_(std::move(matrices)), inputs_(inputs), rounded_(rounded) {
+        for (stored_matrix const& m : matrices_) {
+            outputs_ += m.outputs;
+            panels_ += panels(m);
+        }
+        together_ = product::rows_together(form(), inputs);
+    }
+
+    [[nodiscard]] std::int32_t inputs() const noexcept override { return inputs_; }
+    [[nodiscard]] std::int32_t outputs() const noexcept override { return outputs_; }
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+        std::size_t all = 0;
+        for (stored_matrix const& m : matrices_) all += m.row_bytes * size(m.outputs);
+        return all;
+    }
+    [[nodiscard]] std::size_t workspace_bytes(std::int32_t rows) const override {
+        return product::packed_bytes(form(), inputs_, rows);
+    }
+    [[nodiscard]] std::string description() const override {
+        std::string text;
+        for (stored_matrix const& m : matrices_) {
+            text += text.empty() ? "" : " + ";
+            text += std::to_string(m.outputs);
+            text += m.by->weights == weight_type::bf16 ? " bf16" : m.by->weights == weight_type::f32 ? " f32" : " int8";
+            if (m.own.size() == 0) text += " in place";
+        }
+        return text + " by " + form().name + ", " + std::to_string(together_) + " rows together";
+    }
+
+    void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
+                  std::byte* workspace) const override {
+        product::pack(form(), rows, size(inputs_), count, inputs_, together_, rounded_, workspace);
+        threads.run(panels_, active, [&](std::int32_t first, std::int32_t last, int) {
+            float* to = output;
+            for (stored_matrix const& m : matrices_) {
+                if (first >= last) return;
+                if (first < panels(m)) {
+                    m.by->run({m.weights, m.row_bytes, m.scales.size() == 0 ? nullptr : m.scales.data(),
+                               first * product::panel, std::min(last * product::panel, m.outputs),
+                               static_cast<std::int32_t>(m.row_bytes) / m.by->weight_bytes(), workspace, count,
+                               together_, to, size(outputs_)});
+                }
+                first = std::max(0, first - panels(m));
+                last -= panels(m);
+                to += m.outputs;
+            }
+        });
+    }
+
+private:
+    /// The matrices differ in the type of the weights at most: all read the same inputs.
+    [[nodiscard]] kernel const& form() const noexcept { return *matrices_.front().by; }
+    [[nodiscard]] static std::int32_t panels(stored_matrix const& m) noexcept {
+        return (m.outputs + product::panel - 1) / product::panel;
+    }
+
+    std::vector<stored_matrix> matrices_;
+    std::int32_t inputs_;
+    std::int32_t outputs_ = 0;
+    std::int32_t panels_ = 0;  ///< of outputs, of all matrices
+    std::int32_t together_ = 0;
+    bool rounded_;
+};
+
+/// Products by oneDNN, in slabs of outputs for the threads to share out.
+class packed_linear final : public linear {
+public:
+    struct slab {
+        std::shared_ptr<matmul const> products;
+        dnnl::memory weights;
+        std::int32_t first;
+    };
+
+    packed_linear(std::vector<slab> slabs, std::int32_t inputs, std::int32_t outputs, bool rounded)
+        : slabs_(std::move(slabs)), inputs_(inputs), outputs_(outputs), rounded_(rounded) {
+        for (slab const& s : slabs_) scratchpad_ = std::max(scratchpad_, s.products->scratchpad_bytes());
+        scratchpad_ = (scratchpad_ + 63) / 64 * 64;
+    }
+
+    [[nodiscard]] std::int32_t inputs() const noexcept override { return inputs_; }
+    [[nodiscard]] std::int32_t outputs() const noexcept override { return outputs_; }
+    [[nodiscard]] std::size_t bytes() const noexcept override {
+        std::size_t all = 0;
+        for (slab const& s : slabs_) all += s.products->packed_bytes();
+        return all;
+    }
+    [[nodiscard]] std::size_t workspace_bytes(std::int32_t rows) const override {
+        return input_bytes(rows) + output_bytes(rows) + slabs_.size() * scratchpad_;
+    }
+    [[nodiscard]] std::string description() const override {
+        matmul const& first = *slabs_.front().products;
+        std::string text = std::to_string(outputs_) + (rounded_ ? " bf16" : " f32") + " by oneDNN " +
+                           first.implementation() + ", slabs of " + std::to_string(first.n()) + ", rows";
+        for (std::int32_t const rows : first.row_counts()) text += ' ' + std::to_string(rows);
+        return text;
+    }
+
+    void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
+                  std::byte* workspace) const override {
+        std::size_t const numbers = size(count) * size(inputs_);
+        std::size_t const bytes = numbers * input_size();
+        if (rounded_)
+            kernels::round(rows, numbers, reinterpret_cast<bfloat16*>(workspace));
+        else
+            std::memcpy(workspace, rows, bytes);
+        std::fill(workspace + bytes, workspace + input_bytes(count), std::byte{});
+        // oneDNN's rows lie one after the other, and some more than asked for may be written.
+        bool const direct = slabs_.size() == 1 && padded(count) == count;
+        auto* const results = reinterpret_cast<float*>(workspace + input_bytes(count));
+        std::byte* const scratchpads = workspace + input_bytes(count) + output_bytes(count);
+        threads.run(static_cast<std::int32_t>(slabs_.size()), active, [&](std::int32_t first, std::int32_t last, int) {
+            for (std::int32_t i = first; i < last; ++i) {
+                slab const& s = slabs_[size(i)];
+                std::size_t const width = size(s.products->n());
+                float* const to = direct ? output : results + size(padded(count)) * size(s.first);
+                s.products->run(s.weights, count, workspace, to, scratchpads + size(i) * scratchpad_);
+                if (direct) continue;
+                for (std::size_t r = 0; r < size(count); ++r)
+                    std::copy_n(to + r * width, width, output + r * size(outputs_) + size(s.first));
+            }
+        });
+    }
+
+private:
+    [[nodiscard]] std::int32_t padded(std::int32_t rows) const noexcept {
+        std::int32_t most = rows;
+        for (slab const& s : slabs_) most = std::max(most, s.products->padded(rows));
+        return most;
+    }
+    [[nodiscard]] std::size_t input_size() const noexcept { return rounded_ ? sizeof(bfloat16) : sizeof(float); }
+    [[nodiscard]] std::size_t input_bytes(std::int32_t rows) const noexcept {
+        return (size(padded(rows)) * size(inputs_) * input_size() + 63) / 64 * 64;
+    }
+    [[nodiscard]] std::size_t output_bytes(std::int32_t rows) const noexcept {
+        return (size(padded(rows)) * size(outputs_) * sizeof(float) + 63) / 64 * 64;
+    }
+
+    std::vector<slab> slabs_;
+    std::int32_t inputs_;
+    std::int32_t outputs_;
+    std::size_t scratchpad_ = 0;
+    bool rounded_;
+};
+
+/// Outputs of a slab of a large model: enough for a call of oneDNN, few enough for several threads.
+constexpr std::int32_t slab_outputs = 512;
+
+/// A model of so many bytes of weights stays in a cache from call to call.
+constexpr std::size_t cached_bytes = std::size_t{16} << 20U;
+
+/// In a cache the order of the weights counts: packed for many outputs at a time they are read from one end to the
+/// other, and no sum has to be added up from vectors. That is oneDNN's way, with as many rows as need be where it has
+/// AVX-512; its products of fewer bits are padded to 16 rows.
+bool suits_onednn(precision numbers, std::size_t model_bytes) {
+    if (numbers == precision::int8) return false;
+    if (numbers == precision::bf16 && multiplies_by_tiles()) return true;
+    auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    auto const need = static_cast<unsigned>(numbers == precision::bf16 ? dnnl::cpu_isa::avx512_core_bf16
+                                                                       : dnnl::cpu_isa::avx512_core);
+    return (isa & need) == need && model_bytes <= cached_bytes;
+}
+
+}  // namespace
+
+bool multiplies_by_tiles() {
+    // Later sets contain the bits of earlier ones.
+    auto const isa = static_cast<unsigned>(dnnl::get_effective_cpu_isa());
+    auto const tiles = static_cast<unsigned>(dnnl::cpu_isa::avx512_core_amx);
+    return (isa & tiles) == tiles;
+}
+
+bool multiplies_bfloat16() {
+    return multiplies_by_tiles() || std::ranges::any_of(product::kernels(), [](kernel const* k) {
+               return k->inputs == product::input_form::pairs;
+           });
+}
+
+struct linear_maker::library {
+    dnnl::memory::data_type type;
+    std::int32_t most_rows;
+    std::int32_t most_outputs;  ///< of a slab
+    /// By inputs and outputs: one serves all matrices of that size.
+    std::map<std::pair<std::int32_t, std::int32_t>, std::shared_ptr<matmul const>> products{};
+
+    std::shared_ptr<matmul const> of(std::int32_t inputs, std::int32_t outputs) {
+        auto& entry = products[{inputs, outputs}];
+        if (!entry) entry = std::make_shared<matmul const>(inputs, outputs, type, most_rows);
+        return entry;
+    }
+
+    std::unique_ptr<linear> make(std::vector<part> const& parts, std::int32_t inputs, team& threads) {
+        bool const rounded = type == dnnl::memory::data_type::bf16;
+        // Where each output's weights are.
+        std::vector<std::pair<tensor_view const*, std::int32_t>> rows;
+        for (part const& p : parts)
+            for (std::int32_t n = 0; n < p.outputs; ++n) rows.emplace_back(p.tensor, n);
+        auto const outputs = static_cast<std::int32_t>(rows.size());
+        std::vector<packed_linear::slab> slabs;
+        for (std::int32_t first = 0; first < outputs; first += most_outputs)
+            slabs.push_back({of(inputs, std::min(most_outputs, outputs - first)), {}, first});
+        auto const fill = [&](std::int32_t begin, std::int32_t end, int) {
+            std::vector<float> row(size(inputs));
+            std::size_t const row_bytes = row.size() * (rounded ? sizeof(bfloat16) : sizeof(float));
+            for (std::int32_t i = begin; i < end; ++i) {
+                packed_linear::slab& slab = slabs[size(i)];
+                auto const plain = aligned_array<std::byte>::unset(size(slab.products->n()) * row_bytes);
+                std::byte* to = plain.data();
+                for (std::int32_t n = 0; n < slab.products->n(); ++n, to += row_bytes) {
+                    auto const& [tensor, at] = rows[size(slab.first + n)];
+                    tensor->read(size(at) * row.size(), row);
+                    if (rounded)
+                        kernels::round(row.data(), row.size(), reinterpret_cast<bfloat16*>(to));
+                    else
+                        std::memcpy(to, row.data(), row_bytes);
+                }
+                slab.weights = slab.products->pack(plain.data());
+            }
+        };
+        threads.run(static_cast<std::int32_t>(slabs.size()), threads.threads(), fill);
+        return std::make_unique<packed_linear>(std::move(slabs), inputs, outputs, rounded);
+    }
+};
+
+linear_maker::linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows)
+    : numbers_(numbers) {
+    bool const by_library =
+        by == multiplier::onednn || (by == multiplier::automatic && suits_onednn(numbers, model_bytes));
+    if (!by_library) return;
+    if (numbers == precision::int8) throw std::runtime_error("oneDNN multiplies bf16 and f32 only");
+    bool const small = model_bytes <= cached_bytes;
+    library_ = std::make_unique<library>(
+        library{numbers == precision::bf16 ? dnnl::memory::data_type::bf16 : dnnl::memory::data_type::f32, most_rows,
+                small ? std::numeric_limits<std::int32_t>::max() : slab_outputs});
+}
+
+linear_maker::~linear_maker() = default;
+
+std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::int32_t inputs, team& threads) {
+    if (library_) {
+        try {
+            return library_->make(parts, inputs, threads);
+        } catch (dnnl::error const& e) {
+            throw std::runtime_error(std::string("oneDNN, matrix products in ") +
+                                     (numbers_ == precision::bf16 ? "bf16" : "f32") + ": " + e.what());
+        }
+    }
+    std::vector<stored_matrix> matrices;
+    for (part const& p : parts) {
+        weight_type const type = numbers_ == precision::int8           ? weight_type::int8
+                                 : numbers_ == precision::bf16         ? weight_type::bf16
+                                 : p.tensor->type == tensor_type::bf16 ? weight_type::bf16
+                                                                       : weight_type::f32;
+        matrices.push_back(
+            store(*p.tensor, product::kernel_for(type, numbers_ != precision::f32), p.outputs, inputs, threads));
+    }
+    return std::make_unique<streamed_linear>(std::move(matrices), inputs, numbers_ != precision::f32);
+}
+
+}  // namespace multidraft::examples

@@ -1,0 +1,87 @@
+// The matrices of a model, and how they are multiplied.
+//
+// Where the CPU multiplies bfloat16 by tiles of 16 rows (AMX), oneDNN does it (see matmul.hpp): 16 rows cost little
+// more than one. So it does, with AVX-512, for models that stay in a cache. Elsewhere product.hpp does: a call with few
+// rows takes the time of reading the weights, and it reads them faster (bench/transformer_bench.cpp compares the two).
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transformer/safetensors.hpp"
+#include "transformer/team.hpp"
+
+namespace multidraft::examples {
+
+/// The numbers that the matrix products multiply; everything else is float.
+enum class precision {
+    automatic,  ///< bf16 where the CPU multiplies it natively (AVX512_BF16, AMX), f32 elsewhere
+    bf16,       ///< inputs and weights are rounded to bfloat16
+    f32,        ///< weights as the file has them, inputs in float
+    int8,  ///< weights of 8 bits with a scale a row, inputs rounded to bfloat16: another function, of half the bytes
+};
+
+/// Who multiplies.
+enum class multiplier {
+    automatic,  ///< as said above
+    ours,       ///< product.hpp
+    onednn,     ///< oneDNN; bf16 and f32 only
+};
+
+/// Whether the CPU multiplies bf16 matrices by tiles of 16 rows (AMX): then 16 rows cost little more than one, and
+/// trees of candidates are nearly free. Elsewhere every row costs its multiplications.
+[[nodiscard]] bool multiplies_by_tiles();
+
+/// Whether the CPU has instructions that multiply bfloat16.
+[[nodiscard]] bool multiplies_bfloat16();
+
+/// Several matrices with the same inputs, their outputs one after the other: output = inputs * transposed matrix.
+class linear {
+public:
+    linear() = default;
+    linear(linear const&) = delete;
+    linear& operator=(linear const&) = delete;
+    virtual ~linear() = default;
+
+    [[nodiscard]] virtual std::int32_t inputs() const noexcept = 0;
+    [[nodiscard]] virtual std::int32_t outputs() const noexcept = 0;
+    /// The bytes of the weights, which a product reads once.
+    [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
+    /// The bytes of workspace that `multiply` needs for so many rows.
+    [[nodiscard]] virtual std::size_t workspace_bytes(std::int32_t rows) const = 0;
+    [[nodiscard]] virtual std::string description() const = 0;
+
+    /// Multiplies `count` rows of inputs, one after the other, in up to `active` threads. A row's results have the same
+    /// bits whatever the other rows, their number and the threads. `workspace` is aligned for a cache line.
+    virtual void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
+                          std::byte* workspace) const = 0;
+};
+
+/// Makes the matrices of a model.
+class linear_maker {
+public:
+    /// One of the matrices: a row of `inputs` numbers for each output.
+    struct part {
+        tensor_view const* tensor;
+        std::int32_t outputs;
+    };
+
+    /// `numbers` is not automatic; `model_bytes` are those of all the model's weights. Matrices in rows of at most
+    /// `most_rows` at a time. Throws `std::runtime_error` where oneDNN cannot multiply bf16.
+    linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows);
+    ~linear_maker();
+
+    /// Weights that the kernels can read as they lie stay where they are: the tensors must outlive the result. Others
+    /// are converted, in the threads of the team.
+    [[nodiscard]] std::unique_ptr<linear> make(std::vector<part> const& parts, std::int32_t inputs, team& threads);
+
+private:
+    precision numbers_;
+    struct library;
+    std::unique_ptr<library> library_;  ///< null where we multiply
+};
+
+}  // namespace multidraft::examples

@@ -1,0 +1,135 @@
+#include "transformer/product.hpp"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+
+namespace multidraft::examples::product {
+namespace {
+
+#if defined(__x86_64__) || defined(__i386__)
+bool has_avx2() { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
+bool has_avx512() {
+    return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+}
+bool has_dot_products() {
+    return has_avx512() && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vbmi");
+}
+#else
+bool has_avx2() { return false; }
+bool has_avx512() { return false; }
+bool has_dot_products() { return false; }
+#endif
+
+struct instruction_set {
+    std::string name;
+    bool here;
+    kernel_list list;
+};
+
+std::vector<kernel const*> find_kernels() {
+    std::array<instruction_set, 4> const sets{{{"avx512_bf16", has_dot_products(), avx512_bf16_kernels},
+                                               {"avx512", has_avx512(), avx512_kernels},
+                                               {"avx2", has_avx2(), avx2_kernels},
+                                               {"portable", true, portable_kernels}}};
+    char const* const most = std::getenv("MULTIDRAFT_EXAMPLE_ISA");
+    auto set = sets.begin();
+    if (most != nullptr) {
+        set = std::ranges::find(sets, most, &instruction_set::name);
+        if (set == sets.end())
+            throw std::runtime_error(std::string("MULTIDRAFT_EXAMPLE_ISA = ") + most +
+                                     ": must be avx512_bf16, avx512, avx2 or portable");
+    }
+    std::vector<kernel const*> found;
+    for (; set != sets.end(); ++set) {
+        if (!set->here) continue;
+        for (std::size_t i = 0; i < set->list.count; ++i) found.push_back(set->list.first + i);
+    }
+    return found;
+}
+
+/// Seconds of a product that lies in the second-level cache, with as many rows as are taken together.
+double seconds_of(kernel const& k) {
+    constexpr std::int32_t inputs = 1024;
+    constexpr std::int32_t outputs = 4 * panel;
+    std::vector<std::byte> const weights(std::size_t{outputs} * inputs * 4);
+    std::vector<std::byte> const packed(packed_bytes(k, inputs, most_rows));
+    std::vector<float> output(std::size_t{outputs} * most_rows);
+    std::vector<float> const scales(outputs, 1.0F);
+    task const t{weights.data(),
+                 static_cast<std::size_t>(inputs / k.step * k.weight_bytes()),
+                 scales.data(),
+                 0,
+                 outputs,
+                 inputs / k.step,
+                 packed.data(),
+                 most_rows,
+                 rows_together(k, inputs),
+                 output.data(),
+                 outputs};
+    double least = 1;
+    for (int i = 0; i < 20; ++i) {
+        auto const begin = std::chrono::steady_clock::now();
+        k.run(t);
+        least = std::min(least, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    }
+    return least;
+}
+
+kernel const& fastest(weight_type weights, bool rounded) {
+    kernel const* best = nullptr;
+    double least = 0;
+    for (input_form const form : {input_form::pairs, input_form::split}) {
+        if (form == input_form::pairs && !rounded) continue;
+        // Of one form the first is the fastest.
+        auto const found = std::ranges::find_if(
+            kernels(), [&](kernel const* k) { return k->weights == weights && k->inputs == form; });
+        if (found == kernels().end()) continue;
+        double const seconds = seconds_of(**found);
+        if (best == nullptr || seconds < least) {
+            best = *found;
+            least = seconds;
+        }
+    }
+    return *best;
+}
+
+}  // namespace
+
+std::vector<kernel const*> const& kernels() {
+    static std::vector<kernel const*> const found = find_kernels();
+    return found;
+}
+
+kernel const& kernel_for(weight_type weights, bool rounded) {
+    static kernel const& f32 = fastest(weight_type::f32, false);
+    static kernel const& bf16 = fastest(weight_type::bf16, false);
+    static kernel const& rounded_bf16 = fastest(weight_type::bf16, true);
+    static kernel const& int8 = fastest(weight_type::int8, true);
+    switch (weights) {
+        case weight_type::f32:
+            return f32;
+        case weight_type::bf16:
+            return rounded ? rounded_bf16 : bf16;
+        case weight_type::int8:
+            break;
+    }
+    return int8;
+}
+
+std::int32_t rows_together(kernel const& k, std::int32_t inputs) noexcept {
+    // Of short sums more rows would share out less than adding up their ends costs.
+    return inputs < 512 ? std::min(k.together, 4) : k.together;
+}
+
+std::size_t packed_bytes(kernel const& k, std::int32_t inputs, std::int32_t rows) noexcept {
+    auto const steps = static_cast<std::size_t>((inputs + k.step - 1) / k.step);
+    return steps * static_cast<std::size_t>(rows) * static_cast<std::size_t>(k.input_bytes());
+}
+
+}  // namespace multidraft::examples::product

@@ -1,0 +1,180 @@
+#include "transformer/team.hpp"
+
+#include <algorithm>
+#include <chrono>
+
+#if defined(__linux__)
+#include <sched.h>
+#endif
+
+namespace multidraft::examples {
+namespace {
+
+using clock = std::chrono::steady_clock;
+
+/// How long a thread looks for work, or for the end of work, before it sleeps. Longer than the gaps between the
+/// products of a model, shorter than what another program's thread on this core would notice.
+constexpr std::chrono::microseconds patience{50};
+
+constexpr std::uint32_t closed = 0xffffffffU;  ///< as the first piece: there is none to take
+
+constexpr std::uint64_t ticket(std::uint32_t number, std::uint32_t first) {
+    return std::uint64_t{number} << 32U | first;
+}
+constexpr std::uint32_t number_of(std::uint64_t t) { return static_cast<std::uint32_t>(t >> 32U); }
+constexpr std::uint32_t first_of(std::uint64_t t) { return static_cast<std::uint32_t>(t); }
+
+void relax() noexcept {
+#if defined(__x86_64__) || defined(__i386__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    asm volatile("yield");
+#endif
+}
+
+/// Looks for `done()` for as long as `patience` lasts.
+template <class F>
+bool comes_soon(F const& done) {
+    auto const end = clock::now() + patience;
+    do {
+        for (int i = 0; i < 32; ++i) {
+            if (done()) return true;
+            relax();
+        }
+    } while (clock::now() < end);
+    return done();
+}
+
+}  // namespace
+
+int available_threads() noexcept {
+#if defined(__linux__)
+    cpu_set_t set;
+    if (::sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
+#endif
+    return static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+}
+
+team::team(int threads) : ticket_(ticket(0, closed)) {
+    for (int i = 1; i < threads; ++i) helpers_.emplace_back([this, i] { help(i); });
+}
+
+team::~team() {
+    ends_.store(true);
+    active_.store(0);
+    active_.notify_all();
+    calls_.fetch_add(1);
+    calls_.notify_all();
+    for (std::thread& helper : helpers_) helper.join();
+}
+
+void team::share(job const& work) {
+    // The ticket is closed, and every piece of the job before is done.
+    call_.store(work.call, std::memory_order_release);
+    object_.store(work.object, std::memory_order_release);
+    count_.store(work.count, std::memory_order_release);
+    if (active_.load(std::memory_order_relaxed) != work.active) {
+        active_.store(work.active);
+        active_.notify_all();
+    }
+    unfinished_.store(work.count, std::memory_order_relaxed);
+    ++jobs_;
+    ticket_.store(ticket(jobs_, 0));
+    if (asleep_.load() > 0) {
+        calls_.fetch_add(1);
+        calls_.notify_all();
+    }
+    work_on(work, jobs_, 0);
+    // Sleeping, and not only looking, leaves this core to a helper that has been interrupted on its own.
+    if (!comes_soon([this] { return unfinished_.load(std::memory_order_acquire) == 0; })) {
+        for (std::int32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
+             left = unfinished_.load(std::memory_order_acquire))
+            unfinished_.wait(left, std::memory_order_acquire);
+    }
+    ticket_.exchange(ticket(jobs_, closed), std::memory_order_acq_rel);
+}
+
+void team::work_on(job const& work, std::uint32_t number, int thread) {
+    auto const count = static_cast<std::uint32_t>(work.count);
+    std::uint64_t seen = ticket_.load(std::memory_order_acquire);
+    while (number_of(seen) == number && first_of(seen) < count) {
+        std::uint32_t const first = first_of(seen);
+        std::uint32_t const taken = std::max(1U, (count - first) / (2 * static_cast<std::uint32_t>(work.active)));
+        if (!ticket_.compare_exchange_weak(seen, ticket(number, first + taken), std::memory_order_acq_rel,
+                                           std::memory_order_acquire))
+            continue;
+        work.call(work.object, static_cast<std::int32_t>(first), static_cast<std::int32_t>(first + taken), thread);
+        if (unfinished_.fetch_sub(static_cast<std::int32_t>(taken), std::memory_order_acq_rel) ==
+            static_cast<std::int32_t>(taken))
+            unfinished_.notify_one();
+        seen = ticket_.load(std::memory_order_acquire);
+    }
+}
+
+void team::help(int thread) {
+    std::uint32_t done = 0;  // the last job that this thread knows of
+    while (!ends_.load()) {
+        if (int const active = active_.load(); thread >= active) {
+            if (!ends_.load()) active_.wait(active);
+            continue;
+        }
+        auto const there_is_more = [&] { return number_of(ticket_.load()) != done || ends_.load(); };
+        if (!comes_soon(there_is_more)) {
+            std::int32_t const call = calls_.load();
+            asleep_.fetch_add(1);
+            // Who calls after this looks at `asleep_`; who called before has changed the ticket.
+            if (!there_is_more()) calls_.wait(call);
+            asleep_.fetch_sub(1);
+            continue;
+        }
+        std::uint32_t const number = number_of(ticket_.load(std::memory_order_acquire));
+        job const work{call_.load(std::memory_order_acquire), object_.load(std::memory_order_acquire),
+                       count_.load(std::memory_order_acquire), active_.load(std::memory_order_acquire)};
+        // If these belong to a later job, its number does not fit and nothing is taken.
+        if (thread < work.active) work_on(work, number, thread);
+        done = number;
+    }
+}
+
+thread_choice::thread_choice(int most) : levels_(1), most_(std::max(1, most)) {
+    while ((1 << levels_) < 2 * most_) ++levels_;
+    for (record& r : records_) {
+        r.seconds.resize(static_cast<std::size_t>(levels_));
+        r.now = r.tried = levels_ - 1;
+    }
+}
+
+int thread_choice::next(int kind) {
+    record& r = records_[static_cast<std::size_t>(kind)];
+    r.tried = r.now;
+    if (levels_ > 1 && --r.until_trial < 0) {
+        r.last_trial = (r.last_trial + 1) % levels_;
+        if (r.last_trial == r.now) r.last_trial = (r.last_trial + 1) % levels_;
+        r.tried = r.last_trial;
+    }
+    return std::min(most_, 1 << r.tried);
+}
+
+void thread_choice::took(int kind, double seconds) {
+    record& r = records_[static_cast<std::size_t>(kind)];
+    auto const at = [&](int level) -> double& { return r.seconds[static_cast<std::size_t>(level)]; };
+    double& known = at(r.tried);
+    bool const trial = r.tried != r.now;
+    // A trial counts in full, for it comes seldom; of the calls between a few make a mean.
+    known = known == 0 || trial ? seconds : known + (seconds - known) / 4;
+    if (trial) {
+        // Seldomer while it changes nothing.
+        r.interval = std::min(256, 2 * r.interval);
+        r.until_trial = r.interval;
+    }
+    int best = r.now;
+    for (int level = 0; level < levels_; ++level)
+        if (at(level) != 0 && at(level) < at(best)) best = level;
+    if (best != r.now) {
+        r.now = best;
+        r.interval = 8;
+        r.until_trial = r.interval;
+    }
+}
+
+}  // namespace multidraft::examples

@@ -1,0 +1,105 @@
+// Threads that share out pieces of work, for a machine whose cores may have other work too.
+//
+// Every piece is taken when a thread has time for it, so a slow or interrupted core takes less. Nobody waits at a
+// barrier: the calling thread works too, and at the end waits only for pieces that others have begun. Threads that have
+// nothing to do look for work for some microseconds and then sleep.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <thread>
+#include <vector>
+
+namespace multidraft::examples {
+
+/// The cores that the calling thread may run on.
+[[nodiscard]] int available_threads() noexcept;
+
+/// A calling thread and its helpers. One `run` at a time.
+class team {
+public:
+    /// Starts `threads - 1` helpers.
+    explicit team(int threads);
+    ~team();
+    team(team const&) = delete;
+    team& operator=(team const&) = delete;
+
+    [[nodiscard]] int threads() const noexcept { return static_cast<int>(helpers_.size()) + 1; }
+
+    /// Calls `f(first, last, thread)` for disjoint ranges that make up [0, count), in up to `active` threads at once,
+    /// the calling one among them; `thread` is in [0, active). The pieces get smaller towards the end. `f` must not
+    /// throw.
+    template <class F>
+    void run(std::int32_t count, int active, F const& f) {
+        if (count <= 0) return;
+        if (active <= 1 || count == 1 || helpers_.empty()) {
+            f(std::int32_t{0}, count, 0);
+            return;
+        }
+        share({[](void const* object, std::int32_t first, std::int32_t last, int thread) {
+                   (*static_cast<F const*>(object))(first, last, thread);
+               },
+               &f, count, active});
+    }
+
+private:
+    struct job {
+        void (*call)(void const* object, std::int32_t first, std::int32_t last, int thread);
+        void const* object;
+        std::int32_t count;
+        int active;
+    };
+
+    void share(job const& work);
+    void help(int thread);
+    /// Takes pieces of a job, the `number`th, until none is left.
+    void work_on(job const& work, std::uint32_t number, int thread);
+
+    // The number of the job and the first piece that nobody has taken: both change at once, so a helper that comes late
+    // takes nothing of a job that it does not know. The job is written while the ticket is closed.
+    std::atomic<std::uint64_t> ticket_;
+    std::atomic<decltype(job::call)> call_{nullptr};
+    std::atomic<void const*> object_{nullptr};
+    std::atomic<std::int32_t> count_{0};
+    std::atomic<int> active_{1};  ///< helpers beyond these sleep until it changes
+
+    alignas(64) std::atomic<std::int32_t> unfinished_{0};  ///< pieces of the job
+    alignas(64) std::atomic<std::int32_t> asleep_{0};      ///< of the active helpers
+    std::atomic<std::int32_t> calls_{0};                   ///< changes when sleepers are called
+    std::atomic<bool> ends_{false};
+    std::uint32_t jobs_ = 0;
+    std::vector<std::thread> helpers_;
+};
+
+/// How many threads calls take: the number that has been fastest lately. A core that another program holds makes more
+/// threads slower than one, and nothing but the time of a call shows it. Calls of like size are compared, by `kind`;
+/// now and then one tries another number, of the powers of two.
+class thread_choice {
+public:
+    /// Between 1 and `most` threads.
+    explicit thread_choice(int most);
+
+    static constexpr int kinds = 8;
+
+    /// The threads of the next call.
+    [[nodiscard]] int next(int kind);
+    /// What that call took.
+    void took(int kind, double seconds);
+
+private:
+    struct record {
+        std::vector<double> seconds;  ///< by power of two of the threads; 0: not known
+        int now = 0;
+        int tried = 0;        ///< what the running call tries
+        int until_trial = 1;  ///< calls until the next trial
+        int interval = 8;
+        int last_trial = 0;
+    };
+
+    int levels_;
+    int most_;
+    std::array<record, kinds> records_;
+};
+
+}  // namespace multidraft::examples

@@ -1,0 +1,58 @@
+// What a loaded model is made of.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "transformer/accelerator.hpp"
+#include "transformer/linear.hpp"
+#include "transformer/safetensors.hpp"
+#include "transformer/transformer.hpp"
+
+namespace multidraft::examples {
+
+/// Tokens that go through the layers together; longer batches go in blocks of so many.
+inline constexpr std::int32_t block_rows = 64;
+
+struct transformer_weights::implementation {
+    struct layer {
+        std::unique_ptr<linear> qkv, out, gate_up, down;
+        std::vector<float> attention_norm, mlp_norm;
+    };
+
+    implementation(std::filesystem::path const& directory, transformer_options const& options);
+
+    [[nodiscard]] std::int32_t query_width() const noexcept { return config.heads * config.head_dim; }
+    [[nodiscard]] std::int32_t kv_width() const noexcept { return config.kv_heads * config.head_dim; }
+
+    /// Refuses a batch, or a number of logits, that makes no sense for a cache of that length.
+    void check(token_batch const& batch, std::size_t logits, std::int32_t length) const;
+
+    model_config config;
+    tensor_store tensors;
+    precision numbers = precision::f32;
+    int threads = 1;
+    bool chooses_threads = false;  ///< up to `threads`, by what is free
+    std::int32_t context_limit = 0;
+    std::int32_t capacity = 0;  ///< entries of a cache
+    std::int64_t parameters = 0;
+
+    tensor_view const* embedding = nullptr;
+    std::vector<layer> layers;
+    std::vector<float> final_norm;
+    std::unique_ptr<linear> head;
+    std::vector<float> cosines, sines;  ///< a row of head_dim / 2 a position
+    std::size_t bytes_per_step = 0;
+    std::shared_ptr<accelerator_weights const> device;  ///< null on the CPU
+
+private:
+    [[nodiscard]] std::vector<float> vector(std::string const& name) const;
+    void make_layers(std::string const& head_name, transformer_options const& options, std::size_t model_bytes);
+    void set_angles();
+};
+
+}  // namespace multidraft::examples

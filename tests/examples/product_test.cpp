@@ -1,0 +1,225 @@
+// Products of a few rows: every kernel of this CPU against the sum as it is defined, bit for bit, whatever the rows,
+// the shape and the share of the outputs.
+#include "transformer/product.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <random>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "transformer/kernels.hpp"
+
+namespace {
+
+using multidraft::examples::kernels::to_bfloat16;
+namespace product = multidraft::examples::product;
+using product::kernel;
+using product::weight_type;
+
+float from_bfloat16(std::uint16_t bits) { return std::bit_cast<float>(std::uint32_t{bits} << 16U); }
+float rounded(float x) { return from_bfloat16(static_cast<std::uint16_t>(to_bfloat16(x))); }
+float flushed(float x) { return std::fpclassify(x) == FP_SUBNORMAL ? std::copysign(0.0F, x) : x; }
+
+/// c + a * b, as the kernels have it: denormal operands and results are 0.
+float multiply_add(float a, float b, float c) { return flushed(std::fma(flushed(a), flushed(b), flushed(c))); }
+
+/// The sum as product.hpp defines it.
+float sum_of(std::span<float const> weights, std::span<float const> inputs) {
+    float lane[16] = {};
+    for (std::size_t at = 0; at < inputs.size(); at += 32)
+        for (std::size_t l = 0; l < 16; ++l)
+            for (std::size_t const place : {at + 2 * l + 1, at + 2 * l})
+                if (place < inputs.size()) lane[l] = multiply_add(weights[place], inputs[place], lane[l]);
+    for (std::size_t half = 8; half > 0; half /= 2)
+        for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
+    return lane[0];
+}
+
+struct matrix {
+    std::int32_t outputs, inputs;
+    std::vector<float> values;  ///< that its type has
+    std::vector<float> scales;
+};
+
+/// Numbers of many sizes, some of them denormal.
+float some_number(std::mt19937& random) {
+    std::normal_distribution<float> normal;
+    float const size = random() % 16 == 0 ? std::ldexp(1.0F, -static_cast<int>(random() % 140)) : 1.0F;
+    return normal(random) * size;
+}
+
+matrix some_matrix(std::int32_t outputs, std::int32_t inputs, weight_type type, std::mt19937& random) {
+    matrix m{outputs, inputs, {}, {}};
+    for (std::int32_t i = 0; i < outputs * inputs; ++i) {
+        float const x = some_number(random);
+        m.values.push_back(type == weight_type::f32    ? x
+                           : type == weight_type::bf16 ? rounded(x)
+                                                       : static_cast<float>(static_cast<int>(random() % 255) - 127));
+    }
+    if (type == weight_type::int8)
+        for (std::int32_t n = 0; n < outputs; ++n) m.scales.push_back(std::abs(some_number(random)) + 0.01F);
+    return m;
+}
+
+/// Bytes that end where memory ends: to read beyond them is a fault.
+class guarded_bytes {
+public:
+    explicit guarded_bytes(std::size_t size) : pages_((size + page - 1) / page * page) {
+        void* const all = ::mmap(nullptr, pages_ + page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (all == MAP_FAILED || ::mprotect(static_cast<std::byte*>(all) + pages_, page, PROT_NONE) != 0)
+            throw std::bad_alloc();
+        memory_ = static_cast<std::byte*>(all);
+        first_ = memory_ + pages_ - size;
+    }
+    ~guarded_bytes() { ::munmap(memory_, pages_ + page); }
+    guarded_bytes(guarded_bytes const&) = delete;
+    guarded_bytes& operator=(guarded_bytes const&) = delete;
+    [[nodiscard]] std::byte* data() const { return first_; }
+
+private:
+    static constexpr std::size_t page = 65536;
+    std::size_t pages_;
+    std::byte* memory_;
+    std::byte* first_;
+};
+
+std::size_t row_bytes_of(kernel const& k, matrix const& m) {
+    return static_cast<std::size_t>((m.inputs + k.step - 1) / k.step * k.weight_bytes());
+}
+
+/// Writes the matrix as a kernel reads it, its rows padded with zeros.
+void store(kernel const& k, matrix const& m, std::byte* to) {
+    std::int32_t const steps = (m.inputs + k.step - 1) / k.step;
+    for (std::int32_t n = 0; n < m.outputs; ++n, to += row_bytes_of(k, m)) {
+        std::vector<float> row(static_cast<std::size_t>(steps * k.step));
+        std::copy_n(m.values.begin() + std::ptrdiff_t{n} * m.inputs, m.inputs, row.begin());
+        if (k.weights == weight_type::f32) std::memcpy(to, row.data(), row_bytes_of(k, m));
+        for (std::size_t i = 0; i < row.size(); ++i) {
+            auto const half = to_bfloat16(row[i]);
+            if (k.weights == weight_type::bf16) std::memcpy(to + 2 * i, &half, 2);
+        }
+        if (k.weights != weight_type::int8) continue;
+        std::vector<std::int8_t> const integers(row.begin(), row.end());
+        for (std::int32_t s = 0; s < steps; ++s) k.store(integers.data() + s * k.step, to + s * k.weight_bytes());
+    }
+}
+
+bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b); }
+
+bool fused([[maybe_unused]] kernel const& k) {
+#if defined(__FP_FAST_FMAF)
+    return true;
+#else
+    return std::string(k.name) != "portable";
+#endif
+}
+
+TEST(product, every_kernel_gives_the_bits_of_the_sum_as_defined) {
+    std::mt19937 random(1);
+    for (kernel const* const k : product::kernels()) {
+        for (bool const round : {false, true}) {
+            if (!round && k->inputs == product::input_form::pairs) continue;
+            for (auto const& [outputs, inputs] :
+                 {std::pair{1, 1}, {3, 31}, {24, 64}, {25, 40}, {50, 96}, {31, 688}, {26, 2080}}) {
+                matrix const m = some_matrix(outputs, inputs, k->weights, random);
+                std::size_t const row_bytes = row_bytes_of(*k, m);
+                guarded_bytes const weights(row_bytes * static_cast<std::size_t>(outputs));
+                store(*k, m, weights.data());
+                std::int32_t const most = 19;
+                auto const stride = static_cast<std::size_t>(inputs) + 3;
+                std::vector<float> rows(stride * most);
+                for (float& x : rows) x = some_number(random);
+                std::vector<float> expected;
+                for (std::size_t r = 0; r < most; ++r) {
+                    std::vector<float> row(rows.begin() + static_cast<std::ptrdiff_t>(r * stride),
+                                           rows.begin() + static_cast<std::ptrdiff_t>(r * stride) + inputs);
+                    if (round)
+                        for (float& x : row) x = rounded(x);
+                    for (std::int32_t n = 0; n < outputs; ++n) {
+                        auto const at = static_cast<std::size_t>(n);
+                        float const sum = sum_of(std::span(m.values).subspan(at * row.size(), row.size()), row);
+                        expected.push_back(m.scales.empty() ? sum : sum * m.scales[at]);
+                    }
+                }
+                for (std::int32_t count = 1; count <= most; ++count) {
+                    std::int32_t const together = std::min(k->together, 1 + static_cast<std::int32_t>(random() % 8));
+                    guarded_bytes const packed(product::packed_bytes(*k, inputs, count));
+                    product::pack(*k, rows.data(), stride, count, inputs, together, round, packed.data());
+                    auto const wide = static_cast<std::size_t>(outputs) + 5;
+                    std::vector<float> output(wide * static_cast<std::size_t>(count), -7.0F);
+                    std::int32_t const middle = static_cast<std::int32_t>(random() % static_cast<unsigned>(outputs));
+                    for (auto const& [first, last] : {std::pair{0, middle}, {middle, outputs}}) {
+                        k->run({weights.data(), row_bytes, m.scales.empty() ? nullptr : m.scales.data(), first, last,
+                                (inputs + k->step - 1) / k->step, packed.data(), count, together, output.data(), wide});
+                    }
+                    for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r) {
+                        for (std::size_t n = 0; n < wide; ++n) {
+                            if (n >= static_cast<std::size_t>(outputs)) {
+                                ASSERT_EQ(output[r * wide + n], -7.0F) << "beyond the row";
+                                continue;
+                            }
+                            float const due = expected[r * static_cast<std::size_t>(outputs) + n];
+                            float const got = output[r * wide + n];
+                            if (fused(*k))
+                                ASSERT_TRUE(same_bits(got, due))
+                                    << got << " " << due << " " << k->name << " " << outputs << " x " << inputs
+                                    << ", row " << r << " of " << count;
+                            else
+                                ASSERT_NEAR(got, due, 1e-3F * (1 + std::abs(due)));
+                        }
+                    }
+                }
+            }
+        }
+    }
+}
+
+TEST(product, eight_bits_are_the_nearest_multiples_of_a_scale) {
+    std::mt19937 random(2);
+    std::normal_distribution<float> normal;
+    for (kernel const* const k : product::kernels()) {
+        if (k->weights != weight_type::int8) continue;
+        for (std::int32_t const inputs : {1, 40, 64, 100, 1100}) {
+            for (float const size : {1.0F, 0.0F, 1e-30F, 1e-44F, 1e30F}) {
+                auto const n = static_cast<std::size_t>(inputs);
+                std::vector<float> row(n);
+                for (float& w : row) w = normal(random) * size;
+                std::int32_t const steps = (inputs + k->step - 1) / k->step;
+                std::vector<std::byte> stored(static_cast<std::size_t>(steps * k->weight_bytes()));
+                float const scale = product::store_row(*k, row.data(), inputs, stored.data());
+                float largest = 0;
+                for (float const w : row) largest = std::max(largest, std::abs(w));
+                EXPECT_EQ(scale, size < 1e-37F ? 0.0F : largest / 127);
+                // Each weight by itself: its product with a row that has one 1.
+                for (std::size_t i = 0; i < n; ++i) {
+                    std::vector<float> one(n);
+                    one[i] = 1;
+                    std::vector<std::byte> packed(product::packed_bytes(*k, inputs, 1));
+                    product::pack(*k, one.data(), n, 1, inputs, 1, true, packed.data());
+                    float got = -7;
+                    k->run({stored.data(), stored.size(), &scale, 0, 1, steps, packed.data(), 1, 1, &got, 1});
+                    ASSERT_LE(std::abs(got - row[i]), size < 1e-37F ? largest : 0.5001F * scale) << k->name;
+                }
+            }
+        }
+    }
+}
+
+TEST(product, a_kernel_for_every_type) {
+    for (auto const type : {weight_type::bf16, weight_type::f32, weight_type::int8}) {
+        EXPECT_EQ(product::kernel_for(type, true).weights, type);
+    }
+    EXPECT_EQ(product::kernel_for(weight_type::bf16, false).inputs, product::input_form::split);
+    EXPECT_EQ(product::kernel_for(weight_type::f32, false).inputs, product::input_form::split);
+}
+
+}  // namespace
