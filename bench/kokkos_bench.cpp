@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <tuple>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
@@ -75,9 +76,10 @@ struct batch : trees {
             for (node_id node = 0; node < nodes; ++node) {
                 if (shape.child_count(node) == 0) continue;
                 auto q = warped(g, draft_rows()(node), warp{});
-                draft::sequential{}(g, q.row, q.weights, source, place{0, node},
-                                    span<token_id>(own).subspan(static_cast<std::size_t>(shape.first_child(node)),
-                                                                static_cast<std::size_t>(shape.child_count(node))));
+                std::ignore =
+                    draft::sequential{}(g, q.row, q.weights, source, place{0, node},
+                                        span<token_id>(own).subspan(static_cast<std::size_t>(shape.first_child(node)),
+                                                                    static_cast<std::size_t>(shape.child_count(node))));
             }
             tokens.insert(tokens.end(), own.begin(), own.end());
         }

@@ -57,7 +57,8 @@ void draw(benchmark::State& state) {
     std::int32_t position = 0;
     for (auto _ : state) {
         auto q = warped(g, row_view<float>(r.target_logits.data(), v), warp{});
-        Sampler{}(g, q.row, q.weights, source, place{position++, 0}, out);
+        auto const drawn = Sampler{}(g, q.row, q.weights, source, place{position++, 0}, out);
+        benchmark::DoNotOptimize(drawn);
         benchmark::DoNotOptimize(out.data());
         benchmark::ClobberMemory();
     }

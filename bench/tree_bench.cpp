@@ -36,22 +36,27 @@ struct drawn_trees {
     topology shape;
     bench::rows rows;
     std::vector<std::vector<token_id>> tokens;
+    std::vector<std::vector<index_t>> certain;
     addressed_source source{addressed_uniforms(1)};
 
     drawn_trees(topology s, index_t v, bench::sampling how = {}) : shape(std::move(s)), rows(shape.size(), v, 1, how) {
         host_group const g;
         for (std::int32_t position = 0; position < count; ++position) {
             std::vector<token_id> drawn(static_cast<std::size_t>(shape.size()), 0);
+            std::vector<index_t> certain_children(drawn.size(), 0);
             for (node_id node = 0; node < shape.size(); ++node) {
                 if (shape.child_count(node) == 0) continue;
                 auto const q = draft()(g, node);
                 auto sums = g.weigh(v, weight_of{q});
                 constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
-                Sampler{}(g, q, sums, source, place{by_text ? position + shape.depth(node) : position, node},
-                          span<token_id>(drawn).subspan(static_cast<std::size_t>(shape.first_child(node)),
-                                                        static_cast<std::size_t>(shape.child_count(node))));
+                auto const children =
+                    Sampler{}(g, q, sums, source, place{by_text ? position + shape.depth(node) : position, node},
+                              span<token_id>(drawn).subspan(static_cast<std::size_t>(shape.first_child(node)),
+                                                            static_cast<std::size_t>(shape.child_count(node))));
+                certain_children[static_cast<std::size_t>(node)] = children.certain;
             }
             tokens.push_back(std::move(drawn));
+            certain.push_back(std::move(certain_children));
         }
     }
     [[nodiscard]] probability_rows<float> target() const { return {rows.target.data(), shape.size(), rows.size}; }
@@ -69,8 +74,9 @@ void verdict_of(benchmark::State& state, std::vector<int> const& children, bench
     std::int32_t position = 0;
     std::int64_t accepted = 0;
     for (auto _ : state) {
-        auto const& tokens = trees.tokens[static_cast<std::size_t>(position % trees.count)];
-        drafted<typename Sampler::law> const tree{tree_view{trees.shape.parents(), tokens}};
+        auto const k = static_cast<std::size_t>(position % trees.count);
+        auto const tree =
+            make_drafted<typename Sampler::law>({trees.shape.parents(), trees.tokens[k]}, trees.certain[k]);
         verdict answer;
         if constexpr (std::is_same_v<Verifier, verify::shared_randomness>)
             answer = verify::shared_randomness{}(g, tree, trees.target(), verify::unread{}, trees.source,
