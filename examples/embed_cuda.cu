@@ -56,7 +56,8 @@ int main() {
         toy::forward(toy::model::draft, text, q.data() + v * toy::row_stride);
         if (v > 0) continue;
         auto row = md::warped(g, md::row_view<float>(q.data(), toy::vocabulary), warp);
-        md::draft::sequential{}(g, row.row, row.weights, source, {position, 0}, {tokens + 1, 2});
+        [[maybe_unused]] md::drawn_children const drawn =
+            md::draft::sequential{}(g, row.row, row.weights, source, {position, 0}, {tokens + 1, 2});
     }
 
     // What the engine has on the device. `out` is written by the launch.

@@ -83,6 +83,7 @@ std::vector<measure> const& measures() {
         {"stratified", "",
          [](pair x, rows r, index_t n, how) -> rate {
              auto const [certain, draws] = stratified_selection(x, n);
+             if (draws == 0) return {analysis::alpha_star_deterministic(r, static_cast<index_t>(certain.size()))};
              return {analysis::alpha_star_stratified(r, static_cast<index_t>(certain.size()) + draws, draws)};
          }},
         {"stratified", "ranked", [](pair x, rows, index_t n, how) -> rate { return {ranked_stratified(x, n)}; }},

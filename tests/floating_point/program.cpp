@@ -10,13 +10,13 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/block_weights.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_pick.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/group_programs.hpp"
-#include "support/test_numbers.hpp"
 
 namespace {
 
@@ -66,16 +66,17 @@ unsigned long long numbers_of(mt::program_input<float> const& in) {
         std::vector<token_id> children(static_cast<std::size_t>(draws) + 2);
         g.top(q.size(), weight_of{q}, span<token_id>(children));
         for (index_t const certain : {0, 2}) {
-            verify::ranked_rows rows(g, p, q, span<token_id const>(children), certain);
+            verify::candidate_list const candidates(children, certain);
             static verify::rank_table table;
             static verify::pick_numbers<float> numbers;
-            if (!verify::detail::make_pick(g, rows, verify::best_of{rows.draws()}, table, numbers)) continue;
+            if (verify::detail::make_pick(g, p, q, candidates, verify::best_of{candidates.draws()}, table, numbers) !=
+                verify::detail::made::sets)
+                continue;
             for (double const x : table.length) record(x);
             for (double const x : table.density) record(x);
-            record(numbers.refused);
             record(numbers.passed);
             record(numbers.certain_factor);
-            record(g.sum(p.size(), numbers.law(p, q, children)));
+            record(g.sum(p.size(), numbers.law(p, q, candidates)));
         }
     }
     double first[4] = {0.25, 0.5, 0.125, 0.125};

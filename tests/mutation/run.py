@@ -47,11 +47,11 @@ TESTS_OF = {
     "verify/emit.hpp": ["verify/emit_test.cpp", *FURTHER],
     "distribution/select.hpp": ["distribution/select_test.cpp", "distribution/softmax_test.cpp"],
     "distribution/softmax.hpp": ["distribution/softmax_test.cpp", "verify/emit_test.cpp"],
-    "draft/stratified.hpp": ["verify/recorded_binned_test.cpp", "draft/stratified_rounding_test.cpp", "draft/stratified_test.cpp",
+    "draft/stratified.hpp": ["verify/recorded_binned_test.cpp", "draft/stratified_test.cpp",
                              "proof/one_node_test.cpp"],
     "draft/stochastic_beam.hpp": ["verify/recorded_further_test.cpp", "decode/beams_test.cpp"],
     "draft/conditional_poisson.hpp": ["verify/recorded_further_test.cpp", "proof/further_laws_test.cpp",
-                                      "proof/optimal_transport_test.cpp"],
+                                      "testing/optimal_transport_test.cpp"],
 }
 
 CHANGES = [

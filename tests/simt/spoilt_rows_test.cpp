@@ -45,7 +45,7 @@ constexpr index_t vocabulary = 70;
 using shapes = std::vector<std::vector<node_id>>;
 shapes const chains{{none, 0, 1, 2, 3}, {none, 0}, {none}};
 shapes const pairs{{none, 0, 0, 1, 1, 2, 3, 3, 5}, {none, 0, 0}};
-shapes const forks{{none, 0, 0, 0, 1, 2, 3, 4, 5}, {none, 0, 0, 0, 0}};
+shapes const forks{{none, 0, 0, 0, 1, 2, 3, 4, 5, 6}, {none, 0, 0, 0, 0}};
 shapes const wide{{none, 0, 0, 0, 0, 1, 1, 1, 2, 2, 5, 5, 5}, {none, 0, 0, 0, 1, 2, 3, 4, 4}};
 
 /// Temperature 0; two tokens of mass; four.
@@ -64,6 +64,7 @@ counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes co
     for (warp const& w : warps)
         for (std::uint64_t seed = 0; seed < 3; ++seed) {
             mt::batch<float> batch(vocabulary, w, trees);
+            batch.share_rows_of_depths();
             for (auto& s : batch.seeds) s += seed * 100;
             batch.draft_on_host(sampler);
             // What is below a child that could not be drawn was drawn all the same: a node of its own.

@@ -157,6 +157,23 @@ struct batch {
         }
     }
 
+    /// Gives the nodes of a depth the same rows, so that paths of equal tokens have equal rows, as of models they have.
+    void share_rows_of_depths() {
+        auto const v = static_cast<std::size_t>(vocabulary);
+        for (std::int32_t b = 0; b < size(); ++b) {
+            auto const first = static_cast<std::size_t>(offsets[static_cast<std::size_t>(b)]);
+            tree_view const tree = trees()(b);
+            for (node_id node = 1; node < tree.size(); ++node) {
+                node_id like = 1;
+                while (tree.depth(like) != tree.depth(node)) ++like;
+                for (auto* rows : {&target, &draft})
+                    std::copy_n(
+                        rows->begin() + static_cast<std::ptrdiff_t>((first + static_cast<std::size_t>(like)) * v), v,
+                        rows->begin() + static_cast<std::ptrdiff_t>((first + static_cast<std::size_t>(node)) * v));
+            }
+        }
+    }
+
     /// Scratch for one request, full of NaN and of negative numbers.
     template <class Verifier>
     [[nodiscard]] std::vector<std::byte> poisoned_scratch(Verifier const& /*verifier*/) const {

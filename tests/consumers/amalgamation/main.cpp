@@ -44,8 +44,9 @@ void run(char const* name, warp w) {
         for (node_id v = 0; v < shape.size(); ++v) {
             auto row = warped(g, row_view<bfloat16>(q.data() + v * vocabulary, vocabulary), w);
             if (seed == 0) std::printf("%08x ", std::bit_cast<std::uint32_t>(row.row.mass()));
-            Sampler{}(g, row.row, row.weights, source, {5, v},
-                      {tokens.data() + shape.first_child(v), static_cast<std::size_t>(shape.child_count(v))});
+            [[maybe_unused]] auto const drawn =
+                Sampler{}(g, row.row, row.weights, source, {5, v},
+                          {tokens.data() + shape.first_child(v), static_cast<std::size_t>(shape.child_count(v))});
         }
         std::vector<node_id> path(nodes);
         drafted<typename Sampler::law> const tree{{shape.parents(), tokens}};

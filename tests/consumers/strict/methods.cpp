@@ -14,6 +14,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/testing/optimal_transport.hpp"
 #include "multidraft/verify/binned_nested_ranked_block.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/binned_ranked_block.hpp"
@@ -27,7 +28,6 @@
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/optimal_transport.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -54,16 +54,18 @@ bool decides(Verifier const& verifier = {}) {
     warp const w{.temperature = 0.8F, .top_k = 4, .top_p = 0.99F};
     std::vector<node_id> const parents{none, 0, 1};
     std::vector<token_id> tokens(3, 0);
+    std::vector<index_t> certain(3, 0);
     for (node_id v = 0; v < 2; ++v) {
         auto row = warped(g, view(v), w);
-        static_cast<void>(
-            Sampler{}(g, row.row, row.weights, source, place{0, v}, span<token_id>(tokens.data() + v + 1, 1)));
+        drawn_children const drawn =
+            Sampler{}(g, row.row, row.weights, source, place{0, v}, span<token_id>(tokens.data() + v + 1, 1));
+        certain[static_cast<std::size_t>(v)] = drawn.certain;
     }
     logit_rows<Logit> const p(view, w);
     std::vector<node_id> path(2);
     std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(3, 2));
-    auto const v = verify::verify_tree(verifier, g, drafted<typename Verifier::law>{{parents, tokens}}, p, p, source, 0,
-                                       span<node_id>(path), span<std::byte>(scratch));
+    auto const v = verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>({parents, tokens}, certain), p,
+                                       p, source, 0, span<node_id>(path), span<std::byte>(scratch));
     return v.accepted >= 0 && v.accepted <= 2 && v.next >= 0 && v.next < vocabulary;
 }
 
@@ -90,7 +92,7 @@ bool every_method_decides() {
            decides<stratified, verify::binned_ranked<law_of_stratified>>() &&
            decides<stratified, verify::binned_ranked_block<law_of_stratified>>() &&
            decides<stratified, verify::binned_nested_ranked_block<law_of_stratified>>() &&
-           decides<draft::iid, verify::optimal_transport<draft::iid>>() &&
+           decides<draft::iid, testing::optimal_transport<draft::iid>>() &&
            decides<draft::iid, verify::lossy::joint_likelihood<law::iid>>() &&
            decides<draft::iid, verify::lossy::rollback<law::iid>>() &&
            decides<draft::top_n, verify::lossy::typical_acceptance<law::deterministic>>() &&

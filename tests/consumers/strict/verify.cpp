@@ -20,8 +20,10 @@ int verify(std::vector<std::int32_t> const& parents, std::vector<std::int32_t>& 
     for (node_id v = 0; v < nodes; ++v) {
         auto const children = tree.children(v);
         auto row = warped(g, row_view<float>(q + v * vocabulary, vocabulary), {});
-        draft::sequential{}(g, row.row, row.weights, source, {0, v},
-                            {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
+        auto const drawn =
+            draft::sequential{}(g, row.row, row.weights, source, {0, v},
+                                {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
+        if (drawn.count < children.count) return -1;
     }
     ancestor_mask const mask(parents);
     std::vector<node_id> path(parents.size());
