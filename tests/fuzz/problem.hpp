@@ -24,6 +24,7 @@ struct problem {
     index_t vocabulary = 1;
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
+    std::vector<index_t> certain;  ///< of laws with certain children
     std::vector<float> p;
     std::vector<float> q;
     warp w;
@@ -39,6 +40,18 @@ inline std::vector<float> read_rows(bytes& in, std::size_t count) {
     auto const kind = in.below(3);
     for (auto& x : result)
         x = kind == 0 ? in.number() : (in.byte() < 4 ? in.number() : static_cast<float>(in.byte()) / 256.0F);
+    return result;
+}
+
+/// How many children of each node are certain: mostly no more than there are, and one number a node.
+inline std::vector<index_t> read_certain(bytes& in, std::vector<node_id> const& parents) {
+    std::vector<index_t> result(parents.size());
+    for (std::size_t v = 0; v < parents.size(); ++v) {
+        auto const children = std::count(parents.begin(), parents.end(), static_cast<node_id>(v));
+        result[v] = in.byte() > 250 ? in.index(9) : in.below(static_cast<std::int32_t>(children) + 1);
+    }
+    auto const kind = in.byte();
+    if (kind > 250) result.resize(static_cast<std::size_t>(in.below(10)));
     return result;
 }
 
@@ -67,6 +80,7 @@ inline problem read_problem(bytes& in, bool forks = false) {
     b.w.top_p = in.byte() < 200 ? 1.0F : in.number();
     b.w.min_p = in.byte() < 200 ? 0.0F : in.number();
     b.seed = in.byte();
+    b.certain = read_certain(in, b.parents);
     return b;
 }
 
@@ -89,9 +103,9 @@ std::optional<verdict> verify_with(Verifier const& verifier, problem const& b, T
     std::vector<node_id> path(b.parents.size(), -9);
     std::vector<std::byte> memory(verify::scratch_bytes<Verifier>(b.nodes(), depth_of(b)), std::byte{garbage});
     try {
-        auto const v =
-            verify::verify_tree(verifier, host_group{}, drafted<typename Verifier::law>{{b.parents, b.tokens}}, target,
-                                draft, source, 3, span<node_id>(path), span<std::byte>(memory));
+        auto const v = verify::verify_tree(
+            verifier, host_group{}, make_drafted<typename Verifier::law>(tree_view{b.parents, b.tokens}, b.certain),
+            target, draft, source, 3, span<node_id>(path), span<std::byte>(memory));
         require(v.next >= 0 && v.next < b.vocabulary, "the next token is in the vocabulary");
         require(v.accepted >= 0 && v.accepted < b.nodes(), "no more is accepted than there is");
         node_id parent = 0;

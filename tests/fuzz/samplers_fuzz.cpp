@@ -1,10 +1,11 @@
-// Samplers with hostile rows: tokens of the vocabulary and, from a row that is a distribution, at least one, with mass,
-// and different ones where the law says so; sequences of beams; matches of a look-up.
+// Samplers with hostile rows: tokens of the vocabulary and, from a row that is a distribution, at least one, with mass
+// or among the most likely, and different ones where the law says so; sequences of beams; matches of a look-up.
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -34,16 +35,25 @@ void sample(Sampler const& sampler, Row const& row, Sums sums, std::uint64_t see
     addressed_source source{addressed_uniforms(seed)};
     std::vector<token_id> out(wanted, -5);
     try {
-        auto const n = sampler(host_group{}, row, sums, source, place{3, 0}, span<token_id>(out));
+        auto const [n, certain] = sampler(host_group{}, row, sums, source, place{3, 0}, span<token_id>(out));
         fuzz::require(n >= 0 && n <= static_cast<index_t>(wanted), "no more is drawn than there is room for");
+        fuzz::require(certain >= 0 && certain <= n, "no more is certain than is drawn");
+        fuzz::require(counts_certain<typename Sampler::law> || certain == 0, "a law without certain children has none");
         fuzz::require(!is_distribution || wanted == 0 || n >= 1, "a distribution has a token");
         for (index_t k = 0; k < n; ++k) {
             auto const x = out[static_cast<std::size_t>(k)];
             fuzz::require(x >= 0 && x < row.size(), "a token is in the vocabulary");
             if (!is_distribution) continue;
-            fuzz::require(row.weight(x) > 0, "a token that was drawn has mass");
-            for (index_t j = 0; different && j < k; ++j)
-                fuzz::require(out[static_cast<std::size_t>(j)] != x, "tokens are different");
+            // At temperature 0 the order of the row tells apart what has no mass.
+            bool const by_order = k < certain || std::is_same_v<typename Sampler::law, law::deterministic>;
+            order_of const order{row};
+            fuzz::require(by_order ? order(x) > minus_infinity<probability_of<Row>> : row.weight(x) > 0,
+                          "a token that was drawn has mass, one that was not has a place in the order of the row");
+            fuzz::require(!by_order || k == 0 || order(out[static_cast<std::size_t>(k) - 1]) >= order(x),
+                          "the most likely comes first");
+            for (index_t j = 0; j < (different ? k : std::min(k, certain)); ++j)
+                fuzz::require(out[static_cast<std::size_t>(j)] != x,
+                              "tokens are different, and no draw gives a certain one");
         }
     } catch (invalid_input const&) {
         return;
@@ -57,7 +67,8 @@ void sample_all(Row const& row, Sums const& sums, fuzz::problem const& b, std::s
     sample(draft::gumbel_top_k{}, row, sums, b.seed, wanted, true, is_distribution);
     sample(draft::top_n{}, row, sums, b.seed, wanted, true, is_distribution);
     sample(draft::stratified{}, row, sums, b.seed, wanted, false, is_distribution);
-    sample(draft::stratified_by<1000>{}, row, sums, b.seed, wanted, false, is_distribution);
+    for (double const theta : {0.0, 1.0, std::numeric_limits<double>::quiet_NaN()})
+        sample(draft::stratified{.theta = theta}, row, sums, b.seed, wanted, false, is_distribution);
     sample(draft::top_then_one{}, row, sums, b.seed, wanted, true, is_distribution);
     sample(draft::top_paired{}, row, sums, b.seed, wanted, true, is_distribution);
     sample(draft::conditional_poisson{}, row, sums, b.seed, wanted, true, is_distribution);

@@ -1,0 +1,328 @@
+// Lossless verifiers over tiny vocabularies: the exact law of what a step emits, with rows of floats of every kind, is
+// that of the very floats, up to rounding; and no more is accepted than any lossless verifier can.
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "fuzz/bytes.hpp"
+#include "fuzz/small_case.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/testing/engine_samplers.hpp"
+#include "multidraft/testing/enumerating.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/prove_lossless.hpp"
+#include "multidraft/testing/small_step.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/merged.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/multi_round.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace {
+
+using namespace multidraft;
+using namespace multidraft::testing;
+
+/// Branches of a case; those of more are left out.
+constexpr std::uint64_t most_branches = 4000;
+
+struct small_case {
+    shape children;
+    basic_model_pair<float> models;
+    bool padded;    ///< as in a launch: room for children that could not be drawn, nothing thrown
+    double theta;   ///< of stratified drafts
+    index_t draws;  ///< of the samplers of engines
+};
+
+/// What a run has compared.
+struct counts {
+    std::uint64_t cases = 0;
+    std::uint64_t left_out = 0;
+    std::uint64_t branches = 0;
+    double worst = 0;  ///< the largest distance, in parts of what rounding explains
+    std::string where;
+
+    ~counts() {
+        std::fprintf(stderr,
+                     "%llu laws compared (%llu branches), %llu left out; the farthest at %.3f of rounding: %s\n",
+                     static_cast<unsigned long long>(cases), static_cast<unsigned long long>(branches),
+                     static_cast<unsigned long long>(left_out), worst, where.c_str());
+    }
+} total;
+
+[[noreturn]] void fail(small_case const& c, char const* name, char const* what, double value) {
+    std::fprintf(
+        stderr, "does not hold: %s: %s: %.9g (rounding explains %.3g)\n    tree %s%s, V = %d, theta %.17g, draws %d\n",
+        name, what, value, tolerance_of_floats(c.children), print(c.children).c_str(), c.padded ? ", padded" : "",
+        static_cast<int>(c.models.target.vocabulary()), c.theta, static_cast<int>(c.draws));
+    fuzz::print_rows("target", c.models.target);
+    fuzz::print_rows("draft", c.models.draft);
+    std::abort();
+}
+
+/// Compares a law, if all of it was found.
+void compare(small_case const& c, char const* name, output_law const& found) {
+    total.branches += found.branches;
+    if (!found.complete) {
+        ++total.left_out;
+        return;
+    }
+    ++total.cases;
+    if (!found.exact) fail(c, name, "a uniform was asked for", 0);
+    auto const off =
+        static_cast<double>(fuzz::distance(found.law, fuzz::law_of_target(c.models.target, c.children.size() + 1)));
+    double const tolerance = tolerance_of_floats(c.children);
+    if (!(off <= tolerance)) fail(c, name, "the law is not the target's, by", off);
+    if (off > total.worst * tolerance) {
+        total.worst = off / tolerance;
+        total.where = std::string(name) + ", tree " + print(c.children);
+    }
+}
+
+template <class Group, class Sampler, class Verifier>
+void check_in(small_case const& c, char const* name, Sampler const& sampler, Verifier const& verifier) {
+    static_assert(Verifier::lossless);
+    try {
+        auto const found = law_of_step<Group>(sampler, verifier, c.children, c.models, {.most = most_branches});
+        compare(c, name, found);
+        if (found.complete && c.children.size() == 1) {
+            double const excess = found.mean_accepted - best_acceptance(sampler, c.models.target[0], c.models.draft[0],
+                                                                        static_cast<index_t>(c.children[0]));
+            if (!(excess <= tolerance_of_floats(c.children)))
+                fail(c, name, "more is accepted than any lossless verifier can, by", excess);
+        }
+    } catch (std::exception const& e) {
+        fail(c, name, e.what(), 0);
+    }
+}
+
+/// On the host only.
+template <class Sampler, class Verifier>
+void check_host(small_case const& c, char const* name, Sampler const& sampler, Verifier const& verifier) {
+    check_in<host_group>(c, name, sampler, verifier);
+}
+
+template <class Sampler, class Verifier>
+void check(small_case const& c, char const* name, Sampler const& sampler, Verifier const& verifier) {
+    if (c.padded)
+        check_in<silent_group>(c, name, sampler, verifier);
+    else
+        check_in<host_group>(c, name, sampler, verifier);
+}
+
+/// Two draft models by turns, at one node.
+struct rows_by_turns {
+    basic_small_model<float> const& model;
+
+    [[nodiscard]] index_t rows() const { return 1; }
+    [[nodiscard]] index_t size() const { return model.vocabulary(); }
+    template <group G>
+    [[nodiscard]] probabilities<float> operator()(G const&, node_id, index_t child) const {
+        return {model[static_cast<std::size_t>(child % 2)].data(), model.vocabulary()};
+    }
+};
+
+/// Candidates of one node, each from a model of its own.
+void check_multi_round(small_case const& c, char const* name) {
+    host_group const g;
+    rows_by_turns const draft{c.models.draft};
+    index_t const size = draft.size();
+    basic_rows_of_nodes<float> target(size);
+    auto const n = static_cast<std::size_t>(c.children[0]);
+    std::vector<node_id> parents(n + 1, 0);
+    parents[0] = none;
+    std::vector<token_id> tokens(n + 1);
+    std::map<text, double> emitted;
+    output_law found;
+    try {
+        found.branches = enumerate(
+            [&](enumerating_source& source) {
+                target.clear();
+                target.push_back(c.models.target[0]);
+                for (std::size_t k = 1; k <= n; ++k) {
+                    auto const child = static_cast<index_t>(k) - 1;
+                    auto const q = draft(g, 0, child);
+                    auto const sums = g.weigh(size, weight_of{q});
+                    tokens[k] = source.pick(g, sums, size, weight_of{q}, {}, place{0, 0}(purpose::draft, child));
+                    target.push_back(c.models.target[c.models.target.after(0, tokens[k])]);
+                }
+                std::vector<node_id> path(1);
+                verdict const v =
+                    verify::multi_round<law::independent>{}(g, drafted<law::independent>{tree_view{parents, tokens}},
+                                                            target, draft, source, 0, span<node_id>(path));
+                text out;
+                if (v.accepted == 1) out.push_back(tokens.at(static_cast<std::size_t>(path[0])));
+                out.push_back(v.next);
+                emitted[out] += source.probability();
+            },
+            1, most_branches);
+    } catch (std::exception const& e) {
+        fail(c, name, e.what(), 0);
+    }
+    found.complete = found.branches < most_branches;
+    found.law = testing::detail::completed(c.models.target, emitted, 2);
+    compare(c, name, found);
+}
+
+struct method {
+    char const* name;
+    fuzz::trees which;
+    void (*run)(small_case const&, char const*);
+};
+
+using enum fuzz::trees;
+
+/// Every lossless verifier that decides by coins and picks, with the library's samplers and an engine's.
+constexpr method methods[] = {
+    {"naive, deterministic", any,
+     [](auto const& c, auto name) { check(c, name, draft::top_n{}, verify::naive<law::deterministic>{}); }},
+    {"naive, iid", any, [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::naive<law::iid>{}); }},
+    {"naive, sequential", any,
+     [](auto const& c, auto name) { check(c, name, draft::sequential{}, verify::naive<law::sequential>{}); }},
+    {"naive, stratified", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::stratified{.theta = c.theta}, verify::naive<law::stratified>{});
+     }},
+    {"naive, top_then_one", any,
+     [](auto const& c, auto name) { check(c, name, draft::top_then_one{}, verify::naive<law::top_then_one>{}); }},
+    {"naive, conditional_poisson", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::conditional_poisson{}, verify::naive<law::conditional_poisson>{});
+     }},
+    {"naive, top_paired", pairs,
+     [](auto const& c, auto name) { check(c, name, draft::top_paired{}, verify::naive<law::top_paired>{}); }},
+    {"speculative_sampling, iid", chains,
+     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::speculative_sampling<law::iid>{}); }},
+    {"speculative_sampling, engine_sequential", chains,
+     [](auto const& c, auto name) {
+         check(c, name, engine_sequential{}, verify::speculative_sampling<law::sequential>{});
+     }},
+    {"recursive_rejection, iid", any,
+     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::recursive_rejection<law::iid>{}); }},
+    {"recursive_rejection, sequential", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::sequential{}, verify::recursive_rejection<law::sequential>{});
+     }},
+    {"recursive_rejection, engine_sequential", any,
+     [](auto const& c, auto name) {
+         check(c, name, engine_sequential{}, verify::recursive_rejection<law::sequential>{});
+     }},
+    {"merged recursive_rejection, iid", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::iid{}, verify::merged<verify::recursive_rejection<law::iid>>{});
+     }},
+    {"k_seq, iid", any, [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::k_seq<law::iid>{}); }},
+    {"multi_round", level, check_multi_round},
+    {"greedy_optimal, top_then_one", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::top_then_one{}, verify::greedy_optimal<law::top_then_one>{});
+     }},
+    {"greedy_optimal, engine_stratified", any,
+     [](auto const& c, auto name) {
+         check(c, name, engine_stratified<law::top_then_one>{c.draws % 2}, verify::greedy_optimal<law::top_then_one>{});
+     }},
+    {"spec_hub, top_paired", pairs,
+     [](auto const& c, auto name) { check(c, name, draft::top_paired{}, verify::spec_hub<law::top_paired>{}); }},
+    {"ranked, iid", any,
+     [](auto const& c, auto name) { check_host(c, name, draft::iid{}, verify::ranked<law::iid>{}); }},
+    {"ranked, stratified", any,
+     [](auto const& c, auto name) {
+         check_host(c, name, draft::stratified{.theta = c.theta}, verify::ranked<law::stratified>{});
+     }},
+    {"ranked, engine_stratified", any,
+     [](auto const& c, auto name) {
+         check_host(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked<law::stratified>{});
+     }},
+    {"binned_ranked, iid", any,
+     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::binned_ranked<law::iid>{}); }},
+    {"binned_ranked, stratified", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::stratified{.theta = c.theta}, verify::binned_ranked<law::stratified>{});
+     }},
+    {"binned_ranked, engine_stratified", any,
+     [](auto const& c, auto name) {
+         check(c, name, engine_stratified<law::stratified>{c.draws}, verify::binned_ranked<law::stratified>{});
+     }},
+    {"block, iid", chains, [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::block<law::iid>{}); }},
+    {"block, engine_sequential", chains,
+     [](auto const& c, auto name) { check(c, name, engine_sequential{}, verify::block<law::sequential>{}); }},
+    {"block, stratified", chains,
+     [](auto const& c, auto name) {
+         check(c, name, draft::stratified{.theta = c.theta}, verify::block<law::stratified>{});
+     }},
+    {"traversal, iid", any,
+     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::traversal<law::iid>{}); }},
+    {"traversal, sequential", any,
+     [](auto const& c, auto name) { check(c, name, draft::sequential{}, verify::traversal<law::sequential>{}); }},
+    {"traversal, engine_sequential", any,
+     [](auto const& c, auto name) { check(c, name, engine_sequential{}, verify::traversal<law::sequential>{}); }},
+    {"multi_path_block, iid", forks,
+     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::multi_path_block{}); }},
+    {"ranked_block, iid", any,
+     [](auto const& c, auto name) { check_host(c, name, draft::iid{}, verify::ranked_block<law::iid>{}); }},
+    {"ranked_block, stratified", any,
+     [](auto const& c, auto name) {
+         check_host(c, name, draft::stratified{.theta = c.theta}, verify::ranked_block<law::stratified>{});
+     }},
+    {"ranked_block, engine_stratified", any,
+     [](auto const& c, auto name) {
+         check_host(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked_block<law::stratified>{});
+     }},
+    {"binned_ranked_block, iid", any,
+     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::binned_ranked_block<law::iid>{}); }},
+    {"binned_ranked_block, stratified", any,
+     [](auto const& c, auto name) {
+         check(c, name, draft::stratified{.theta = c.theta}, verify::binned_ranked_block<law::stratified>{});
+     }},
+    {"binned_ranked_block, engine_stratified", any,
+     [](auto const& c, auto name) {
+         check(c, name, engine_stratified<law::stratified>{c.draws}, verify::binned_ranked_block<law::stratified>{});
+     }},
+};
+
+}  // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
+    auto const input = fuzz::continued(data, size, 2048);
+    fuzz::bytes in(input.data(), input.size());
+    method const& m = methods[in.byte() % std::size(methods)];
+    auto const tokens = in.byte();
+    index_t const vocabulary = tokens < 8 ? 1 : 2 + tokens % 4;
+    small_case c{fuzz::read_shape(in, m.which, vocabulary),
+                 {basic_small_model<float>(1, 0), basic_small_model<float>(1, 0)},
+                 in.byte() % 4 == 0,
+                 0.7,
+                 0};
+    auto const theta = in.byte();
+    if (theta >= 128) c.theta = (theta - 128) / 127.0;
+    c.draws = in.below(4);
+    c.models = fuzz::read_models(in, vocabulary, static_cast<int>(c.children.size()));
+    m.run(c, m.name);
+    return 0;
+}
