@@ -119,7 +119,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
                                 bool with_perplexity = false, bool on_gpu = false) {
     energy_meter energy(on_gpu);
     std::vector<comparison> rows;
-    for (method const& m : methods()) {
+    for (method const& m : all_methods()) {
         auto const [text, shape] = shape_of(m);
         comparison row;
         row.how = &m;
@@ -142,7 +142,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
                 if (auto const joules = energy.joules()) row.joules.push_back(*joules);
                 row.each.push_back(g.metrics);
                 if (with_perplexity) row.nll.push_back(negative_log_likelihood(target, prompt, g.tokens));
-                if (row.how == &methods().front()) reference = g.tokens;
+                if (row.how == &all_methods().front()) reference = g.tokens;
                 row.sum += g.metrics;
                 if (g.tokens == reference) ++row.same_text;
                 ++row.runs;

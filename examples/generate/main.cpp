@@ -54,12 +54,12 @@ std::vector<std::string> shipped_prompts(std::size_t of_each_kind, std::size_t s
 void list_methods(bool json) {
     if (json) {
         auto list = nlohmann::ordered_json::array();
-        for (method const& m : methods())
+        for (method const& m : all_methods())
             list.push_back({{"name", m.name}, {"lossless", m.lossless}, {"law", m.law}, {"summary", m.summary}});
         std::cout << list.dump(2) << '\n';
         return;
     }
-    for (method const& m : methods())
+    for (method const& m : all_methods())
         std::printf("%-36s %-9s %-14s %s\n", m.name.c_str(), m.lossless ? "lossless" : "lossy", m.law.c_str(),
                     m.summary.c_str());
 }
@@ -106,7 +106,7 @@ int run(int argc, char** argv) {
     std::string draft_dir = models + "/draft";
     std::string tokenizer_file;
     std::string prompt;
-    std::string method_name = methods()[1].name;
+    std::string method_name = all_methods()[1].name;
     std::string tree;
     generation_options options;
     float draft_temperature = 0.1F;

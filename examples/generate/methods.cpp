@@ -17,7 +17,7 @@ transformer& second_draft() {
     return model;
 }
 
-std::vector<method> const& methods() {
+std::vector<method> const& all_methods() {
     static std::vector<method> const all = [] {
         std::vector<method> list;
         list.push_back({"autoregressive", "none", "one target call a token", "", true, false,
@@ -39,7 +39,7 @@ std::vector<method> const& methods() {
 
 method const& find_method(std::string_view name) {
     std::string names;
-    for (method const& m : methods()) {
+    for (method const& m : all_methods()) {
         if (m.name == name) return m;
         names += "\n  " + m.name;
     }

@@ -59,7 +59,7 @@ transformer& second_draft();
 /// Their trees are the best ones measured for the shipped models (bench/results): where a row of the target's forward
 /// call is nearly free, bushy and deep; where it costs its multiplications, a short chain. The choice looks at the
 /// CPU's kind, not at a clock: equal seeds give equal texts.
-std::vector<method> const& methods();
+std::vector<method> const& all_methods();
 
 /// The method of that name. Throws `std::runtime_error` that lists the names there are.
 method const& find_method(std::string_view name);

@@ -9,6 +9,7 @@
 
 #include "generate/methods.hpp"
 #include "multidraft/decode/speculative.hpp"
+#include "multidraft/methods.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/linear.hpp"
 
@@ -16,21 +17,36 @@ namespace multidraft::examples {
 
 /// Shapes for the kind of CPU that this is.
 inline std::string default_tree() { return multiplies_by_tiles() ? "3x1x1x1" : "1x1"; }
-inline std::string default_chain() { return multiplies_by_tiles() ? "1x1x1x1" : "1x1"; }
 
-/// A tree of a fixed shape, drawn by a sampler from the draft.
-template <class Sampler, class Verifier>
-method tree_method(std::string name, std::string summary, std::string tree, bool chains_only = false) {
-    return {std::move(name),
-            std::string(Sampler::law::name),
-            std::move(summary),
-            std::move(tree),
-            Verifier::lossless,
-            chains_only,
+/// The shape that a method of the library's lists has here unless told otherwise.
+inline std::string default_tree(trees_taken trees) {
+    if (trees == trees_taken::chains) return multiplies_by_tiles() ? "1x1x1x1" : "1x1";
+    if (trees == trees_taken::forks) return multiplies_by_tiles() ? "fork:3x4" : "1x1";
+    return default_tree();
+}
+
+/// A method of the library's lists: a tree of a fixed shape, drawn by its sampler from the draft.
+template <class Listed>
+method tree_method() {
+    return {std::string(Listed::name),
+            std::string(Listed::sampler::law::name),
+            std::string(Listed::summary),
+            default_tree(Listed::trees),
+            proved_lossless<typename Listed::verifier>(),
+            Listed::trees == trees_taken::chains,
             [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                generation_options const& options, token_callback const& on_tokens) {
-                return make_speculative<Sampler, Verifier>(target, draft, shape)(prompt, options, on_tokens);
-            }};
+                return make_speculative<typename Listed::sampler, typename Listed::verifier>(target, draft, shape)(
+                    prompt, options, on_tokens);
+            },
+            Listed::trees == trees_taken::forks,
+            Listed::trees == trees_taken::pairs ? 2 : 0};
+}
+
+/// All of one of these lists.
+template <class List>
+void add_methods_of(std::vector<method>& all) {
+    List::for_each([&](auto listed) { all.push_back(tree_method<decltype(listed)>()); });
 }
 
 /// The trees of a drafter that `make(draft, shape)` gives.
@@ -40,7 +56,7 @@ method drafter_method(std::string name, std::string summary, std::string tree, M
             std::string(Verifier::law::name),
             std::move(summary),
             std::move(tree),
-            Verifier::lossless,
+            proved_lossless<Verifier>(),
             chains_only,
             [make](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                    generation_options const& options, token_callback const& on_tokens) {

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <iterator>
 #include <map>
 #include <string>
 #include <vector>
@@ -15,34 +16,13 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/conditional_poisson.hpp"
-#include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/draft/sequential.hpp"
-#include "multidraft/draft/stratified.hpp"
-#include "multidraft/draft/top_n.hpp"
-#include "multidraft/draft/top_paired.hpp"
-#include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/methods.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/testing/small_step.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
-#include "multidraft/verify/block.hpp"
-#include "multidraft/verify/greedy_optimal.hpp"
-#include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/merged.hpp"
-#include "multidraft/verify/multi_path_block.hpp"
-#include "multidraft/verify/multi_round.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/ranked.hpp"
-#include "multidraft/verify/ranked_block.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/spec_hub.hpp"
-#include "multidraft/verify/speculative_sampling.hpp"
-#include "multidraft/verify/traversal.hpp"
 
 namespace {
 
@@ -190,115 +170,77 @@ void check_multi_round(small_case const& c, char const* name) {
     compare(c, name, found);
 }
 
-struct method {
+struct pair_to_check {
     char const* name;
     fuzz::trees which;
     void (*run)(small_case const&, char const*);
 };
 
+template <class Sampler>
+Sampler sampler_of(small_case const& c) {
+    if constexpr (requires { Sampler::theta; })
+        return {.theta = c.theta};
+    else
+        return {};
+}
+
+fuzz::trees trees_of(trees_taken trees) {
+    switch (trees) {
+        case trees_taken::pairs:
+            return fuzz::trees::pairs;
+        case trees_taken::forks:
+            return fuzz::trees::forks;
+        case trees_taken::chains:
+            return fuzz::trees::chains;
+        default:
+            return fuzz::trees::any;
+    }
+}
+
 using enum fuzz::trees;
 
-/// Every lossless verifier that decides by coins and picks, with the library's samplers and an engine's.
-constexpr method methods[] = {
-    {"naive, deterministic", any,
-     [](auto const& c, auto name) { check(c, name, draft::top_n{}, verify::naive<law::deterministic>{}); }},
-    {"naive, iid", any, [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::naive<law::iid>{}); }},
-    {"naive, sequential", any,
-     [](auto const& c, auto name) { check(c, name, draft::sequential{}, verify::naive<law::sequential>{}); }},
+/// An engine's samplers, and laws that no listed method has.
+constexpr pair_to_check further[] = {
     {"naive, stratified", any,
      [](auto const& c, auto name) {
          check(c, name, draft::stratified{.theta = c.theta}, verify::naive<law::stratified>{});
      }},
     {"naive, top_then_one", any,
      [](auto const& c, auto name) { check(c, name, draft::top_then_one{}, verify::naive<law::top_then_one>{}); }},
-    {"naive, conditional_poisson", any,
-     [](auto const& c, auto name) {
-         check(c, name, draft::conditional_poisson{}, verify::naive<law::conditional_poisson>{});
-     }},
     {"naive, top_paired", pairs,
      [](auto const& c, auto name) { check(c, name, draft::top_paired{}, verify::naive<law::top_paired>{}); }},
-    {"speculative_sampling, iid", chains,
-     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::speculative_sampling<law::iid>{}); }},
     {"speculative_sampling, engine_sequential", chains,
      [](auto const& c, auto name) {
          check(c, name, engine_sequential{}, verify::speculative_sampling<law::sequential>{});
-     }},
-    {"recursive_rejection, iid", any,
-     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::recursive_rejection<law::iid>{}); }},
-    {"recursive_rejection, sequential", any,
-     [](auto const& c, auto name) {
-         check(c, name, draft::sequential{}, verify::recursive_rejection<law::sequential>{});
      }},
     {"recursive_rejection, engine_sequential", any,
      [](auto const& c, auto name) {
          check(c, name, engine_sequential{}, verify::recursive_rejection<law::sequential>{});
      }},
-    {"merged recursive_rejection, iid", any,
-     [](auto const& c, auto name) {
-         check(c, name, draft::iid{}, verify::merged<verify::recursive_rejection<law::iid>>{});
-     }},
-    {"k_seq, iid", any, [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::k_seq<law::iid>{}); }},
     {"multi_round", level, check_multi_round},
-    {"greedy_optimal, top_then_one", any,
-     [](auto const& c, auto name) {
-         check(c, name, draft::top_then_one{}, verify::greedy_optimal<law::top_then_one>{});
-     }},
     {"greedy_optimal, engine_stratified", any,
      [](auto const& c, auto name) {
          check(c, name, engine_stratified<law::top_then_one>{c.draws % 2}, verify::greedy_optimal<law::top_then_one>{});
-     }},
-    {"spec_hub, top_paired", pairs,
-     [](auto const& c, auto name) { check(c, name, draft::top_paired{}, verify::spec_hub<law::top_paired>{}); }},
-    {"ranked, iid", any,
-     [](auto const& c, auto name) { check_host(c, name, draft::iid{}, verify::ranked<law::iid>{}); }},
-    {"ranked, stratified", any,
-     [](auto const& c, auto name) {
-         check_host(c, name, draft::stratified{.theta = c.theta}, verify::ranked<law::stratified>{});
      }},
     {"ranked, engine_stratified", any,
      [](auto const& c, auto name) {
          check_host(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked<law::stratified>{});
      }},
-    {"binned_ranked, iid", any,
-     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::binned_ranked<law::iid>{}); }},
-    {"binned_ranked, stratified", any,
-     [](auto const& c, auto name) {
-         check(c, name, draft::stratified{.theta = c.theta}, verify::binned_ranked<law::stratified>{});
-     }},
     {"binned_ranked, engine_stratified", any,
      [](auto const& c, auto name) {
          check(c, name, engine_stratified<law::stratified>{c.draws}, verify::binned_ranked<law::stratified>{});
      }},
-    {"block, iid", chains, [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::block<law::iid>{}); }},
     {"block, engine_sequential", chains,
      [](auto const& c, auto name) { check(c, name, engine_sequential{}, verify::block<law::sequential>{}); }},
     {"block, stratified", chains,
      [](auto const& c, auto name) {
          check(c, name, draft::stratified{.theta = c.theta}, verify::block<law::stratified>{});
      }},
-    {"traversal, iid", any,
-     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::traversal<law::iid>{}); }},
-    {"traversal, sequential", any,
-     [](auto const& c, auto name) { check(c, name, draft::sequential{}, verify::traversal<law::sequential>{}); }},
     {"traversal, engine_sequential", any,
      [](auto const& c, auto name) { check(c, name, engine_sequential{}, verify::traversal<law::sequential>{}); }},
-    {"multi_path_block, iid", forks,
-     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::multi_path_block{}); }},
-    {"ranked_block, iid", any,
-     [](auto const& c, auto name) { check_host(c, name, draft::iid{}, verify::ranked_block<law::iid>{}); }},
-    {"ranked_block, stratified", any,
-     [](auto const& c, auto name) {
-         check_host(c, name, draft::stratified{.theta = c.theta}, verify::ranked_block<law::stratified>{});
-     }},
     {"ranked_block, engine_stratified", any,
      [](auto const& c, auto name) {
          check_host(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked_block<law::stratified>{});
-     }},
-    {"binned_ranked_block, iid", any,
-     [](auto const& c, auto name) { check(c, name, draft::iid{}, verify::binned_ranked_block<law::iid>{}); }},
-    {"binned_ranked_block, stratified", any,
-     [](auto const& c, auto name) {
-         check(c, name, draft::stratified{.theta = c.theta}, verify::binned_ranked_block<law::stratified>{});
      }},
     {"binned_ranked_block, engine_stratified", any,
      [](auto const& c, auto name) {
@@ -306,12 +248,37 @@ constexpr method methods[] = {
      }},
 };
 
+/// Every listed method that decides by coins and picks, and the further pairs.
+std::vector<pair_to_check> const& pairs_to_check() {
+    static std::vector<pair_to_check> const all = [] {
+        std::vector<pair_to_check> list;
+        auto const add = [&](auto listed) {
+            using method = decltype(listed);
+            if constexpr (method::proof == proof_by::enumeration)
+                list.push_back({method::name.data(), trees_of(method::trees), [](auto const& c, auto name) {
+                                    auto const sampler = sampler_of<typename method::sampler>(c);
+                                    if constexpr (methods::sorted::has<typename method::verifier>)
+                                        check_host(c, name, sampler, typename method::verifier{});
+                                    else
+                                        check(c, name, sampler, typename method::verifier{});
+                                }});
+        };
+        methods::of_shapes::for_each(add);
+        methods::of_drafters::for_each(add);
+        methods::sorted::for_each(add);
+        list.insert(list.end(), std::begin(further), std::end(further));
+        return list;
+    }();
+    return all;
+}
+
 }  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
     auto const input = fuzz::continued(data, size, 2048);
     fuzz::bytes in(input.data(), input.size());
-    method const& m = methods[in.byte() % std::size(methods)];
+    auto const& all = pairs_to_check();
+    pair_to_check const& m = all[in.byte() % all.size()];
     auto const tokens = in.byte();
     index_t const vocabulary = tokens < 8 ? 1 : 2 + tokens % 4;
     small_case c{fuzz::read_shape(in, m.which, vocabulary),

@@ -4,27 +4,25 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <type_traits>
 
 #include "fuzz/problem.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/ranked.hpp"
-#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/methods.hpp"
 
 namespace {
 
 using namespace multidraft;
 
+/// Every listed method of a law that goes by ranks.
 template <class Law, class Target, class Draft>
 void verify_law(fuzz::problem const& b, Target const& target, Draft const& draft) {
-    fuzz::verify_one<verify::ranked<Law>>(b, target, draft);
-    fuzz::verify_one<verify::ranked_block<Law>>(b, target, draft);
-    fuzz::verify_one<verify::nested_ranked_block<Law>>(b, target, draft);
-    fuzz::verify_one<verify::binned_ranked<Law>>(b, target, draft);
-    fuzz::verify_one<verify::binned_ranked_block<Law>>(b, target, draft);
-    fuzz::verify_one<verify::binned_nested_ranked_block<Law>>(b, target, draft);
+    auto const one = [&](auto listed) {
+        using verifier = typename decltype(listed)::verifier;
+        if constexpr (std::is_same_v<typename verifier::law, Law>) fuzz::verify_one<verifier>(b, target, draft);
+    };
+    methods::best::for_each(one);
+    methods::by_rank::for_each(one);
+    methods::sorted::for_each(one);
 }
 
 /// Replaces the rows by those of a larger vocabulary: more ratios than a histogram has knots, over many magnitudes,

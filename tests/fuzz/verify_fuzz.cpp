@@ -2,27 +2,36 @@
 // the vocabulary.
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 #include "fuzz/problem.hpp"
-#include "multidraft/verify/block.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/speculative_sampling.hpp"
-#include "multidraft/verify/traversal.hpp"
+#include "multidraft/methods.hpp"
+
+namespace {
+
+using namespace multidraft;
+
+/// Every listed method that decides node by node or weighs whole paths and trees.
+template <class Target, class Draft>
+void verify_all(fuzz::problem const& b, Target const& target, Draft const& draft) {
+    auto const one = [&](auto listed) {
+        using verifier = typename decltype(listed)::verifier;
+        if constexpr (std::is_same_v<verifier, verify::shared_randomness> ||
+                      requires { requires !verifier::reads_draft; })
+            fuzz::verify_one<verifier>(b, target, verify::unread{});
+        else
+            fuzz::verify_one<verifier>(b, target, draft);
+    };
+    methods::by_node::for_each(one);
+    methods::by_tree::for_each(one);
+}
+
+}  // namespace
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {
-    using namespace multidraft;
     fuzz::bytes in(data, size);
     bool const probabilities = in.byte() % 2 == 0;
     auto const b = fuzz::read_problem(in);
-    fuzz::with_rows(b, probabilities, [&](auto const& target, auto const& draft) {
-        fuzz::verify_one<verify::recursive_rejection<law::iid>>(b, target, draft);
-        fuzz::verify_one<verify::recursive_rejection<law::sequential>>(b, target, draft);
-        fuzz::verify_one<verify::speculative_sampling<law::iid>>(b, target, draft);
-        fuzz::verify_one<verify::naive<law::deterministic>>(b, target, verify::unread{});
-        fuzz::verify_one<verify::block<law::iid>>(b, target, draft);
-        fuzz::verify_one<verify::traversal<law::iid>>(b, target, draft);
-        fuzz::verify_one<verify::traversal<law::sequential>>(b, target, draft);
-    });
+    fuzz::with_rows(b, probabilities, [&](auto const& target, auto const& draft) { verify_all(b, target, draft); });
     return 0;
 }

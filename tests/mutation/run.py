@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Changes one thing in a header, builds the tests that should notice, and says which changes they did not notice.
 
-run.py [--compiler CXX] [--jobs N] [--pick N] [--list] [HEADER..]
+run.py [--compiler CXX] [--jobs N] [--pick N] [--list] [--methods] [HEADER..]
 
 HEADER is relative to include/multidraft/ (default: the verifiers and samplers of tests/mutation/README.md). A change is
 an operator, a constant, a purpose or two swapped arguments. `--pick N` tries N of all changes, spread evenly: what CI
@@ -21,12 +21,12 @@ INCLUDE = ROOT / "include"
 HEADERS = ["verify/recursive_rejection.hpp", "verify/naive.hpp", "verify/emit.hpp", "verify/node_by_node.hpp",
            "draft/sequential.hpp", "draft/iid.hpp"]
 # The quick ones first; the first that fails settles it. Proofs are optimised, or they would take longer to run than to compile.
-TESTS = {"verify": ["verify/edges_test.cpp", "verify/rounding_test.cpp", "verify/recorded_test.cpp", "proof/lossless_test.cpp"],
-         "draft": ["draft/samplers_test.cpp", "verify/recorded_test.cpp", "proof/lossless_test.cpp"]}
+TESTS = {"verify": ["verify/edges_test.cpp", "verify/rounding_test.cpp", "verify/recorded_methods_test.cpp", "proof/lossless_test.cpp"],
+         "draft": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/lossless_test.cpp"]}
 REFUSED = ["verify/refused_further_test.cpp", "verify/rounding_further_test.cpp"]
-BINNED = ["verify/recorded_binned_test.cpp", *REFUSED]
-RANKED = ["verify/recorded_ranked_test.cpp", *REFUSED]
-FURTHER = ["verify/recorded_further_test.cpp", *REFUSED]
+BINNED = ["verify/recorded_methods_test.cpp", *REFUSED]
+RANKED = ["verify/recorded_methods_test.cpp", *REFUSED]
+FURTHER = ["verify/recorded_methods_test.cpp", "verify/recorded_further_test.cpp", *REFUSED]
 TESTS_OF = {
     "verify/binned_ranked.hpp": [*BINNED, "proof/binned_ranked_test.cpp"],
     "verify/rank_table.hpp": [*BINNED, "proof/binned_ranked_test.cpp", "proof/binned_ranked_block_test.cpp"],
@@ -47,12 +47,20 @@ TESTS_OF = {
     "verify/emit.hpp": ["verify/emit_test.cpp", *FURTHER],
     "distribution/select.hpp": ["distribution/select_test.cpp", "distribution/softmax_test.cpp"],
     "distribution/softmax.hpp": ["distribution/softmax_test.cpp", "verify/emit_test.cpp"],
-    "draft/stratified.hpp": ["verify/recorded_binned_test.cpp", "draft/stratified_test.cpp",
+    "draft/stratified.hpp": ["verify/recorded_methods_test.cpp", "draft/stratified_test.cpp",
                              "proof/one_node_test.cpp"],
-    "draft/stochastic_beam.hpp": ["verify/recorded_further_test.cpp", "decode/beams_test.cpp"],
-    "draft/conditional_poisson.hpp": ["verify/recorded_further_test.cpp", "proof/further_laws_test.cpp",
+    "draft/gumbel_top_k.hpp": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/gumbel_top_k_test.cpp"],
+    "draft/stochastic_beam.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_further_test.cpp", "decode/beams_test.cpp"],
+    "draft/conditional_poisson.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_further_test.cpp", "proof/further_laws_test.cpp",
                                       "testing/optimal_transport_test.cpp"],
 }
+
+
+def listed():
+    """The samplers and verifiers of the library's lists of methods."""
+    text = (INCLUDE / "multidraft/methods.hpp").read_text(encoding="utf-8")
+    return re.findall(r'#include "multidraft/((?:draft|verify)/\w+\.hpp)"', text)
+
 
 CHANGES = [
     (r"(?<=[\w)\]]) < (?=[\w(])", [" <= ", " > "]), (r" <= ", [" < "]), (r"(?<=[\w)\]]) > (?=[\w(])", [" >= ", " < "]),
@@ -122,11 +130,12 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--pick", type=int, default=0)
     parser.add_argument("--list", action="store_true")
+    parser.add_argument("--methods", action="store_true", help="the headers of all methods of multidraft/methods.hpp")
     parser.add_argument("--verbose", action="store_true", help="every answer as it comes")
     parser.add_argument("headers", nargs="*")
     options = parser.parse_args()
 
-    work = [(name, change) for name in options.headers or HEADERS for change in changes_of(name)]
+    work = [(name, change) for name in (listed() if options.methods else options.headers or HEADERS) for change in changes_of(name)]
     if options.pick:
         work = [work[(2 * k + 1) * len(work) // (2 * options.pick)] for k in range(min(options.pick, len(work)))]
     if options.list:

@@ -20,6 +20,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "support/chi_squared.hpp"
+#include "support/proved_methods.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
@@ -145,12 +146,6 @@ void expect_fit(char const* name, outcome const& found) {
     EXPECT_GE(found.fit.p_value(), multidraft::testing::failure_level) << name;
 }
 
-TEST(binned_nested_ranked_block, emits_the_law_of_the_target) {
-    constexpr int runs = 6000;
-    expect_fit("iid", over_trees<nested<law::iid>>(draft::iid{}, usual, runs));
-    expect_fit("stratified", over_trees<nested<law::stratified>>(draft::stratified{}, usual, runs));
-}
-
 TEST(binned_nested_ranked_block, emits_the_law_of_the_target_whatever_the_rows) {
     constexpr int runs = 1500;
     std::vector<kind> const all(std::begin(multidraft::testing::all_kinds), std::end(multidraft::testing::all_kinds));
@@ -232,3 +227,17 @@ TEST(binned_nested_ranked_block, comes_close_to_the_limit) {
 }
 
 }  // namespace
+
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_iid>() {
+    expect_fit("iid", over_trees<nested<law::iid>>(draft::iid{}, usual, 6000));
+}
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_stratified>() {
+    expect_fit("stratified", over_trees<nested<law::stratified>>(draft::stratified{}, usual, 6000));
+}
+
+TEST(binned_nested_ranked_block, emits_the_law_of_the_target) {
+    multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_iid>();
+    multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_stratified>();
+}

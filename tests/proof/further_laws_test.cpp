@@ -17,6 +17,7 @@
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/proved_methods.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
@@ -105,7 +106,8 @@ struct rows_of_three {
 };
 
 /// The law of two levels' texts: `children` tokens a node, each from its own model.
-void expect_multi_round_lossless(shape const& children, index_t vocabulary, kind k, std::uint64_t seed) {
+template <class Verifier>
+void expect_lossless_of_several(shape const& children, index_t vocabulary, kind k, std::uint64_t seed) {
     auto const depth = static_cast<int>(children.size());
     auto const one = random_models(k, vocabulary, depth, seed);
     auto const two = random_models(kind::plain, vocabulary, depth, seed + 500);
@@ -135,8 +137,8 @@ void expect_multi_round_lossless(shape const& children, index_t vocabulary, kind
             begin = end;
         }
         std::vector<node_id> path(children.size());
-        auto const v = verify::multi_round<law::independent>{}(g, drafted<law::independent>{tree_view{parents, tokens}},
-                                                               target, rows, source, 0, span<node_id>(path));
+        auto const v = Verifier{}(g, drafted<law::independent>{tree_view{parents, tokens}}, target, rows, source, 0,
+                                  span<node_id>(path));
         text out;
         for (int d = 0; d < v.accepted; ++d)
             out.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(d)])]);
@@ -154,14 +156,15 @@ void expect_multi_round_lossless(shape const& children, index_t vocabulary, kind
         << print(children) << ", V = " << vocabulary << ", " << name_of(k) << ", seed " << seed;
 }
 
-TEST(lossless, multi_round_over_several_draft_models) {
+template <class Verifier>
+void expect_lossless_of_several() {
     for (kind const k : all_kinds)
         for (std::uint64_t seed = 1; seed <= 3; ++seed) {
-            expect_multi_round_lossless({1}, 3, k, seed);
-            expect_multi_round_lossless({2}, 4, k, seed);
-            expect_multi_round_lossless({3}, 4, k, seed);
-            expect_multi_round_lossless({2, 1}, 3, k, seed);
-            expect_multi_round_lossless({2, 2}, 2, k, seed);
+            expect_lossless_of_several<Verifier>({1}, 3, k, seed);
+            expect_lossless_of_several<Verifier>({2}, 4, k, seed);
+            expect_lossless_of_several<Verifier>({3}, 4, k, seed);
+            expect_lossless_of_several<Verifier>({2, 1}, 3, k, seed);
+            expect_lossless_of_several<Verifier>({2, 2}, 2, k, seed);
         }
 }
 
@@ -195,3 +198,17 @@ TEST(lossy, typical_acceptance_is_not_the_target) {
 }
 
 }  // namespace
+
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::multi_round_independent>() {
+    expect_lossless_of_several<multidraft::methods::multi_round_independent::verifier>();
+}
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::naive_independent>() {
+    expect_lossless_of_several<multidraft::methods::naive_independent::verifier>();
+}
+
+TEST(lossless, several_draft_models) {
+    multidraft::testing::prove_otherwise<multidraft::methods::multi_round_independent>();
+    multidraft::testing::prove_otherwise<multidraft::methods::naive_independent>();
+}

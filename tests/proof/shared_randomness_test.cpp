@@ -22,6 +22,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "support/chi_squared.hpp"
+#include "support/proved_methods.hpp"
 
 namespace {
 
@@ -260,7 +261,7 @@ double p_value_of_pairs(bigrams const& target, int runs, Decode const& decoded) 
     return multidraft::testing::upper_gamma((vocabulary * vocabulary - 1) / 2.0, statistic / 2);
 }
 
-TEST(shared_randomness, texts_have_the_targets_law) {
+void expect_law_of_target() {
     bigrams const target(11);
     bigrams const drafter(12);
     for (std::vector<int> const& children : std::vector<std::vector<int>>{{1, 1}, {3}, {2, 2}, {3, 1}}) {
@@ -320,3 +321,12 @@ TEST(shared_randomness, refuses_what_it_cannot_use) {
 }
 
 }  // namespace
+
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::shared_randomness>() {
+    expect_law_of_target();
+}
+
+TEST(shared_randomness, texts_have_the_targets_law) {
+    multidraft::testing::prove_otherwise<multidraft::methods::shared_randomness>();
+}

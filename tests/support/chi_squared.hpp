@@ -26,6 +26,7 @@ enum class chi_squared_test : int {
     sequential_second_128k,
     gumbel_first_32k,
     gumbel_second_32k,
+    gumbel_small,
     gumbel_first_128k,
     gumbel_second_128k,
     emitted_recursive_iid_32k,

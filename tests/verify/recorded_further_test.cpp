@@ -1,4 +1,4 @@
-// Texts of old seeds of the further samplers and verifiers: the addresses of their draws, which no proof sees change.
+// Texts of old seeds of beams and of large sets: the addresses of their draws, which no proof sees change.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -9,51 +9,14 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/beam_sampling.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
-#include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/sequential.hpp"
-#include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
-#include "multidraft/draft/top_paired.hpp"
-#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
-#include "multidraft/verify/block.hpp"
-#include "multidraft/verify/greedy_optimal.hpp"
-#include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/multi_path_block.hpp"
-#include "multidraft/verify/multi_round.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/ranked.hpp"
-#include "multidraft/verify/ranked_block.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/shared_randomness.hpp"
-#include "multidraft/verify/spec_hub.hpp"
-#include "multidraft/verify/traversal.hpp"
 #include "verify/recorded.hpp"
 
 namespace {
 
 using namespace multidraft;
 using namespace multidraft::testing;
-
-TEST(recorded_further, decided_at_one_node) {
-    EXPECT_EQ((record<draft::iid, verify::k_seq<law::iid>>(wide)), 18063587402538272727U);
-    EXPECT_EQ((record<draft::iid, verify::multi_round<law::independent>>(wide)), 16938083135753419645U);
-    EXPECT_EQ((record<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>(wide)), 11084727773554260189U);
-    EXPECT_EQ((record<draft::top_paired, verify::spec_hub<law::top_paired>>(pairs)), 7510485685696964412U);
-    EXPECT_EQ((record<draft::conditional_poisson, verify::naive<law::conditional_poisson>>(wide)), 956460962798853418U);
-    EXPECT_EQ((record<draft::shared_randomness, verify::shared_randomness>(wide)), 3575668853357218620U);
-}
-
-TEST(recorded_further, paths_and_trees) {
-    EXPECT_EQ((record<draft::iid, verify::block<law::iid>>(chain)), 14121959204833447684U);
-    EXPECT_EQ((record<draft::iid, verify::multi_path_block>(forked)), 7023597712053032800U);
-    EXPECT_EQ((record<draft::iid, verify::traversal<law::iid>>(pairs)), 11064957615125190177U);
-    EXPECT_EQ((record<draft::sequential, verify::traversal<law::sequential>>(pairs)), 18342949827406686649U);
-}
 
 TEST(recorded_further, beams) {
     host_group const g;

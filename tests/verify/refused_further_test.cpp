@@ -6,29 +6,15 @@
 #include <cstdint>
 #include <limits>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/methods.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
-#include "multidraft/verify/block.hpp"
-#include "multidraft/verify/greedy_optimal.hpp"
-#include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/multi_path_block.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/ranked.hpp"
-#include "multidraft/verify/ranked_block.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/shared_randomness.hpp"
-#include "multidraft/verify/spec_hub.hpp"
-#include "multidraft/verify/speculative_sampling.hpp"
-#include "multidraft/verify/traversal.hpp"
 
 namespace {
 
@@ -72,27 +58,19 @@ void expect_refused(problem const& b, Verifier const& verifier, std::string cons
     }
 }
 
+/// Calls f with every listed verifier that reads the draft's rows, each a row a node.
 template <class F>
 void for_every_verifier_of_drafts(F f) {
-    f(verify::k_seq<law::iid>{}, "k_seq");
-    f(verify::greedy_optimal<law::top_then_one>{}, "greedy_optimal");
-    f(verify::spec_hub<law::top_paired>{}, "spec_hub");
-    f(verify::ranked<law::iid>{}, "ranked");
-    f(verify::ranked<law::stratified>{}, "ranked, stratified");
-    f(verify::ranked_block<law::iid>{}, "ranked_block");
-    f(verify::ranked_block<law::stratified>{}, "ranked_block, stratified");
-    f(verify::nested_ranked_block<law::iid>{}, "nested_ranked_block");
-    f(verify::nested_ranked_block<law::stratified>{}, "nested_ranked_block, stratified");
-    f(verify::binned_ranked<law::iid>{}, "binned_ranked");
-    f(verify::binned_ranked<law::stratified>{}, "binned_ranked, stratified");
-    f(verify::binned_ranked_block<law::iid>{}, "binned_ranked_block");
-    f(verify::binned_ranked_block<law::stratified>{}, "binned_ranked_block, stratified");
-    f(verify::binned_nested_ranked_block<law::iid>{}, "binned_nested_ranked_block");
-    f(verify::binned_nested_ranked_block<law::stratified>{}, "binned_nested_ranked_block, stratified");
-    f(verify::block<law::iid>{}, "block");
-    f(verify::multi_path_block{}, "multi_path_block");
-    f(verify::traversal<law::iid>{}, "traversal");
-    f(verify::traversal<law::sequential>{}, "traversal, sequential");
+    auto const call = [&](auto listed) {
+        using verifier = typename decltype(listed)::verifier;
+        constexpr bool reads_draft = !requires { requires !verifier::reads_draft; };
+        if constexpr (reads_draft && !std::is_same_v<verifier, verify::shared_randomness> &&
+                      !std::is_same_v<typename verifier::law, law::independent>)
+            f(verifier{}, std::string(listed.name).c_str());
+    };
+    methods::of_shapes::for_each(call);
+    methods::of_drafters::for_each(call);
+    methods::sorted::for_each(call);
 }
 
 TEST(refused_further, a_candidate_that_the_draft_cannot_have_drawn) {

@@ -2,21 +2,15 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <string>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/methods.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/scripted.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
-#include "multidraft/verify/block.hpp"
-#include "multidraft/verify/greedy_optimal.hpp"
-#include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/spec_hub.hpp"
-#include "multidraft/verify/traversal.hpp"
 
 namespace {
 
@@ -48,18 +42,20 @@ verdict run(Verifier const& verifier, std::size_t refusals, double uniform) {
     return v;
 }
 
+/// Calls f with every listed verifier that decides by coins and picks over rows of p and q, and with how many uniforms
+/// refuse its candidate: first its grid point is drawn where histograms rank it.
 template <class F>
 void for_every_verifier(F f) {
-    f(verify::k_seq<law::iid>{}, "k_seq", 1);
-    f(verify::greedy_optimal<law::top_then_one>{}, "greedy_optimal", 1);
-    f(verify::spec_hub<law::top_paired>{}, "spec_hub", 1);
-    f(verify::binned_ranked<law::iid>{}, "binned_ranked", 2);                     // first its knot is drawn
-    f(verify::binned_ranked<law::stratified>{}, "binned_ranked, stratified", 2);  // first its knot is drawn
-    f(verify::binned_ranked_block<law::iid>{}, "binned_ranked_block", 2);         // first its knot is drawn
-    f(verify::block<law::iid>{}, "block", 1);
-    f(verify::multi_path_block{}, "multi_path_block", 1);
-    f(verify::traversal<law::iid>{}, "traversal", 1);
-    f(verify::traversal<law::sequential>{}, "traversal, sequential", 1);
+    auto const call = [&](auto listed) {
+        using verifier = typename decltype(listed)::verifier;
+        constexpr bool reads_draft = !requires { requires !verifier::reads_draft; };
+        if constexpr (reads_draft && decltype(listed)::proof == proof_by::enumeration) {
+            bool const by_histogram = methods::by_rank::has<verifier>;
+            f(verifier{}, std::string(listed.name).c_str(), std::size_t{by_histogram ? 2U : 1U});
+        }
+    };
+    methods::of_shapes::for_each(call);
+    methods::of_drafters::for_each(call);
 }
 
 TEST(rounding_further, a_residual_of_no_mass_emits_a_token_of_the_target_that_was_not_refused) {

@@ -88,7 +88,12 @@ public:
             }
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (here.token == none) detail::refuse_node(g, tree, target, draft, node);
+                if (here.token == none) {
+                    if constexpr (asks_draft<Draft>())
+                        detail::refuse_node(g, tree, target, draft, node);
+                    else
+                        detail::refuse_node(g, tree, target, unread{}, node);
+                }
             }
 #endif
             if (here.token == none) return {};
@@ -110,6 +115,12 @@ public:
     }
 
 private:
+    /// Whether decisions read rows of the draft, and there are some.
+    template <class Draft>
+    [[nodiscard]] MULTIDRAFT_HD static constexpr bool asks_draft() noexcept {
+        return !std::is_same_v<Draft, unread> && !requires { requires !Self::reads_draft; };
+    }
+
     template <group G, distribution P, class Draft, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide_at(G const& g, P const& p, Draft const& draft,
                                                        candidate_list const& candidates, Source& source, place where,
@@ -121,7 +132,7 @@ private:
             else
                 return self().decide(g, p, q, candidates, source, where);
         };
-        if constexpr (std::is_same_v<Draft, unread> || requires { requires !Self::reads_draft; })
+        if constexpr (!asks_draft<Draft>())
             return with(unread{});
         else
             return with(draft(g, where.node));

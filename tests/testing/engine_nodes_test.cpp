@@ -1,11 +1,7 @@
-// The public proof of every lossless verifier that decides node by node, with the library's samplers and an engine's.
+// The public proof of verifiers that decide node by node, with an engine's samplers and laws that no listed method has.
 #include <gtest/gtest.h>
 
-#include "multidraft/draft/conditional_poisson.hpp"
-#include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
@@ -13,12 +9,9 @@
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
-#include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 
 namespace {
@@ -37,50 +30,31 @@ void expect_proved(Sampler sampler, Verifier verifier, proof_options const& opti
 }
 
 TEST(proved, naive) {
-    expect_proved(draft::top_n{}, verify::naive<law::deterministic>{});
-    expect_proved(draft::iid{}, verify::naive<law::iid>{});
-    expect_proved(draft::sequential{}, verify::naive<law::sequential>{});
     expect_proved(draft::stratified{}, verify::naive<law::stratified>{});
     expect_proved(draft::top_then_one{}, verify::naive<law::top_then_one>{});
-    expect_proved(draft::conditional_poisson{}, verify::naive<law::conditional_poisson>{});
     expect_proved(draft::top_paired{}, verify::naive<law::top_paired>{}, {.trees = pairs_to_prove()});
 }
 
 TEST(proved, speculative_sampling) {
-    expect_proved(draft::iid{}, verify::speculative_sampling<law::iid>{}, {.trees = chains_to_prove()});
     expect_proved(engine_sequential{}, verify::speculative_sampling<law::sequential>{}, {.trees = chains_to_prove()});
 }
 
 TEST(proved, recursive_rejection) {
-    expect_proved(draft::iid{}, verify::recursive_rejection<law::iid>{});
-    expect_proved(draft::sequential{}, verify::recursive_rejection<law::sequential>{});
     expect_proved(engine_sequential{}, verify::recursive_rejection<law::sequential>{});
-    expect_proved(draft::iid{}, verify::merged<verify::recursive_rejection<law::iid>>{});
 }
 
-TEST(proved, k_seq) { expect_proved(draft::iid{}, verify::k_seq<law::iid>{}); }
-
 TEST(proved, greedy_optimal) {
-    expect_proved(draft::top_then_one{}, verify::greedy_optimal<law::top_then_one>{});
     expect_proved(engine_stratified<law::top_then_one>{}, verify::greedy_optimal<law::top_then_one>{});
     expect_proved(engine_stratified<law::top_then_one>{0}, verify::greedy_optimal<law::top_then_one>{});
 }
 
-TEST(proved, spec_hub) {
-    expect_proved(draft::top_paired{}, verify::spec_hub<law::top_paired>{}, {.trees = pairs_to_prove()});
-}
-
 TEST(proved, ranked) {
-    expect_proved(draft::iid{}, verify::ranked<law::iid>{}, {.most_branches = 20000});
-    expect_proved(draft::stratified{}, verify::ranked<law::stratified>{});
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked<law::stratified>{},
                       {.most_branches = 20000});
 }
 
 TEST(proved, binned_ranked) {
-    expect_proved(draft::iid{}, verify::binned_ranked<law::iid>{}, {.seeds = 1, .most_branches = 20000});
-    expect_proved(draft::stratified{}, verify::binned_ranked<law::stratified>{}, {.seeds = 1});
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked<law::stratified>{},
                       {.seeds = 1, .most_branches = 20000});

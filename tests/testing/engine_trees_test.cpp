@@ -1,17 +1,16 @@
-// The public proof of every lossless verifier of whole paths and trees; what it says of one that it cannot enumerate.
+// The public proof of verifiers of whole paths and trees with an engine's samplers; what it says of one that it cannot
+// enumerate.
 #include <gtest/gtest.h>
 
 #include <string>
 
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/verify/binned_nested_ranked_block.hpp"
 #include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
-#include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/traversal.hpp"
@@ -32,30 +31,19 @@ void expect_proved(Sampler sampler, Verifier verifier, proof_options const& opti
 }
 
 TEST(proved, block) {
-    expect_proved(draft::iid{}, verify::block<law::iid>{}, {.trees = chains_to_prove()});
     expect_proved(engine_sequential{}, verify::block<law::sequential>{}, {.trees = chains_to_prove()});
     expect_proved(draft::stratified{}, verify::block<law::stratified>{}, {.trees = chains_to_prove()});
 }
 
-TEST(proved, traversal) {
-    expect_proved(draft::iid{}, verify::traversal<law::iid>{});
-    expect_proved(draft::sequential{}, verify::traversal<law::sequential>{});
-    expect_proved(engine_sequential{}, verify::traversal<law::sequential>{});
-}
-
-TEST(proved, multi_path_block) { expect_proved(draft::iid{}, verify::multi_path_block{}, {.trees = forks_to_prove()}); }
+TEST(proved, traversal) { expect_proved(engine_sequential{}, verify::traversal<law::sequential>{}); }
 
 TEST(proved, ranked_block) {
-    expect_proved(draft::iid{}, verify::ranked_block<law::iid>{}, {.most_branches = 20000});
-    expect_proved(draft::stratified{}, verify::ranked_block<law::stratified>{});
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{},
                       {.most_branches = 20000});
 }
 
 TEST(proved, binned_ranked_block) {
-    expect_proved(draft::iid{}, verify::binned_ranked_block<law::iid>{}, {.seeds = 1, .most_branches = 20000});
-    expect_proved(draft::stratified{}, verify::binned_ranked_block<law::stratified>{}, {.seeds = 1});
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked_block<law::stratified>{},
                       {.seeds = 1, .most_branches = 20000});
@@ -63,8 +51,6 @@ TEST(proved, binned_ranked_block) {
 
 // Positions are integrated over.
 TEST(proved, nested_ranked_block) {
-    expect_proved(draft::iid{}, verify::nested_ranked_block<law::iid>{});
-    expect_proved(draft::stratified{}, verify::nested_ranked_block<law::stratified>{});
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::nested_ranked_block<law::stratified>{});
 }

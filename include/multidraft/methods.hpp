@@ -1,0 +1,329 @@
+// The methods by name: a sampler and the verifier of its law. Proofs, refusals, recorded texts, fuzzers and the
+// programs are made from these lists, so that nothing is offered that is not proved.
+#pragma once
+
+#include <cstddef>
+#include <string_view>
+#include <type_traits>
+
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/merged.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/multi_round.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/speculative_sampling.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace multidraft {
+
+/// The trees that a method takes.
+enum class trees_taken {
+    any,
+    pairs,  ///< up to two children a node
+    forks,  ///< paths of one length that part at the root, K x 1 x 1 ..
+    chains  ///< one child a node
+};
+
+/// How the law of what a method emits is shown to be the target's.
+enum class proof_by {
+    enumeration,  ///< of every draw, by `testing::prove_lossless`
+    integration,  ///< of its positions, by `testing::prove_lossless`
+    itself        ///< noise, positions in floats, rows of several drafts: a test of its own, without which none links
+};
+
+/// A sampler and a verifier that fit. What a method differs in is said by members that hide these.
+template <class Sampler, class Verifier>
+struct listed_method {
+    using sampler = Sampler;
+    using verifier = Verifier;
+    using law = typename Verifier::law;
+    static constexpr trees_taken trees = trees_taken::any;
+    static constexpr proof_by proof = proof_by::enumeration;
+
+    static_assert(Verifier::lossless, "multidraft: this list is of lossless methods");
+    static_assert(std::is_same_v<typename Sampler::law, law> || std::is_same_v<law, multidraft::law::independent>,
+                  "multidraft: the sampler draws by another law than the verifier is for");
+};
+
+/// Some methods, in order.
+template <class... Methods>
+struct method_list {
+    static constexpr std::size_t size = sizeof...(Methods);
+
+    /// Calls `f(Method{})` for each.
+    template <class F>
+    static constexpr void for_each(F&& f) {
+        (static_cast<void>(f(Methods{})), ...);
+    }
+
+    /// Whether one of them is by this verifier.
+    template <class Verifier>
+    static constexpr bool has = (std::is_same_v<Verifier, typename Methods::verifier> || ...);
+
+    template <template <class...> class To>
+    using as = To<Methods...>;
+};
+
+namespace detail {
+
+template <class... Lists>
+struct join;
+template <class... Methods>
+struct join<method_list<Methods...>> {
+    using type = method_list<Methods...>;
+};
+template <class... First, class... Second, class... Lists>
+struct join<method_list<First...>, method_list<Second...>, Lists...>
+    : join<method_list<First..., Second...>, Lists...> {};
+
+}  // namespace detail
+
+/// The methods of several lists.
+template <class... Lists>
+using joined = typename detail::join<Lists...>::type;
+
+namespace methods {
+
+struct recursive_rejection_sequential : listed_method<draft::sequential, verify::recursive_rejection<law::sequential>> {
+    static constexpr std::string_view name = "recursive_rejection/sequential";
+    static constexpr std::string_view summary =
+        "candidates without replacement, tried one by one (MCSD Alg. 2, RSD Alg. 1)";
+};
+
+struct recursive_rejection_gumbel_top_k
+    : listed_method<draft::gumbel_top_k, verify::recursive_rejection<law::sequential>> {
+    static constexpr std::string_view name = "recursive_rejection/gumbel_top_k";
+    static constexpr std::string_view summary = "the same law drawn in one pass by Gumbel-top-k (RSD 3.2)";
+    static constexpr proof_by proof = proof_by::itself;
+};
+
+struct recursive_rejection_iid : listed_method<draft::iid, verify::recursive_rejection<law::iid>> {
+    static constexpr std::string_view name = "recursive_rejection/iid";
+    static constexpr std::string_view summary = "independent candidates, tried one by one (MCSD Alg. 1)";
+};
+
+struct speculative_sampling_iid : listed_method<draft::iid, verify::speculative_sampling<law::iid>> {
+    static constexpr std::string_view name = "speculative_sampling/iid";
+    static constexpr std::string_view summary = "one chain of candidates (Leviathan et al. 2023)";
+    static constexpr trees_taken trees = trees_taken::chains;
+};
+
+struct naive_deterministic : listed_method<draft::top_n, verify::naive<law::deterministic>> {
+    static constexpr std::string_view name = "naive/deterministic";
+    static constexpr std::string_view summary = "the most likely candidates, accepted if the target draws one of them";
+};
+
+struct naive_sequential : listed_method<draft::sequential, verify::naive<law::sequential>> {
+    static constexpr std::string_view name = "naive/sequential";
+    static constexpr std::string_view summary =
+        "candidates without replacement, accepted if the target draws one of them";
+};
+
+struct naive_iid : listed_method<draft::iid, verify::naive<law::iid>> {
+    static constexpr std::string_view name = "naive/iid";
+    static constexpr std::string_view summary = "independent candidates, accepted if the target draws one of them";
+};
+
+struct naive_conditional_poisson : listed_method<draft::conditional_poisson, verify::naive<law::conditional_poisson>> {
+    static constexpr std::string_view name = "naive/conditional_poisson";
+    static constexpr std::string_view summary =
+        "sets in proportion to their products, accepted if the target draws one of them";
+};
+
+struct k_seq_iid : listed_method<draft::iid, verify::k_seq<law::iid>> {
+    static constexpr std::string_view name = "k_seq/iid";
+    static constexpr std::string_view summary = "independent candidates, each accepted with p/(rho q) (SpecTr)";
+};
+
+struct greedy_optimal_top_then_one : listed_method<draft::top_then_one, verify::greedy_optimal<law::top_then_one>> {
+    static constexpr std::string_view name = "greedy_optimal/top_then_one";
+    static constexpr std::string_view summary =
+        "the most likely candidates and one drawn, the best verifier of them (Optimal MDSD 5)";
+};
+
+struct spec_hub_top_paired : listed_method<draft::top_paired, verify::spec_hub<law::top_paired>> {
+    static constexpr std::string_view name = "spec_hub/top_paired";
+    static constexpr std::string_view summary = "two candidates, one of them the most likely (SpecHub)";
+    static constexpr trees_taken trees = trees_taken::pairs;
+};
+
+/// Decided node by node.
+using by_node = method_list<recursive_rejection_sequential, recursive_rejection_gumbel_top_k, recursive_rejection_iid,
+                            speculative_sampling_iid, naive_deterministic, naive_sequential, naive_iid,
+                            naive_conditional_poisson, k_seq_iid, greedy_optimal_top_then_one, spec_hub_top_paired>;
+
+// Ranked verification by histograms: linear in the vocabulary, and within a thousandth of the sorted forms.
+
+struct nested_ranked_block_stratified
+    : listed_method<draft::stratified, verify::binned_nested_ranked_block<law::stratified>> {
+    static constexpr std::string_view name = "nested_ranked_block/stratified";
+    static constexpr std::string_view summary =
+        "the likely candidates with certainty, the rest drawn; the path of the best subtrees, accepted as a block";
+    static constexpr proof_by proof = proof_by::itself;
+};
+
+struct nested_ranked_block_iid : listed_method<draft::iid, verify::binned_nested_ranked_block<law::iid>> {
+    static constexpr std::string_view name = "nested_ranked_block/iid";
+    static constexpr std::string_view summary = "the same of independent candidates";
+    static constexpr proof_by proof = proof_by::itself;
+};
+
+struct ranked_block_stratified : listed_method<draft::stratified, verify::binned_ranked_block<law::stratified>> {
+    static constexpr std::string_view name = "ranked_block/stratified";
+    static constexpr std::string_view summary = "the path that ranked verification offers, accepted as a block";
+};
+
+struct ranked_block_iid : listed_method<draft::iid, verify::binned_ranked_block<law::iid>> {
+    static constexpr std::string_view name = "ranked_block/iid";
+    static constexpr std::string_view summary = "the same of independent candidates";
+};
+
+struct ranked_stratified : listed_method<draft::stratified, verify::binned_ranked<law::stratified>> {
+    static constexpr std::string_view name = "ranked/stratified";
+    static constexpr std::string_view summary = "certain and drawn candidates, the best verifier at one node";
+};
+
+struct ranked_iid : listed_method<draft::iid, verify::binned_ranked<law::iid>> {
+    static constexpr std::string_view name = "ranked/iid";
+    static constexpr std::string_view summary = "independent candidates, the best verifier at one node";
+};
+
+/// The default method, and the other ones by ranks.
+using best = method_list<nested_ranked_block_stratified>;
+using by_rank =
+    method_list<nested_ranked_block_iid, ranked_block_stratified, ranked_block_iid, ranked_stratified, ranked_iid>;
+
+struct traversal_sequential : listed_method<draft::sequential, verify::traversal<law::sequential>> {
+    static constexpr std::string_view name = "traversal/sequential";
+    static constexpr std::string_view summary =
+        "candidates without replacement, the whole tree weighed from its leaves";
+};
+
+struct traversal_iid : listed_method<draft::iid, verify::traversal<law::iid>> {
+    static constexpr std::string_view name = "traversal/iid";
+    static constexpr std::string_view summary = "independent candidates, the whole tree weighed from its leaves";
+};
+
+struct block_iid : listed_method<draft::iid, verify::block<law::iid>> {
+    static constexpr std::string_view name = "block/iid";
+    static constexpr std::string_view summary = "one chain of candidates, accepted as a whole as far as it goes";
+    static constexpr trees_taken trees = trees_taken::chains;
+};
+
+struct multi_path_block_iid : listed_method<draft::iid, verify::multi_path_block> {
+    static constexpr std::string_view name = "multi_path_block/iid";
+    static constexpr std::string_view summary =
+        "independent paths: the one that the target prefers, accepted as a block";
+    static constexpr trees_taken trees = trees_taken::forks;
+};
+
+struct shared_randomness : listed_method<draft::shared_randomness, verify::shared_randomness> {
+    static constexpr std::string_view name = "shared_randomness";
+    static constexpr std::string_view summary =
+        "draft and target race over the same noise; no draft probabilities are needed";
+    static constexpr proof_by proof = proof_by::itself;
+};
+
+/// Of whole paths and trees.
+using by_tree = method_list<traversal_sequential, traversal_iid, block_iid, multi_path_block_iid, shared_randomness>;
+
+/// All that draw trees of a fixed shape with one sampler; the first is the default.
+using of_shapes = joined<best, by_node, by_rank, by_tree>;
+
+// Verifiers of trees that are drawn otherwise: sequences that share nodes, several drafts. The samplers are those of
+// their proofs.
+
+struct k_seq_sequences : listed_method<draft::iid, verify::merged<verify::k_seq<law::iid>>> {
+    static constexpr std::string_view name = "k_seq/sequences";
+};
+
+struct recursive_rejection_sequences
+    : listed_method<draft::iid, verify::merged<verify::recursive_rejection<law::iid>>> {
+    static constexpr std::string_view name = "recursive_rejection/sequences";
+};
+
+struct naive_independent : listed_method<draft::iid, verify::naive<law::independent>> {
+    static constexpr std::string_view name = "naive/independent";
+    static constexpr proof_by proof = proof_by::itself;
+};
+
+struct multi_round_independent : listed_method<draft::iid, verify::multi_round<law::independent>> {
+    static constexpr std::string_view name = "multi_round/independent";
+    static constexpr proof_by proof = proof_by::itself;
+};
+
+using of_drafters =
+    method_list<k_seq_sequences, recursive_rejection_sequences, naive_independent, multi_round_independent>;
+
+// The sorted forms of the ranked verifiers: exact to the last bit, and on hosts only.
+
+struct sorted_ranked_iid : listed_method<draft::iid, verify::ranked<law::iid>> {
+    static constexpr std::string_view name = "sorted ranked/iid";
+};
+
+struct sorted_ranked_stratified : listed_method<draft::stratified, verify::ranked<law::stratified>> {
+    static constexpr std::string_view name = "sorted ranked/stratified";
+};
+
+struct sorted_ranked_block_iid : listed_method<draft::iid, verify::ranked_block<law::iid>> {
+    static constexpr std::string_view name = "sorted ranked_block/iid";
+};
+
+struct sorted_ranked_block_stratified : listed_method<draft::stratified, verify::ranked_block<law::stratified>> {
+    static constexpr std::string_view name = "sorted ranked_block/stratified";
+};
+
+struct sorted_nested_ranked_block_iid : listed_method<draft::iid, verify::nested_ranked_block<law::iid>> {
+    static constexpr std::string_view name = "sorted nested_ranked_block/iid";
+    static constexpr proof_by proof = proof_by::integration;
+};
+
+struct sorted_nested_ranked_block_stratified
+    : listed_method<draft::stratified, verify::nested_ranked_block<law::stratified>> {
+    static constexpr std::string_view name = "sorted nested_ranked_block/stratified";
+    static constexpr proof_by proof = proof_by::integration;
+};
+
+using sorted =
+    method_list<sorted_ranked_iid, sorted_ranked_stratified, sorted_ranked_block_iid, sorted_ranked_block_stratified,
+                sorted_nested_ranked_block_iid, sorted_nested_ranked_block_stratified>;
+
+}  // namespace methods
+
+/// Whether a verifier is one of the lists', and so has a proof.
+template <class Verifier>
+inline constexpr bool is_proved =
+    methods::of_shapes::has<Verifier> || methods::of_drafters::has<Verifier> || methods::sorted::has<Verifier>;
+
+/// `Verifier::lossless`, which does not compile for one that says so and is in none of the lists.
+template <class Verifier>
+[[nodiscard]] constexpr bool proved_lossless() noexcept {
+    static_assert(!Verifier::lossless || is_proved<Verifier>,
+                  "multidraft: a verifier is lossless when it is proved: name it in multidraft/methods.hpp, from which "
+                  "the proofs are made");
+    return Verifier::lossless;
+}
+
+}  // namespace multidraft

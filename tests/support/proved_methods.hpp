@@ -1,0 +1,86 @@
+// The proof of every method of a list: by enumeration, or by a test of its own, without which nothing links.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <string>
+
+#include "multidraft/methods.hpp"
+#include "multidraft/testing/prove_lossless.hpp"
+
+namespace multidraft::testing {
+
+/// The proof of a method whose law `prove_lossless` cannot have. Specialised in the test that has it, and defined
+/// nowhere else: a method that nobody has proved does not link.
+template <class Method>
+void prove_otherwise();
+
+template <>
+void prove_otherwise<methods::recursive_rejection_gumbel_top_k>();
+template <>
+void prove_otherwise<methods::nested_ranked_block_stratified>();
+template <>
+void prove_otherwise<methods::nested_ranked_block_iid>();
+template <>
+void prove_otherwise<methods::shared_randomness>();
+template <>
+void prove_otherwise<methods::naive_independent>();
+template <>
+void prove_otherwise<methods::multi_round_independent>();
+
+/// The trees that the proof of a method grows, and how much of it.
+template <class Method>
+[[nodiscard]] proof_options options_of() {
+    proof_options options;
+    switch (Method::trees) {
+        case trees_taken::any:
+            break;
+        case trees_taken::pairs:
+            options.trees = pairs_to_prove();
+            break;
+        case trees_taken::forks:
+            options.trees = forks_to_prove();
+            break;
+        case trees_taken::chains:
+            options.trees = chains_to_prove();
+            break;
+    }
+    // A candidate is picked, ranked, and decided: more branches than of others, and histograms cost more than sorting.
+    if (methods::by_rank::has<typename Method::verifier>) options.seeds = 1;
+    if (Method::name.find("ranked") != std::string_view::npos) options.most_branches = 20000;
+    return options;
+}
+
+template <class Method>
+class proved : public ::testing::Test {};
+
+/// Names of tests: those of the methods.
+struct names_of_methods {
+    template <class Method>
+    static std::string GetName(int) {
+        std::string name(Method::name);
+        std::replace_if(
+            name.begin(), name.end(), [](char c) { return c == '/' || c == ' '; }, '_');
+        return name;
+    }
+};
+
+TYPED_TEST_SUITE_P(proved);
+
+TYPED_TEST_P(proved, has_the_law_of_the_target) {
+    if constexpr (TypeParam::proof == proof_by::itself) {
+        // Run where it is defined; here it is asked for, so that nothing links without it.
+        void (*const volatile proof)() = &prove_otherwise<TypeParam>;
+        EXPECT_NE(proof, nullptr);
+    } else {
+        auto const found =
+            prove_lossless(typename TypeParam::sampler{}, typename TypeParam::verifier{}, options_of<TypeParam>());
+        EXPECT_TRUE(found.holds()) << found.report();
+        EXPECT_GT(found.cases, 250);
+    }
+}
+
+REGISTER_TYPED_TEST_SUITE_P(proved, has_the_law_of_the_target);
+
+}  // namespace multidraft::testing
