@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns a directory of results (bench/run) into the README's tables.
+"""Turns a directory of results (bench/run) into the tables of docs/benchmarks.md.
 
 report.py DIRECTORY            prints Markdown
 report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only

@@ -1,5 +1,6 @@
 // The methods by name: a sampler and the verifier of its law. Proofs, refusals, recorded texts, fuzzers and the
 // programs are made from these lists, so that nothing is offered that is not proved.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

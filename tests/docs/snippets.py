@@ -10,7 +10,7 @@ snippets.py --self-test --compiler CXX
   Python blocks    are run with NumPy and a stand-in for torch; `acceptance` reads what they write
   links, pictures  and paths of the repository exist, those in comments of headers too; pictures have a background of
                    their own
-  methods          the README's tables have those that `generate --list-methods` prints, and no others
+  methods          the tables of docs/methods.md have those that `generate --list-methods` prints, and no others
   version          the newest of CHANGELOG.md is that of version.hpp
 
 What needs a program that is not here is skipped, and said.
@@ -28,7 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
-FILES = ("README.md", "docs/*.md", "examples/README.md", "models/README.md", "CHANGELOG.md")
+FILES = ("README.md", "CONTRIBUTING.md", "docs/*.md", "examples/README.md", "models/README.md", "CHANGELOG.md")
 WARNINGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
 
 # How a command of the documentation is run: {generate} and {acceptance} are the built programs, {arrays} is where the
@@ -344,6 +344,21 @@ def missing_paths_of_sources(root):
     return faults
 
 
+def unknown_keys(text, keys):
+    """Papers that comments cite by a key, such as [MCSD], that docs/references.md does not have."""
+    cited = [key for line in re.findall(r"//.*", text) for key in re.findall(r"(?<!\[)\[([A-Z][A-Za-z]\w*(?:-\d)?)\](?!\])", line)]
+    return sorted(set(cited) - set(keys))
+
+
+def unknown_citations(root):
+    keys = re.findall(r"^- \*\*\[([\w-]+)\]\*\*", (root / "docs/references.md").read_text(encoding="utf-8"), re.M)
+    faults = []
+    for path in sorted((root / "include").rglob("*.[hc][pu][ph]")):
+        for key in unknown_keys(path.read_text(encoding="utf-8"), keys):
+            faults.append(f"{path.relative_to(root)}: docs/references.md has no [{key}]")
+    return faults
+
+
 def method_tables(text):
     """Names in the first column of the tables of methods; "/iid" stands for the verifier before it with another law."""
     names, inside = [], False
@@ -365,14 +380,14 @@ def method_tables(text):
 
 def faults_of_methods(documents, listed):
     faults = []
-    readme = next(document for document in documents if document.name == "README.md")
-    shown = method_tables(readme.text)
+    page = next(document for document in documents if document.name.endswith("methods.md"))
+    shown = method_tables(page.text)
     if len(shown) != len(set(shown)):
-        faults.append(f"README.md: methods that stand twice: {sorted({name for name in shown if shown.count(name) > 1})}")
+        faults.append(f"{page.name}: methods that stand twice: {sorted({name for name in shown if shown.count(name) > 1})}")
     for name in sorted(set(listed) - set(shown)):
-        faults.append(f"README.md: its tables lack the method {name} of `generate --list-methods`")
+        faults.append(f"{page.name}: its tables lack the method {name} of `generate --list-methods`")
     for name in sorted(set(shown) - set(listed)):
-        faults.append(f"README.md: `generate --list-methods` has no method {name}")
+        faults.append(f"{page.name}: `generate --list-methods` has no method {name}")
     verifiers = {name.split("/")[0] for name in listed if "/" in name}
     for document in documents:
         for line, span in document.spans():
@@ -436,6 +451,7 @@ def check(root, options):
                         skipped.append(f"{document.name}:{line}: NumPy is not here")
                 faults += broken_links(document) + missing_paths(document, roots)
             faults += missing_paths_of_sources(root)
+            faults += unknown_citations(root)
             tried = {}
             for document in documents:
                 for line, command in commands_of(document):
@@ -514,11 +530,13 @@ def self_test(compiler):
         expectations += [("a command that fails", broken, "fails"),
                          ("a program that is not here", [run_command(root, "tools/demo", {}, "page.md:1")], "is not here")]
         table = "| method | candidates | source |\n|---|---|---|\n| `a/x`, `/y` | | |\n| `b` | | |\n"
-        (work / "README.md").write_text(table)
-        readme = [Document(work / "README.md", work)]
-        expectations += [("methods that are right", faults_of_methods(readme, ["a/x", "a/y", "b"]), ""),
-                         ("a method that is missing", faults_of_methods(readme, ["a/x", "a/y", "b", "c"]), "lack the method c"),
-                         ("a method too many", faults_of_methods(readme, ["a/x", "b"]), "no method a/y")]
+        (work / "methods.md").write_text(table)
+        methods = [Document(work / "methods.md", work)]
+        expectations += [("methods that are right", faults_of_methods(methods, ["a/x", "a/y", "b"]), ""),
+                         ("a method that is missing", faults_of_methods(methods, ["a/x", "a/y", "b", "c"]), "lack the method c"),
+                         ("a method too many", faults_of_methods(methods, ["a/x", "b"]), "no method a/y")]
+        expectations += [("a paper that is cited", unknown_keys("/// so ([MCSD] Alg. 1) [[nodiscard]]", ["MCSD"]), ""),
+                         ("a paper that is not there", unknown_keys("// so ([Nobody24])", ["MCSD"]), "Nobody24")]
         header = "MULTIDRAFT_VERSION_MAJOR 1\nMULTIDRAFT_VERSION_MINOR 2\nMULTIDRAFT_VERSION_PATCH 3\n"
         expectations += [("a version that is right", faults_of_version("## [Unreleased]\n## [1.2.3]\n## [1.2.2]", header, ""), ""),
                          ("a version that is old", faults_of_version("## [1.2.2]", header, ""), "1.2.2"),

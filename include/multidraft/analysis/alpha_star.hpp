@@ -1,4 +1,5 @@
 // alpha*: the acceptance rate that no lossless verifier of a draft law can exceed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -19,7 +20,7 @@
 namespace multidraft::analysis {
 
 // For every law, alpha* = 1 + min over sets H of tokens of p(H) - Q(H), with Q(H) = P(all drafted tokens lie in H)
-// (Optimal MDSD (8)). For the laws below the minimum is reached at a prefix of the tokens sorted by q/p.
+// ([OptimalMDSD] (8)). For the laws below the minimum is reached at a prefix of the tokens sorted by q/p.
 //
 // Each takes two rows, or `ratio_rows` made of them once, which is what costs time where many rates are asked for.
 //
@@ -110,7 +111,7 @@ namespace detail {
 
 /// alpha* of conditional Poisson sampling, P(S) in proportion to the product of q over the n different tokens of S.
 ///
-/// Q(H) is a quotient of elementary symmetric polynomials (Optimal MDSD 4.2.2, which gives it for draws without
+/// Q(H) is a quotient of elementary symmetric polynomials ([OptimalMDSD] 4.2.2, which gives it for draws without
 /// replacement: those have `alpha_star_sequential`). O(V log V + V n). n is at most q's support.
 [[nodiscard]] inline double alpha_star_conditional_poisson(ratio_rows const& rows, index_t n) {
     detail::check_count(n);
@@ -170,7 +171,7 @@ namespace detail {
 
 /// alpha* of stratified drafts: the top n - j of q with certainty, then j independent draws from the rest, 1 <= j <= n.
 ///
-/// j = n is `alpha_star_iid`; j = 1 is the greedy draft of Optimal MDSD 5.1, whose alpha* is p(top) + sum min(p, q~)
+/// j = n is `alpha_star_iid`; j = 1 is the greedy draft of [OptimalMDSD] 5.1, whose alpha* is p(top) + sum min(p, q~)
 /// (Theorem 7). O(V log V), or O(V) when sorted.
 [[nodiscard]] inline double alpha_star_stratified(ratio_rows const& rows, index_t n, index_t j) {
     detail::check_count(n);

@@ -1,4 +1,5 @@
 // What acceptance rates are worth: tokens for each call of the target, and the speed-up that follows.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>
@@ -43,7 +44,7 @@ inline void check_cost(double cost, char const* argument) {
 }
 
 /// The same when the rate is alpha at every one of `depth` levels: (1 - alpha^(depth+1)) / (1 - alpha)
-/// (Leviathan et al. 2023, (1)).
+/// ([Leviathan23], (1)).
 [[nodiscard]] inline double block_efficiency(double alpha, index_t depth) {
     detail::check_rate(alpha, "alpha", -1);
     detail::check_depth(depth);
@@ -58,7 +59,7 @@ inline void check_cost(double cost, char const* argument) {
 }
 
 /// Improvement factor of the wall time: (1 - alpha^(depth+1)) / ((1 - alpha) (cost depth + 1)), with cost = time of a
-/// draft call / time of a target call (Leviathan et al. 2023, Theorem 3.8). At alpha = 1 its limit.
+/// draft call / time of a target call ([Leviathan23], Theorem 3.8). At alpha = 1 its limit.
 ///
 /// Throws `invalid_input` for a rate outside [0, 1], a negative depth, a cost that is negative or not finite.
 [[nodiscard]] inline double improvement_factor(double alpha, index_t depth, double cost) {
@@ -67,7 +68,7 @@ inline void check_cost(double cost, char const* argument) {
 }
 
 /// MBSU, the memory-bound speed-up: efficiency / (depth size_ratio + 1), with size_ratio = size of the draft model /
-/// size of the target model (RSD C.2, after Zhou et al. 2023; RSD prints the ratio upside down).
+/// size of the target model ([RSD] C.2, after Zhou et al. 2023; RSD prints the ratio upside down).
 ///
 /// Throws `invalid_input` for an efficiency outside [0, depth + 1], a negative depth, a ratio that is negative or not
 /// finite.

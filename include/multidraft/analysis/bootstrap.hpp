@@ -1,4 +1,5 @@
 // Confidence intervals by the bootstrap: of a mean, of a ratio of sums, of any statistic of runs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Which tree is worth its time: the best configurations for measured acceptance rates and measured costs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -79,7 +80,7 @@ struct configuration {
     return {std::move(shape), 1 + accepted, seconds};
 }
 
-/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root (MCSD 4.4); the root alone where
+/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root ([MCSD] 4.4); the root alone where
 /// nothing is faster. All of them are tried whose depth and factors the rates reach. Throws as `optimal_tree`.
 [[nodiscard]] inline configuration best_k_configuration(rank_rates const& rates, std::int32_t nodes,
                                                         step_costs const& costs) {

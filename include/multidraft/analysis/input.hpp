@@ -1,4 +1,5 @@
 // What the functions of this room ask of their rows: two distributions over one vocabulary.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // The acceptance rate of K-SEQ, and the factor rho that it needs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -40,7 +41,7 @@ namespace detail {
 }  // namespace detail
 
 /// rho of K-SEQ: the solution in [1, n] of 1 - (1 - beta(rho))^n = rho beta(rho) with beta(rho) = sum min(p / rho, q)
-/// (SpecTr, Algorithm 2 and Theorem 2). From above, to the last bit. O(V) an iteration, some 50 of them.
+/// ([SpecTr], Algorithm 2 and Theorem 2). From above, to the last bit. O(V) an iteration, some 50 of them.
 ///
 /// Rows may sum to 1 within 1e-4 and are normalised. `invalid_input` for rows of different sizes, entries that are
 /// negative or not finite, other sums, n < 1.
@@ -51,7 +52,7 @@ namespace detail {
 }
 
 /// Acceptance rate of K-SEQ over n independent candidates with its best rho: 1 - (1 - beta)^n, at least 1 - 1/e of
-/// `alpha_star_iid` (SpecTr, Theorem 3). Errors as `k_seq_rho`.
+/// `alpha_star_iid` ([SpecTr], Theorem 3). Errors as `k_seq_rho`.
 [[nodiscard]] inline double acceptance_k_seq(std::span<double const> p, std::span<double const> q, index_t n) {
     auto const rows = detail::checked(p, q);
     detail::check_count(n);

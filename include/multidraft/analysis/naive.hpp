@@ -1,4 +1,5 @@
 // Acceptance rates of naive verification: the probability that a token from the target was drafted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

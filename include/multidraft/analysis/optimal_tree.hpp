@@ -1,4 +1,5 @@
 // The static tree that accepts most tokens for given acceptance rates by rank, by dynamic programming.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -58,7 +59,7 @@ inline void check_rates(rank_rates const& rates) {
     return sum;
 }
 
-/// The tree of at most `nodes` nodes below the root that accepts most (Sequoia 3.1, with rates that may differ by
+/// The tree of at most `nodes` nodes below the root that accepts most ([Sequoia] 3.1, with rates that may differ by
 /// level). Its depth is at most the number of levels of `rates`, its width at a node the number of ranks there.
 ///
 /// A tree below a node of level l is the list of its children's trees; best[l][k][m] is what ranks k, k+1, .. accept

@@ -1,4 +1,5 @@
 // Sampling without replacement as a race of exponentials: the probabilities of the `sequential` law as one integral.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // A target row and a draft row in the order of q/p, sorted once for every rate that is asked of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Acceptance rates of recursive rejection, from its definition: residuals written out, every rejected prefix walked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -13,7 +14,7 @@
 
 namespace multidraft::analysis {
 
-/// Recursive rejection of n independent drafts (MCSD Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
+/// Recursive rejection of n independent drafts ([MCSD] Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
 /// r_{k+1} = Norm[(r_k - q)+]. O(V n).
 ///
 /// `invalid_input` for rows that are no distributions over one vocabulary and for n < 1.
@@ -63,7 +64,8 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
 
 }  // namespace detail
 
-/// Recursive rejection of n drafts without replacement (MCSD Alg. 2; RSD Alg. 1), exactly, over all rejected prefixes.
+/// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly, over all rejected
+/// prefixes.
 ///
 /// O(V^n), V the support of q; when V^(n-1) exceeds 10^6 it throws `invalid_input`: use Monte Carlo. Also for rows that
 /// are no distributions over one vocabulary and for n < 1.

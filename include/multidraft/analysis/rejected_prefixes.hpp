@@ -1,4 +1,5 @@
 // Acceptance rates of recursive rejection without replacement at large vocabularies: a residual is one number.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -209,8 +210,8 @@ private:
     return std::pow(static_cast<double>(support), std::min(n, support) - 1) <= 1e6;
 }
 
-/// Recursive rejection of n drafts without replacement (MCSD Alg. 2; RSD Alg. 1), exactly. O(V^(n-1) log V): 20 ms at
-/// V = 128,256 and n = 2.
+/// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly. O(V^(n-1) log V): 20 ms
+/// at V = 128,256 and n = 2.
 ///
 /// Throws `invalid_input` for n < 1 and, naming n, when V^(n-1) is above 10^6: see `estimate_recursive_sequential`.
 [[nodiscard]] inline double acceptance_recursive_sequential(ratio_rows const& rows, index_t n) {

@@ -1,4 +1,5 @@
 // The limit of a whole tree: the mean accepted length that no lossless verifier of a draft law can exceed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

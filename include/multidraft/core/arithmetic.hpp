@@ -1,4 +1,5 @@
 // Whether the arithmetic of this build and thread is that of IEEE 754: a test for the flags that no macro tells of.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The step of a search in the fixed order: which of some runs of a row a fraction of their total falls into.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

@@ -1,4 +1,5 @@
 // What every header needs to know of the compiler, and the integer types of the library.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // How bad input is reported: one exception type that names the argument, the index and the value.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

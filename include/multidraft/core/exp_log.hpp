@@ -1,4 +1,5 @@
 // Exponential and logarithm in single precision: the same bits from every compiler and on every device.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Fused multiply-add, written where it is meant, so that every compiler and device rounds the same way.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // The concept `group`: the row operations that every algorithm is written over, and the one order they sum in.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,5 @@
 // The two 16-bit float formats that engines keep logits in: IEEE binary16 and bfloat16.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

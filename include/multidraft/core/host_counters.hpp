@@ -1,4 +1,5 @@
 // Counting entries of a row into bins on a host: where the time goes into loads and stores, not into arithmetic.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <bit>

@@ -1,4 +1,5 @@
 // The host group: one thread and its vector units; the reference that every other group must equal bit for bit.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // The ends of the number line as constants: device code may not call the members of `std::numeric_limits`.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <limits>

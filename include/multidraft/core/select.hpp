@@ -1,4 +1,5 @@
 // A choice between two values that compilers keep free of branches.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <type_traits>

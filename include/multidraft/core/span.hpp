@@ -1,4 +1,5 @@
 // A span that host and device may both use: `std::span`'s members are no device functions.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,5 @@
 // Batches of trees, rows and requests as the CUDA launches take them: pointers to device memory, nothing owned.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // What the threads of a warp and of a block can do together on a device.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

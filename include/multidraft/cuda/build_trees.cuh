@@ -1,4 +1,5 @@
 // Trees of a batch from parents in any order, their offsets, and the best nodes of each: sorts and scans by CUB.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

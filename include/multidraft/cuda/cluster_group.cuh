@@ -1,4 +1,5 @@
 // The group of a thread block cluster: blocks on neighbouring multiprocessors that read each other's shared memory.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cooperative_groups.h>

@@ -1,4 +1,5 @@
 // Compacting the caches of a batch on the device, in place.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
 // What one thread moves when the caches of a batch are compacted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

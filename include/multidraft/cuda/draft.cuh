@@ -1,4 +1,5 @@
 // Drawing candidates on a device: all nodes of a level of all trees in one launch, straight from logits.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
 // The group of many blocks of a grid: for one huge row, or a device without clusters. Its ranks meet in device memory.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

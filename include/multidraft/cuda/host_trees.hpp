@@ -1,4 +1,5 @@
 // The sorts and scans of `build_trees.cuh` by Thrust, with whatever execution policy the caller names.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <thrust/execution_policy.h>

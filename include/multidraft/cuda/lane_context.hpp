@@ -1,4 +1,5 @@
 // What the threads of a group can do together on a device: the few things that its row operations are written over.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

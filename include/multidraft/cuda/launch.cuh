@@ -1,4 +1,5 @@
 // Launches of blocks, clusters and cooperative grids in the shape that suits a batch and a device.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

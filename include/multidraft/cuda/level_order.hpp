@@ -1,4 +1,5 @@
 // Bringing trees whose nodes stand in any order into level order: what one thread does, and the order nodes sort in.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Ancestor masks and positions of a batch of trees, written on the device.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

@@ -1,4 +1,5 @@
 // What one thread writes of the masks of a batch of trees.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

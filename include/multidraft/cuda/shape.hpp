@@ -1,4 +1,5 @@
 // Which group walks a batch of rows: a block, a cluster of blocks, or many blocks of a grid, and how many.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Counting the entries of a row in bins by a CUDA group, and what a radix descent does with the counters.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

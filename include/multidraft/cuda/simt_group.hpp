@@ -1,4 +1,5 @@
 // The row operations of a group of CUDA threads, written once over the few things that such threads do together.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

@@ -1,4 +1,5 @@
 // The largest entries of a row by a CUDA group.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Searches in a row by a CUDA group: which entry a running sum reaches, and the ledger when an entry has changed.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Sums over a row by a CUDA group: chunks summed by teams of warps, in the fixed order.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

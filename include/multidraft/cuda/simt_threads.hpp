@@ -1,4 +1,5 @@
 // The threads of a CUDA group, the shared memory they have, and how the entries and chunks of a row fall to them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Checking a batch on the device before it is verified: the first bad argument, by request, index and value.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

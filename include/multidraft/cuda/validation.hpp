@@ -1,4 +1,5 @@
 // What is wrong with a batch: the checks of a validating launch, for any group, and its report.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

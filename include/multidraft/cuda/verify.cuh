@@ -1,4 +1,5 @@
 // Verifying a batch of draft trees on a device: one launch, a block, a cluster or many blocks a tree.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cuda_runtime_api.h>

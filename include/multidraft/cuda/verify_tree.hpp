@@ -1,4 +1,5 @@
 // What the threads of one group do with one tree of a batch: the body of the CUDA launches, for any group.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // The group of one warp.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/cuda/block_lanes.cuh"

@@ -1,4 +1,5 @@
 // How the memory that a caller lends to a launch is divided: scratch of each request, and where blocks of a grid meet.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // What drafters of one model share whose nodes are read in an order of their own: the arranged tree and its rows.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

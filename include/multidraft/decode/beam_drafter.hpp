@@ -1,4 +1,5 @@
 // The drafter of stochastic beams: sequences without replacement, so many a level.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

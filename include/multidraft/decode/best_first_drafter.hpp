@@ -1,4 +1,5 @@
 // Dynamic trees: the nodes that the draft holds most likely to be reached, by rank or as they are drawn.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct best_first_options {
     }
 };
 
-/// Expands and re-ranks (EAGLE-2): at each level the `width` nodes of the largest joint draft probability get their
+/// Expands and re-ranks ([EAGLE-2]): at each level the `width` nodes of the largest joint draft probability get their
 /// `children` most likely tokens; of all nodes so found, the `nodes` likeliest are kept.
 ///
 /// Law: `deterministic`: nothing is drawn, so a choice that looks at every node is no bias. Ties go to the node found

@@ -1,4 +1,5 @@
 // A candidate tree whose nodes come in any order, and its arrangement in level order.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Growing a draft tree: the draft model is asked level by level, a sampler draws the children of each node.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // What the speculative loop asks of a drafter: grow the candidate tree of one step, from no, one or several models.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,5 @@
 // The decision models of early stopping: small perceptrons that foresee whether a drafted token will be accepted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -100,9 +101,9 @@ inline double checked_threshold(double threshold) {
 
 }  // namespace detail
 
-/// Decision model T2 (Improving MCSD 3.3): a two-layer perceptron on the draft's largest probabilities and its entropy,
-/// trained on whether the target accepted. The net's inputs are the k largest probabilities, largest first, and the
-/// entropy in nats; k = inputs - 1.
+/// Decision model T2 ([ImprovingMCSD] 3.3): a two-layer perceptron on the draft's largest probabilities and its
+/// entropy, trained on whether the target accepted. The net's inputs are the k largest probabilities, largest first,
+/// and the entropy in nats; k = inputs - 1.
 class probability_stop {
 public:
     static constexpr bool reads_hidden_state = false;
@@ -137,8 +138,8 @@ private:
     double threshold_;
 };
 
-/// Decision model T1 (Improving MCSD 3.3): a three-layer perceptron on the draft's hidden state, trained on min(1, p/q)
-/// of the drawn token (the paper prints max). The model has to show its hidden states (`reveals_hidden_state`).
+/// Decision model T1 ([ImprovingMCSD] 3.3): a three-layer perceptron on the draft's hidden state, trained on min(1,
+/// p/q) of the drawn token (the paper prints max). The model has to show its hidden states (`reveals_hidden_state`).
 class hidden_state_stop {
 public:
     static constexpr bool reads_hidden_state = true;

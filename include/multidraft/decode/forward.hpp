@@ -1,4 +1,5 @@
 // Feeding a model: plain text into its cache, and the type of its logits.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

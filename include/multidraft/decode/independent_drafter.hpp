@@ -1,4 +1,5 @@
 // The drafter of several draft models: each child of a node is drawn by one of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -54,7 +55,7 @@ private:
 };
 
 /// Grows a fixed shape from several draft models: the k-th child of a node is drawn from model k, or k modulo their
-/// number (SpecInfer). Duplicates keep their places.
+/// number ([SpecInfer]). Duplicates keep their places.
 ///
 /// Law: `independent`; verify with `verify::multi_round`, which asks `rows()` for the row of each child, or with
 /// `verify::naive<law::independent>`. Every model reads every node that has children. Put the best model first: where

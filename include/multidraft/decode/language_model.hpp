@@ -1,4 +1,5 @@
 // What the decoding loops ask of a model: score some tokens against a cache, and keep some of its entries.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

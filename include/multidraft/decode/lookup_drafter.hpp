@@ -1,4 +1,5 @@
 // Drafting by looking back: continuations that the text itself has had, alone or beside a model's candidates.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

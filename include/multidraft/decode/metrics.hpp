@@ -1,4 +1,5 @@
 // What a generation did and where its time went.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -37,7 +38,7 @@ struct metrics {
     double cache_seconds = 0;   ///< keeping the accepted entries
     double seconds = 0;         ///< the whole generation, the prompt and the callback included
 
-    /// Tokens emitted per target call (MCSD 5, RSD 5: block efficiency); 1 for the autoregressive loop.
+    /// Tokens emitted per target call ([MCSD] 5, [RSD] 5: block efficiency); 1 for the autoregressive loop.
     [[nodiscard]] double block_efficiency() const {
         return ratio(static_cast<double>(tokens), static_cast<double>(target_calls));
     }

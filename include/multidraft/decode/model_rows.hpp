@@ -1,4 +1,5 @@
 // One draft model over a tree whose nodes it reads in an order of its own: cache entries, masks and warped rows.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // What a generation is asked for.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The drafter of K independent sequences of L tokens, sharing their nodes while they agree.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -21,7 +22,7 @@
 
 namespace multidraft {
 
-/// K sequences of L tokens, drawn independently from one draft model (SpecTr), as a tree of law `iid`.
+/// K sequences of L tokens, drawn independently from one draft model ([SpecTr]), as a tree of law `iid`.
 ///
 /// Sequences that agree share a node, which has one child for each of them; equal children keep their places, for the
 /// law needs their number, and the sequences go on below the first of them (`draft::share_nodes`). So a node below

@@ -1,4 +1,5 @@
 // The drafter of a fixed shape: one draft model, one sampler, so many children for each node.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

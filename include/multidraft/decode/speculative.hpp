@@ -1,4 +1,5 @@
 // The speculative loop: draft a tree, score it in one target call, verify it, keep the accepted path.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // What an observer of the speculative loop sees of a step: the tree, the accepted path, p and q at each node.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

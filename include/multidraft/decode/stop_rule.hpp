@@ -1,4 +1,5 @@
 // When to stop growing a tree before its full depth: the policy, and what it may look at.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
@@ -21,7 +22,7 @@ concept reveals_hidden_state = language_model<M> && requires(M const& model) {
     { model.hidden_states() } -> std::convertible_to<std::span<float const>>;
 };
 
-/// Decides before the children of a level are drawn whether they are worth it (Improving MCSD 3.3).
+/// Decides before the children of a level are drawn whether they are worth it ([ImprovingMCSD] 3.3).
 ///
 /// `rule(g, q, hidden)` gives the chance, as the rule sees it, that a token drawn next at a node is accepted; q is the
 /// draft's row there and `hidden` its hidden state, empty unless `reads_hidden_state`. The tree ends when the chance at

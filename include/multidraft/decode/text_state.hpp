@@ -1,4 +1,5 @@
 // The text of one generation as it grows, and when it ends.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

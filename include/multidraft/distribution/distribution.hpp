@@ -1,4 +1,5 @@
 // The concept `distribution`: what samplers and verifiers read of a row.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

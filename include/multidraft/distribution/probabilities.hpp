@@ -1,4 +1,5 @@
 // Rows that hold probabilities already.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

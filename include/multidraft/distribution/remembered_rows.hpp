@@ -1,4 +1,5 @@
 // Rows that are made once, however often a verifier asks for them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Rows of numbers where the engine keeps them: float, double, half or bfloat16, with the engine's own strides.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

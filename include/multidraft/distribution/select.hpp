@@ -1,4 +1,5 @@
 // The cut of a truncated row: the k-th largest key, or the key at which the largest ones reach a mass, without sorting.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <bit>

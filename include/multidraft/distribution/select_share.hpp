@@ -1,5 +1,6 @@
 // The cut of top-p: the smallest set of largest entries of a row whose weights reach a share of all, however flat its
 // tail.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Rows of logits as distributions: a warp and a normaliser, never written out.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

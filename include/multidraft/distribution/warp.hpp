@@ -1,4 +1,5 @@
 // Warps: temperature, top-k, top-p and min-p, the one documented chain that is applied to target and draft alike.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
 // Beam sampling: a few sequences of high joint likelihood, drawn level by level from all continuations.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>
@@ -27,7 +28,7 @@ struct weight_over {
 
 }  // namespace detail
 
-/// One level of beam sampling (MTAD 2, equation (2)): `out.size()` different continuations of the beam, each drawn in
+/// One level of beam sampling ([MTAD] 2, equation (2)): `out.size()` different continuations of the beam, each drawn in
 /// proportion to its joint probability among those not drawn yet.
 ///
 /// The law of what is kept in the end is not one that a verifier could divide by: use it with a lossy verifier of joint
@@ -73,7 +74,7 @@ index_t beam_sampling_level(G const& g, span<beam const> beams, Row const& row, 
 }
 
 /// The same without draws: the `out.size()` continuations of the largest joint probability, likeliest first, ties to
-/// the earlier sequence and the lower token (deterministic beam sampling, MTAD 2). One pass over each row.
+/// the earlier sequence and the lower token (deterministic beam sampling, [MTAD] 2). One pass over each row.
 template <group G, class Row>
 index_t beam_top_level(G const& g, span<beam const> beams, Row const& row, span<token_id> taken, span<beam_step> out) {
     std::size_t const width = out.size();

@@ -1,4 +1,5 @@
 // Sets of different tokens with a probability in proportion to the product of their q.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -17,7 +18,7 @@
 namespace multidraft::draft {
 
 /// n different tokens, the set S with P(S) in proportion to the product of its q (conditional Poisson sampling; the law
-/// whose bound Optimal MDSD 4.2.2 gives): what n independent draws are, given that they are different. Written in
+/// whose bound [OptimalMDSD] 4.2.2 gives): what n independent draws are, given that they are different. Written in
 /// increasing order of the token, since the set is all that was drawn.
 ///
 /// By elementary symmetric polynomials e_k, in double; sums over a row are in its own type. The n most likely tokens

@@ -1,4 +1,5 @@
 // Draws without replacement in one pass: the largest log q + Gumbel noise.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <limits>
@@ -14,7 +15,7 @@
 namespace multidraft::draft {
 
 /// Draws n different tokens with the law of `sequential`, in the same order, as the n largest log q(i) - log E_i with
-/// E_i independent exponentials (Gumbel-top-k; RSD 3.2, Kool et al. 2019).
+/// E_i independent exponentials (Gumbel-top-k; [RSD] 3.2, Kool et al. 2019).
 ///
 /// One pass with one random word and two logarithms a token: the form for a machine with many lanes; on a CPU thread
 /// `sequential` draws the same law with less work. The noise has an address a token (index = token), so it takes an

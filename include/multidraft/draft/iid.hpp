@@ -1,4 +1,5 @@
 // Independent draws from q.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/group.hpp"
@@ -10,7 +11,7 @@
 
 namespace multidraft::draft {
 
-/// Draws n tokens independently from q, duplicates kept (MCSD 3.1).
+/// Draws n tokens independently from q, duplicates kept ([MCSD] 3.1).
 ///
 /// Cost: one look-up in the ledger and one chunk of the row a token, whatever V.
 struct iid {

@@ -1,5 +1,6 @@
 // Draft laws: how the children of one node were drawn. A law is a type, so that a sampler and a verifier that do not
 // fit do not compile together.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
@@ -12,12 +13,12 @@ namespace multidraft {
 
 namespace law {
 
-/// n independent draws from q; duplicates are possible and keep their places (MCSD 3.1, SpecTr).
+/// n independent draws from q; duplicates are possible and keep their places ([MCSD] 3.1, [SpecTr]).
 struct iid {
     static constexpr std::string_view name = "iid";
 };
 
-/// Without replacement: x_k is drawn from q with x_1 .. x_{k-1} removed and renormalised (MCSD 3.2, RSD (5)-(7)).
+/// Without replacement: x_k is drawn from q with x_1 .. x_{k-1} removed and renormalised ([MCSD] 3.2, [RSD] (5)-(7)).
 /// Gumbel-top-k draws this law. When fewer than n tokens have mass there are fewer children.
 struct sequential {
     static constexpr std::string_view name = "sequential";
@@ -29,7 +30,7 @@ struct deterministic {
     static constexpr std::string_view name = "deterministic";
 };
 
-/// The n - 1 most likely tokens of q, in order, with certainty, then one draw from the rest (Optimal MDSD 5.1,
+/// The n - 1 most likely tokens of q, in order, with certainty, then one draw from the rest ([OptimalMDSD] 5.1,
 /// "greedy"); no draw where nothing is left to draw from.
 struct top_then_one {
     static constexpr std::string_view name = "top_then_one";
@@ -37,21 +38,21 @@ struct top_then_one {
     static constexpr bool counts_certain = true;
 };
 
-/// Two tokens: x_1 from q; if that is the most likely one, x_2 from the rest, else x_2 is the most likely one (SpecHub;
-/// Optimal MDSD 5.3).
+/// Two tokens: x_1 from q; if that is the most likely one, x_2 from the rest, else x_2 is the most likely one
+/// ([SpecHub]; [OptimalMDSD] 5.3).
 struct top_paired {
     static constexpr std::string_view name = "top_paired";
     static constexpr bool tokens_differ = true;
 };
 
 /// n different tokens, the set S with probability in proportion to the product of its q: n independent draws given that
-/// they are different. In increasing order of the token; the order says nothing (Optimal MDSD 4.2.2 has its bound).
+/// they are different. In increasing order of the token; the order says nothing ([OptimalMDSD] 4.2.2 has its bound).
 struct conditional_poisson {
     static constexpr std::string_view name = "conditional_poisson";
     static constexpr bool tokens_differ = true;
 };
 
-/// x_k from a distribution q_k of its own, one draft model each; duplicates keep their places (SpecInfer).
+/// x_k from a distribution q_k of its own, one draft model each; duplicates keep their places ([SpecInfer]).
 struct independent {
     static constexpr std::string_view name = "independent";
 };
@@ -64,7 +65,7 @@ struct shared_randomness {
 };
 
 /// The children of the root are drawn from the target's own row, those of other nodes from the draft's by another law
-/// (Improving MCSD 3.1).
+/// ([ImprovingMCSD] 3.1).
 template <class Below>
 struct target_initialised {
     static constexpr std::string_view name = "target_initialised";

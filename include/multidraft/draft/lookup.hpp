@@ -1,4 +1,5 @@
 // N-gram look-up: where the text so far has gone on from the tokens that it now ends in.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The concept `sampler`: draws the children of one node from a draft distribution.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,5 @@
 // Independent sequences that share a node while they agree: how often a token was drawn, and which draw came first.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -8,7 +9,7 @@
 
 namespace multidraft::draft {
 
-/// For K sequences drawn independently token by token (SpecTr): those that agree so far stand at one node of the tree
+/// For K sequences drawn independently token by token ([SpecTr]): those that agree so far stand at one node of the tree
 /// and draw its children, one each, so the children's law is `iid`. A token that m of them drew is m children. What
 /// follows hangs below the first of them, which draws m children in its turn; the others are leaves.
 ///

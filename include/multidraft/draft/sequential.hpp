@@ -1,4 +1,5 @@
 // Draws without replacement, one after another, by look-ups in one set of chunk sums.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/group.hpp"
@@ -10,7 +11,7 @@
 
 namespace multidraft::draft {
 
-/// Draws n different tokens: x_k from q with x_1 .. x_{k-1} removed and renormalised (MCSD 3.2, RSD (5)-(7)).
+/// Draws n different tokens: x_k from q with x_1 .. x_{k-1} removed and renormalised ([MCSD] 3.2, [RSD] (5)-(7)).
 ///
 /// Each draw is one look-up; the chunk of the drawn token is then summed again without it, so the mass left is never a
 /// difference. Cost: two chunks of the row a token, whatever V, and no noise per token (see `gumbel_top_k` for the form

@@ -1,4 +1,5 @@
 // Gumbel-max lists: every drafted token is the winner of a race whose noise the verifier shares.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

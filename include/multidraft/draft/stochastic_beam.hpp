@@ -1,4 +1,5 @@
 // Stochastic beam search: whole sequences drawn without replacement, one level at a time.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>
@@ -37,7 +38,7 @@ struct beam_step {
     return smaller == minus_infinity<double> ? larger : larger + std::log1p(std::exp(smaller - larger));
 }
 
-/// One level of stochastic beam search (Kool et al. 2019; RSD 3.2, Algorithms 8 and 9): the `out.size()` sequences of
+/// One level of stochastic beam search (Kool et al. 2019; [RSD] 3.2, Algorithms 8 and 9): the `out.size()` sequences of
 /// the next level, best score first, drawn without replacement from all continuations of the beam.
 ///
 /// A sequence's score G is Gumbel with its log-probability as location, and its children's scores are those of all
@@ -49,7 +50,7 @@ struct beam_step {
 /// are kept as logarithms and only ever added.
 ///
 /// Law: the kept children of one parent, in this order, are `sequential`, and how many are kept depends on times and on
-/// tokens that came before, never on the token not kept: recursive rejection stays lossless (RSD 3.2).
+/// tokens that came before, never on the token not kept: recursive rejection stays lossless ([RSD] 3.2).
 ///
 /// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the ledger of its weights without the first
 ///   `counts[i]` of its `taken`: one that is kept and changed here, or, for groups that have no room for so many, a

@@ -1,4 +1,5 @@
 // The most likely tokens with certainty, then independent draws from the rest.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

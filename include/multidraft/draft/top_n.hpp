@@ -1,4 +1,5 @@
 // The n most likely tokens: candidates without randomness.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/group.hpp"

@@ -1,4 +1,5 @@
 // Two tokens of which one is the most likely: the law of SpecHub.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/error.hpp"
@@ -12,7 +13,7 @@
 namespace multidraft::draft {
 
 /// x_1 from q; if it is the most likely token (ties: the lowest), x_2 from the others, else x_2 is the most likely
-/// token (SpecHub; Optimal MDSD 5.3). One child alone is x_1.
+/// token ([SpecHub]; [OptimalMDSD] 5.3). One child alone is x_1.
 ///
 /// More than two children are an `invalid_input` on the host; elsewhere two are drawn.
 struct top_paired {

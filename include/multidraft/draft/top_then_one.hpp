@@ -1,4 +1,5 @@
 // The most likely tokens and one draw from the rest.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/group.hpp"
@@ -11,7 +12,7 @@
 
 namespace multidraft::draft {
 
-/// The n - 1 most likely tokens of q, in order, then one draw from the others (Optimal MDSD 5.1, "greedy").
+/// The n - 1 most likely tokens of q, in order, then one draw from the others ([OptimalMDSD] 5.1, "greedy").
 ///
 /// One pass and a chunk of the row a token. When the support of q is not larger than n it is drawn as a whole. At
 /// temperature 0 the n most likely tokens are certain (n > 1).

@@ -1,4 +1,5 @@
 // Batches as launches take them: ragged trees, the rows of their nodes, and the addresses of their draws, in views.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,5 @@
 // An entry of a row with its key: the one order in which `top` names entries.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

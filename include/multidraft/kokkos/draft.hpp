@@ -1,4 +1,5 @@
 // Drafting a level of a batch of trees: one team a node, in one launch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

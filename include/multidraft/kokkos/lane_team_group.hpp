@@ -1,4 +1,5 @@
 // The group of a Kokkos team on a device: neighbouring members read neighbouring entries of a row.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,5 @@
 // Ancestor masks and positions of a batch of trees, in one launch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,5 @@
 // The group of a Kokkos team, whatever the machine, and the launch of one team a piece of work.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,5 @@
 // The group of a Kokkos team on a CPU: each member is a thread with vector units and takes whole chunks of a row.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,5 @@
 // Verification of a batch of draft trees: one team a request, in one launch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

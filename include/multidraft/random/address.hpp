@@ -1,4 +1,5 @@
 // Uniforms with addresses: each draw is a pure function of the seed and of what it is drawn for.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

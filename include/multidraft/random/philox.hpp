@@ -1,4 +1,5 @@
 // Philox4x32-10, the counter-based generator that every draw of the library comes from.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Where in the text and in the tree a draw happens: the part of an address that a whole node shares.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

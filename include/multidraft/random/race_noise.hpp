@@ -1,4 +1,5 @@
 // The noise of Gumbel-max lists: exponential variates that belong to a place in the text, a list and a token.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

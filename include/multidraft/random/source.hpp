@@ -1,5 +1,6 @@
 // Where samplers and verifiers get their randomness: coins and picks from a source, so that a test can replay every
 // branch.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,4 +1,5 @@
 // Samplers as engines may have them: by the definition of their laws, down to the last token of a subnormal mass.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

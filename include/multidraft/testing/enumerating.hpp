@@ -1,5 +1,6 @@
 // The source of proofs: replays every branch of a run with its probability, so that an output law is computed, not
 // estimated.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // The exact law of what a sampler and a verifier emit together, by enumeration: small vocabularies, whole trees.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The exact law of ranked block verification, whose ranks are continuous: over the paths that can be picked.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Random small models of every kind that has shown a fault: equal rows, cut ones, steep ones, ties, no mass.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The optimal verifier of any law by optimal transport: for tests and small vocabularies.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -27,9 +28,9 @@ namespace multidraft::testing {
 
 /// The plan that accepts most: how much of the probability of each drafted tuple goes to each of its tokens.
 ///
-/// The linear program of optimal transport with membership cost (OTM of SpecTr, section 3) gains 1 for every unit that
-/// goes to a token of its tuple and nothing else, so it is a largest flow: from tuples, each with its probability, to
-/// their tokens, each with p of room. By Dinic's algorithm on doubles; a few milliseconds for a thousand tuples.
+/// The linear program of optimal transport with membership cost (OTM of [SpecTr], section 3) gains 1 for every unit
+/// that goes to a token of its tuple and nothing else, so it is a largest flow: from tuples, each with its probability,
+/// to their tokens, each with p of room. By Dinic's algorithm on doubles; a few milliseconds for a thousand tuples.
 class transport_plan {
 public:
     using tuple = std::vector<token_id>;
@@ -140,7 +141,8 @@ private:
     double acceptance_ = 0;
 };
 
-/// The verifier that accepts most, for the law of any sampler: the plan of optimal transport, followed (OTM of SpecTr).
+/// The verifier that accepts most, for the law of any sampler: the plan of optimal transport, followed (OTM of
+/// [SpecTr]).
 ///
 /// The sampler's own draws are enumerated to know their law, so it fits samplers that somebody else wrote;
 /// `sampler(..)` is called with the node's q. Lossless; its acceptance rate is alpha*. It takes memory and time in the

@@ -1,4 +1,5 @@
 // The proof that a verifier is lossless: exact laws over many trees and many kinds of rows, in doubles and in floats.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

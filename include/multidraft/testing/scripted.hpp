@@ -1,4 +1,5 @@
 // The source of edges: uniforms from a list, whatever they are asked for.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Language models over a few tokens, for proofs by enumeration: a row for every context, in doubles or in floats.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // One step of speculative decoding over two small models, with draws from any source.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

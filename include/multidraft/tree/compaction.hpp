@@ -1,4 +1,5 @@
 // Cache compaction: after verification a cache keeps its context and the entries of the accepted path, in place.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Ancestor masks and positions: what the nodes of a tree may attend to, and where they stand in the text.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -39,7 +40,8 @@ MULTIDRAFT_HD inline void write_mask_row(span<node_id const> parents, node_id no
 
 namespace detail {
 
-/// Rows [begin, end) of a packed mask from the rows before them: the parent's row and the node's own bit (RSD Alg. 5).
+/// Rows [begin, end) of a packed mask from the rows before them: the parent's row and the node's own bit ([RSD] Alg.
+/// 5).
 inline void extend_mask(node_id begin, node_id end, node_id const* parents_of_new, std::uint64_t* words,
                         std::int64_t row_words) noexcept {
     if (row_words == 1) {
@@ -113,7 +115,7 @@ public:
         if (words_.size() < wanted) words_.resize(wanted);
     }
 
-    /// Adds nodes `size() ..` with these parents, nodes that come before them (RSD Alg. 5). The first node ever added
+    /// Adds nodes `size() ..` with these parents, nodes that come before them ([RSD] Alg. 5). The first node ever added
     /// is the root, with parent -1. O(row words) a node.
     ///
     /// Throws `invalid_input`, with nothing changed, when a parent does not come before its child. Views from before
@@ -155,7 +157,7 @@ private:
 
 /// The mask of a tree that stopped early: the first `nodes` nodes of the tree of `full`, which has `full_nodes`.
 ///
-/// A *sliced* mask (Improving MCSD 3.2): no node attends to a later one, so the mask of every prefix is the upper left
+/// A *sliced* mask ([ImprovingMCSD] 3.2): no node attends to a later one, so the mask of every prefix is the upper left
 /// corner of the largest tree's, made once. O(1), nothing is copied. Throws `invalid_input` for a prefix that is none.
 [[nodiscard]] inline mask_view sliced(mask_view full, node_id full_nodes, node_id nodes) {
     if (nodes < 0 || nodes > full_nodes)
@@ -178,7 +180,7 @@ struct dense_mask {
         return data[i * row_stride + j];
     }
 
-    /// The upper left corner: the mask of a tree that stopped early (Improving MCSD 3.2). O(1).
+    /// The upper left corner: the mask of a tree that stopped early ([ImprovingMCSD] 3.2). O(1).
     ///
     /// Throws `invalid_input` when it is larger than the mask.
     [[nodiscard]] constexpr dense_mask sliced(std::int64_t row_count, std::int64_t column_count) const {

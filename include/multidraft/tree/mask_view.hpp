@@ -1,4 +1,5 @@
 // The bit-packed ancestor mask as everyone sees it: models read it, `tree/mask.hpp` writes it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // The usual shapes of draft trees, and their names.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@ namespace multidraft {
 /// The largest number of nodes that the functions here build; more is a slip of the pen.
 inline constexpr std::int64_t max_shape_nodes = 1 << 20;
 
-/// Every node of level l has `factors[l]` children: k1 x k2 x .. (MCSD 4.3, RSD-C). No factors: the root alone.
+/// Every node of level l has `factors[l]` children: k1 x k2 x .. ([MCSD] 4.3, RSD-C). No factors: the root alone.
 ///
 /// 1 + k1 + k1 k2 + .. nodes. Throws `invalid_input` for a factor below 1 and for more than 2^20 nodes.
 [[nodiscard]] inline topology branching(span<std::int32_t const> factors) {
@@ -54,7 +55,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
     return branching(span<std::int32_t const>(factors.begin(), factors.size()));
 }
 
-/// `width` chains of `length` tokens that part at the root (Improving MCSD 3.2).
+/// `width` chains of `length` tokens that part at the root ([ImprovingMCSD] 3.2).
 [[nodiscard]] inline topology fork(std::int32_t width, std::int32_t length) {
     if (width < 1) refuse("width", width, "a fork has at least one chain");
     if (length < 0) refuse("length", length, "a chain has a length");

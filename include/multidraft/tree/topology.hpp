@@ -1,4 +1,5 @@
 // Draft trees: who is whose parent, in level order, and everything that follows from it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // Nested ranked block verification from histograms: a subtree that turned out well is picked more often.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

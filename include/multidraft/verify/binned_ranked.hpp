@@ -1,4 +1,5 @@
 // Ranked verification of one node from a histogram: no sort, no memory of the vocabulary's size.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

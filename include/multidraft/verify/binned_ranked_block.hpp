@@ -1,5 +1,6 @@
 // Ranked block verification from histograms: at every node the one child that ranked verification offers, then the path
 // as a block.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Block verification: the tokens of one drafted path are accepted together, not one after another.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -51,7 +52,7 @@ struct chain_path {
 
 }  // namespace detail
 
-/// Block verification of one drafted path (Sun et al. 2024): the longest prefix that the target owes is accepted.
+/// Block verification of one drafted path ([Block]): the longest prefix that the target owes is accepted.
 ///
 /// Weights w_0 = 1, w_i = min(1, w_{i-1} p(x_i) / q(x_i)); then, from the last level up, the path stops at level i with
 /// the probability h_i of `stop_of_block`. Lossless. It accepts at least as many tokens as `speculative_sampling` on

@@ -1,4 +1,5 @@
 // Block verification of one path: its weights on the way down, where it stops on the way up.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

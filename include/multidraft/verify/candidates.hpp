@@ -1,4 +1,5 @@
 // The children of a node as verifiers see them: tokens in the order drawn, the certain ones first.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

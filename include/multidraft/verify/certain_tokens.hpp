@@ -1,4 +1,5 @@
 // Which tokens are certain children of a node: a question of the row loops.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

@@ -1,4 +1,5 @@
 // What every verifier of trees refuses on the host, and how it says so.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Where a decreasing function passes through zero, in few evaluations.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

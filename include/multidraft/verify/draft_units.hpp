@@ -1,4 +1,5 @@
 // The draft's probabilities in units so small that none of them is a subnormal number.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <type_traits>

@@ -1,4 +1,5 @@
 // The token that ends a path: drawn from a row, with the rule for a residual that has no mass.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

@@ -1,4 +1,5 @@
 // Greedy-optimal verification: the most likely tokens are reached through the residual of the one that was drawn.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -70,7 +71,7 @@ template <group G, distribution P, distribution Q, draw_source Source>
 
 }  // namespace detail
 
-/// Greedy-optimal verification (Optimal MDSD 5.1, Theorem 7): speculative sampling of the last candidate against (p,
+/// Greedy-optimal verification ([OptimalMDSD] 5.1, Theorem 7): speculative sampling of the last candidate against (p,
 /// q~), q~ being q outside the certain n - 1 tokens, renormalised; those are reached through the residual (p - q~)+ and
 /// count as accepted.
 ///

@@ -1,4 +1,5 @@
 // K-SEQ: independent candidates in turn, each against the target scaled down by one factor.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -60,7 +61,7 @@ template <class Real>
 
 }  // namespace detail
 
-/// K-SEQ (SpecTr, Algorithm 2): accept each of n independent candidates in turn with min(1, p(x) / (rho q(x))), else
+/// K-SEQ ([SpecTr], Algorithm 2): accept each of n independent candidates in turn with min(1, p(x) / (rho q(x))), else
 /// emit from Norm[p - gamma min(p / rho, q)], with beta(rho) = sum min(p / rho, q) and gamma = (1 - (1 - beta)^n) /
 /// beta.
 ///

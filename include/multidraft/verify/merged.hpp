@@ -1,4 +1,5 @@
 // Equal candidates that share what follows: whichever is accepted, the walk goes on below the first of them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

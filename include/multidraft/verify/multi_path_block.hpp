@@ -1,4 +1,5 @@
 // Greedy multi-path block verification: of K independent paths the best one is kept, and verified as a block.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

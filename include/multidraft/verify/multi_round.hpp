@@ -1,4 +1,5 @@
 // Multi-round verification: candidates of several draft models, one after another.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -68,7 +69,7 @@ struct multi_round_residual {
 
 }  // namespace detail
 
-/// Multi-round speculative sampling over several draft models (SpecInfer, Algorithm 2): recursive rejection with q_k,
+/// Multi-round speculative sampling over several draft models ([SpecInfer], Algorithm 2): recursive rejection with q_k,
 /// the distribution that candidate k was drawn from, each its own: accept x_k with min(1, r_k(x_k) / q_k(x_k)), else
 /// r_{k+1} = Norm[(r_k - q_k)+]; in the end emit from what is left.
 ///

@@ -1,4 +1,5 @@
 // Naive verification: draw from the target, accept if it was drafted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

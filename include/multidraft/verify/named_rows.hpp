@@ -1,4 +1,5 @@
 // Rows that say in their errors whose they are, and of which node.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
 // Positions of the nodes of a tree, and what a pick tells about them.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // Verifying a tree one node after another: accept a child, step down, until none is accepted.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@
 
 namespace multidraft::verify {
 
-/// The tree form of a verifier that decides at one node (MCSD Alg. 1-2, RSD Alg. 1, SpecInfer).
+/// The tree form of a verifier that decides at one node ([MCSD] Alg. 1-2, [RSD] Alg. 1, [SpecInfer]).
 ///
 /// `Self::decide(g, p, q, candidates, source, where)` gives a `node_verdict` from the target row p, the draft row q and
 /// the children's tokens in the order drawn: a `candidate_list`, or a plain span of tokens. If every decision is

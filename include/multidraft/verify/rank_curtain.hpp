@@ -1,4 +1,5 @@
 // Dividing [0, 1] among tokens so that the best of several ranks falls to each with a wanted probability.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

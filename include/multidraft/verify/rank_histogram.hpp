@@ -1,4 +1,5 @@
 // How much of q lies where the target's ratio p/q is: one histogram of two rows, in integers, without a sort.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

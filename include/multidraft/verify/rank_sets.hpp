@@ -1,4 +1,5 @@
 // Where in [0, 1] the ranks of each token lie, so that the token with the best rank has a wanted law.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

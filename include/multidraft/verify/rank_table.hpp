@@ -1,4 +1,5 @@
 // The ranks of the tokens of one node and the exact law of the candidate that they choose, from a histogram.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

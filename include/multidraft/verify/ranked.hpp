@@ -1,4 +1,5 @@
 // Ranked verification: the optimal verifier of one node for independent and stratified draws.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -42,9 +43,9 @@ struct ranked_residual {
 /// Norm[(p - m)+] is emitted, which may be one of the certain children.
 ///
 /// Lossless whatever m is, since it is the candidate's exact law. With the m of `ranked_marginal` the acceptance rate
-/// is alpha*, the largest of any lossless verifier of its law (Optimal MDSD (8)), for `law::iid` and `law::stratified`.
-/// (Others have since reached alpha* for independent drafts: Global Resolution, arXiv 2511.15898, by convex
-/// minimisation.) Where every candidate is certain a token is drawn from p.
+/// is alpha*, the largest of any lossless verifier of its law ([OptimalMDSD] (8)), for `law::iid` and
+/// `law::stratified`. (Others have since reached alpha* for independent drafts: Global Resolution, arXiv 2511.15898, by
+/// convex minimisation.) Where every candidate is certain a token is drawn from p.
 ///
 /// On the host, exactly, with memory of the size of the vocabulary: see `ranked_node`. Cost: a pass over p and q and a
 /// sort of the tokens that are not lumped.

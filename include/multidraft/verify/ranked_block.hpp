@@ -1,4 +1,5 @@
 // Ranked block verification: at every node the child that ranked verification would offer, then the path as a block.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // One node under ranked verification: the sets of ranks of its children's tokens, the law of the child that is picked,
 // and what a pick tells about the subtree of that child.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
 // The child that a node offers under ranked block verification, and its exact law.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Recursive rejection: try the candidates one by one against what is left of the target.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -45,7 +46,7 @@ struct residual {
 template <class P, class Q, class Real>
 residual(P, Q, Real) -> residual<P, Q>;
 
-/// Recursive rejection sampling (MCSD Alg. 1 and 2; RSD Alg. 1, Theorem 3.1; one draft model of SpecInfer's
+/// Recursive rejection sampling ([MCSD] Alg. 1 and 2; [RSD] Alg. 1, Theorem 3.1; one draft model of SpecInfer's
 /// multi-round).
 ///
 /// r_1 = p; for k = 1..n accept x_k with probability min(1, r_k(x_k) / q_k(x_k)), else r_{k+1} = Norm[(r_k - q_k)+];

@@ -1,4 +1,5 @@
 // Memory that a verifier of whole trees works in, and the one way to call any verifier.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
 // Verification by shared randomness: the target races against the noise that the draft raced against.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

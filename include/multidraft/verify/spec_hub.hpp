@@ -1,4 +1,5 @@
 // SpecHub: two candidates of which one is the most likely token.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -19,7 +20,7 @@
 
 namespace multidraft::verify {
 
-/// SpecHub's verification (Optimal MDSD 5.3): the optimal one for `law::top_paired`, whose pair is the most likely
+/// SpecHub's verification ([OptimalMDSD] 5.3): the optimal one for `law::top_paired`, whose pair is the most likely
 /// token and another one.
 ///
 /// The pair, whatever its order, holds the other token y with probability q~(y), q without the most likely token,

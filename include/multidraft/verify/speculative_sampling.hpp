@@ -1,4 +1,5 @@
 // Speculative sampling: one candidate against the target.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <type_traits>
@@ -17,8 +18,8 @@
 
 namespace multidraft::verify {
 
-/// Accept x with probability min(1, p(x) / q(x)), else emit from Norm[(p - q)+] (Leviathan et al. 2023, Chen et al.
-/// 2023; MCSD 2.2).
+/// Accept x with probability min(1, p(x) / q(x)), else emit from Norm[(p - q)+] ([Leviathan23], Chen et al.
+/// 2023; [MCSD] 2.2).
 ///
 /// For trees with at most one child a node, that is chains. It is recursive rejection with n = 1, to the bit; the name
 /// states the restriction: a node with more children is an `invalid_input` on the host ("no token" on a device).

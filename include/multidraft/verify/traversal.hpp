@@ -1,4 +1,5 @@
 // Traversal verification: a tree is decided from its leaves up, path by path, with the weights of block verification.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

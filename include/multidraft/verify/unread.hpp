@@ -1,4 +1,5 @@
 // What stands for rows that a verifier does not read.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 namespace multidraft::verify {

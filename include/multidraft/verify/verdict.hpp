@@ -1,4 +1,5 @@
 // What a verifier answers.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
 // MTAD's draft: one chain of high joint likelihood, found by beam sampling.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -20,8 +21,8 @@
 
 namespace multidraft::lossy {
 
-/// Keeps `width` sequences a level, drawn in proportion to their joint probability (MTAD 2), and drafts the likeliest
-/// of the last level as a chain of up to `length` tokens (MTAD Alg. 1, line 3). At temperature 0 they are not drawn:
+/// Keeps `width` sequences a level, drawn in proportion to their joint probability ([MTAD] 2), and drafts the likeliest
+/// of the last level as a chain of up to `length` tokens ([MTAD] Alg. 1, line 3). At temperature 0 they are not drawn:
 /// the likeliest are kept.
 ///
 /// `Law` is the one that the verifier of joint likelihood is written for; the chain's own law is none that a lossless

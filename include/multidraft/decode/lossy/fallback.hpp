@@ -1,4 +1,5 @@
 // BiLD's fallback: the draft goes on alone while it is sure of itself. Lossy together with the rollback.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

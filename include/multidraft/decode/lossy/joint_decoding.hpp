@@ -1,4 +1,5 @@
 // Multi-token joint decoding, approximated by beams of the target: the quality that MTAD approaches. Lossy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 namespace multidraft::lossy {
 
 /// Emits `length` tokens a step, the likeliest of `width` sequences drawn from the target's joint distribution of that
-/// many tokens by beam sampling (MTAD 3.1, with the approximation that its section 3.1 uses itself).
+/// many tokens by beam sampling ([MTAD] 3.1, with the approximation that its section 3.1 uses itself).
 ///
 /// Not the target's distribution, and not meant to be: it leans to texts of high joint likelihood, so its perplexity
 /// under the target is lower than that of sampling. `length` target calls a step over `width` sequences: a baseline of

@@ -1,4 +1,5 @@
 // The target-initialised tree: several tokens of the target start it and the longest path wins. Lossy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
@@ -68,7 +69,7 @@ private:
     std::vector<node_id> level_, next_;
 };
 
-/// Multi-candidate decoding whose tree is started by the target (Improving MCSD 3.1): `width` different tokens are
+/// Multi-candidate decoding whose tree is started by the target ([ImprovingMCSD] 3.1): `width` different tokens are
 /// drawn from the target's last distribution, each starts a chain of `depth` draws of the draft, and the path of which
 /// most is accepted wins.
 ///

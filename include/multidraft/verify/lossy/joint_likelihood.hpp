@@ -1,4 +1,5 @@
 // MTAD's acceptance by joint likelihood: the longest prefix that the target finds likely enough as a whole. Lossy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@
 namespace multidraft::verify::lossy {
 
 /// Accepts the longest prefix x_1 .. x_j of a drafted path with min(1, p(x_1 .. x_j) / q(x_1 .. x_j)) > tau, then emits
-/// a token from p (MTAD 3.2, Alg. 1, with line 11 storing the position i and eta = 0 where no prefix passes).
+/// a token from p ([MTAD] 3.2, Alg. 1, with line 11 storing the position i and eta = 0 where no prefix passes).
 ///
 /// Not lossless: nothing is random in what is accepted, and a prefix passes when the target likes it almost as well as
 /// the draft does, so texts lean towards what the draft finds likely; MTAD bounds the perplexity (its Theorem 3.5), not

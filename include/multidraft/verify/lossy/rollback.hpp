@@ -1,4 +1,5 @@
 // BiLD's rollback: keep drafted tokens that the target does not find too unlikely. Lossy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/core/config.hpp"

@@ -1,5 +1,6 @@
 // The target-initialised tree: all tokens that start it are the target's own, and the longest accepted path wins.
 // Lossy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -23,7 +24,7 @@
 namespace multidraft::verify::lossy {
 
 /// The children of the root were drawn from the target itself; below each of them `Verifier` decides node by node, and
-/// the longest of the paths is kept, the first one of equal length (Improving MCSD 3.1).
+/// the longest of the paths is kept, the first one of equal length ([ImprovingMCSD] 3.1).
 ///
 /// Not lossless, though each path by itself is: keeping the longest prefers first tokens that are easy to continue. At
 /// temperature 0 with starts that are the target's n best it emits tokens that greedy decoding would not. Its accepted

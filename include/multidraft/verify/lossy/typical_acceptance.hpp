@@ -1,4 +1,5 @@
 // Typical acceptance: candidates that the target finds typical enough, without a draw. Lossy.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -22,7 +23,7 @@
 
 namespace multidraft::verify::lossy {
 
-/// Typical acceptance (Medusa): a candidate x passes when p(x) > min(eps, delta exp(-H(p))), H the entropy of p; the
+/// Typical acceptance ([Medusa]): a candidate x passes when p(x) > min(eps, delta exp(-H(p))), H the entropy of p; the
 /// longest path of passing candidates is accepted (the first in level order among equals), then a token from p is
 /// emitted.
 ///
