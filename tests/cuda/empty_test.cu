@@ -36,8 +36,8 @@ struct silent_verifier {
 struct silent_sampler {
     using law = multidraft::law::iid;
     template <class G, class Q, class Ledger, class Source>
-    [[nodiscard]] MULTIDRAFT_HD index_t operator()(G const&, Q const&, Ledger&, Source&, place, span<token_id>) const {
-        return 0;
+    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Ledger&, Source&, place, span<token_id>) const {
+        return {};
     }
 };
 
