@@ -146,7 +146,7 @@ void verify_with_kokkos(benchmark::State& state) {
     std::int32_t position = 0;
     for (auto _ : state) {
         Kokkos::deep_copy(positions, position);
-        kokkos::verify_trees<verifier>(space(), batched, target, draft, draws, out,
+        kokkos::verify_trees<verifier>(space(), kokkos::drawn_by<law::sequential>(batched), target, draft, draws, out,
                                        kokkos::launch_shape{static_cast<int>(state.range(2))});
         Kokkos::fence();
         last = position;

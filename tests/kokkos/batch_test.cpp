@@ -238,8 +238,9 @@ void compare(trees<T> const& b, Target const& target, Draft const& draft, std::v
         kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", b.parents.size()),
                                                 Kokkos::View<std::int32_t*, memory>("accepted", b.count()),
                                                 Kokkos::View<token_id*, memory>("next", b.count())};
-        kokkos::verify_trees<Verifier, Group::template type>(space(), b.batch(), target, draft, b.draws(), out,
-                                                             kokkos::launch_shape{size});
+        kokkos::verify_trees<Verifier, Group::template type>(space(),
+                                                             kokkos::drawn_by<typename Verifier::law>(b.batch()),
+                                                             target, draft, b.draws(), out, kokkos::launch_shape{size});
         auto const paths = to_host(out.paths);
         auto const accepted = to_host(out.accepted);
         auto const next = to_host(out.next);
@@ -453,11 +454,23 @@ TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
                                             Kokkos::View<token_id*, memory>("next", 1)};
     batch const target{rows_type(held_p.data(), 3, 3), {}};
     batch const draft{rows_type(held_q.data(), 3, 3), {}};
-    kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), tree, target, draft, draws, out);
+    kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), kokkos::drawn_by<law::iid>(tree), target,
+                                                                draft, draws, out);
     EXPECT_EQ(to_host(out.next).at(0), none);
-    kokkos::verify_trees<verify::speculative_sampling<law::iid>>(space(), tree, target, draft, draws, out);
+    kokkos::verify_trees<verify::speculative_sampling<law::iid>>(space(), kokkos::drawn_by<law::iid>(tree), target,
+                                                                 draft, draws, out);
     EXPECT_EQ(to_host(out.next).at(0), none);
 }
+
+template <class Law, class Verifier>
+constexpr bool takes = requires(kokkos::drafted_batch<Law, memory> const& drafts,
+                                kokkos::logit_batch<Kokkos::View<float**, Kokkos::LayoutRight, memory>> const& rows,
+                                kokkos::draw_batch<memory> const& draws, kokkos::verdict_batch<memory> const& out) {
+    kokkos::verify_trees<Verifier>(space(), drafts, rows, rows, draws, out);
+};
+static_assert(takes<law::sequential, verify::recursive_rejection<law::sequential>>);
+static_assert(!takes<law::deterministic, verify::recursive_rejection<law::sequential>>);
+static_assert(!takes<law::iid, verify::recursive_rejection<law::sequential>>);
 
 TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
     using rows_type = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
@@ -474,7 +487,8 @@ TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
     batch draft{rows_type("draft", 1, 8), warps, {}};
     auto const refused = [&] {
         try {
-            kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), trees, target, draft, draws, out);
+            kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), kokkos::drawn_by<law::iid>(trees),
+                                                                        target, draft, draws, out);
         } catch (invalid_input const& e) {
             return e.argument();
         }
@@ -576,7 +590,7 @@ TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
                                             Kokkos::View<std::int32_t*, memory>("accepted", 2),
                                             Kokkos::View<token_id*, memory>("next", 2)};
     kokkos::verify_trees<verify::recursive_rejection<law::iid>>(
-        space(), trees, batch{machine_target.rows, warps}, batch{machine_draft.rows, warps},
+        space(), kokkos::drawn_by<law::iid>(trees), batch{machine_target.rows, warps}, batch{machine_draft.rows, warps},
         kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{1, 2}),
                                    to_machine(std::vector<std::int32_t>{1, 1})},
         out);
@@ -608,7 +622,7 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
                                                 Kokkos::View<std::int32_t*, memory>("accepted", 1),
                                                 Kokkos::View<token_id*, memory>("next", 1)};
         kokkos::verify_trees<verify::naive<law::sequential>>(
-            space(), tree, batch{machine_target.rows, warps}, kokkos::unread_batch{},
+            space(), kokkos::drawn_by<law::sequential>(tree), batch{machine_target.rows, warps}, kokkos::unread_batch{},
             kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{seed}),
                                        to_machine(std::vector<std::int32_t>{1})},
             out);

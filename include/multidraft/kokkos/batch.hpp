@@ -15,6 +15,7 @@
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/distribution/warp.hpp"
+#include "multidraft/draft/law.hpp"
 #include "multidraft/random/address.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -59,6 +60,20 @@ struct tree_batch {
         return {certain.data() + first(request), static_cast<std::size_t>(size(request))};
     }
 };
+
+/// The trees of R requests with the law that all of them were drawn by: what `verify_trees` takes. The law is part of
+/// the type, so that a verifier of another law does not compile.
+template <draft_law Law, class Memory>
+struct drafted_batch {
+    using law = Law;
+    tree_batch<Memory> trees;
+};
+
+/// Says by which law the trees were drawn: that of the sampler.
+template <draft_law Law, class Memory>
+[[nodiscard]] drafted_batch<Law, Memory> drawn_by(tree_batch<Memory> const& trees) {
+    return {trees};
+}
 
 /// The addresses of the draws of R requests: see `addressed_uniforms`.
 template <class Memory>

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -76,12 +77,11 @@ struct verify_kernel {
 /// Verifies the trees of a batch. Enqueued on `space`, which orders it after its earlier work; nothing is allocated by
 /// the library and nothing is waited for, so views must live until the space is fenced.
 ///
-/// - `Verifier`: any verifier of trees, such as `verify::recursive_rejection<law::sequential>`: naming it states the
-/// law
-///   that the trees were drawn with. A tree that its scratch has no room for gets the token `none`.
-/// - `trees`: the last children of a node may have the token `none`: places for children that could not be drawn, so
-///   that trees keep one shape. They and what is below them are not looked at. `trees.certain` where the law has
-///   certain children.
+/// - `Verifier`: any verifier of trees, such as `verify::recursive_rejection<law::sequential>`. A tree that its scratch
+///   has no room for gets the token `none`.
+/// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile. The
+///   last children of a node may have the token `none`: places for children that could not be drawn, so that trees keep
+///   one shape. They and what is below them are not looked at. `trees.certain` where the law has certain children.
 /// - `target`, `draft`: `logit_batch` or `probability_batch`; `unread_batch` where the verifier reads no draft rows.
 ///   Draft rows as logits have the warp that their tokens were drawn with; normalisers are made anew.
 /// - `out`: the same bits as the verifier gives on the host, request by request, whatever the team size.
@@ -90,11 +90,13 @@ struct verify_kernel {
 /// that do not fit. In the launch nothing throws: where rows hold no distribution or a candidate cannot have been
 /// drawn, and where parents are no tree, `next` is `none` and `accepted` 0. `check_trees` says what is wrong with
 /// trees.
-template <class Verifier, template <class> class Group = team_group, class Space, class Memory, class Target,
+template <class Verifier, template <class> class Group = team_group, class Space, class Law, class Memory, class Target,
           class Draft>
-void verify_trees(Space const& space, tree_batch<Memory> const& trees, Target const& target, Draft const& draft,
-                  draw_batch<Memory> const& draws, verdict_batch<Memory> const& out, launch_shape shape = {},
-                  Verifier verifier = {}) {
+requires std::same_as<Law, typename Verifier::law>
+void verify_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, Target const& target,
+                  Draft const& draft, draw_batch<Memory> const& draws, verdict_batch<Memory> const& out,
+                  launch_shape shape = {}, Verifier verifier = {}) {
+    tree_batch<Memory> const& trees = drafts.trees;
     std::size_t const requests = trees.requests();
     std::size_t const nodes = trees.parents.extent(0);
     detail::check_extent(trees.tokens, "trees.tokens", nodes, "there is one token a node");
