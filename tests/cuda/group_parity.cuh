@@ -69,9 +69,9 @@ void expect_parity(index_t n, int ranks, warp const& w = {}) {
                                       dtokens.data(),
                                       dpath.data(),
                                       dscratch.data()};
-    cuda::detail::shape const shape{ranks, true, is_grid<Group>};
-    EXPECT_CUDA(cuda::detail::launch(program_kernel<Program, Group, T, Layout>, 1, shape, Group::threads, nullptr, in,
-                                     out.data(), counts.data(), memory.data(), ranks));
+    cuda::detail::shape const of_launch{ranks, true, is_grid<Group>};
+    EXPECT_CUDA(cuda::detail::launch(program_kernel<Program, Group, T, Layout>, 1, of_launch, Group::threads, nullptr,
+                                     in, out.data(), counts.data(), memory.data(), ranks));
     EXPECT_CUDA(cudaDeviceSynchronize());
     auto const got = out.host();
     auto const sizes = counts.host();
