@@ -47,7 +47,10 @@ struct weights_in_bins {
     /// The weight of entry i, in units of the bin that lies so far below. Less than 2^31.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD std::int32_t mass(index_t i, index_t bins_below) const noexcept {
         auto const octave = static_cast<real>(power_of_two(bins_below / an_octave));
-        return static_cast<std::int32_t>(row.weight(i) * octave * static_cast<real>(0x1p30F));
+        real const units = row.weight(i) * octave * static_cast<real>(0x1p30F);
+        // Larger for an entry of another bin, which is asked for, not counted.
+        constexpr auto most = static_cast<real>(0x1.fffffep30F);
+        return static_cast<std::int32_t>(units < most ? units : most);
     }
     /// Units of a bin in one of 2^-`unit`, as a power of two.
     [[nodiscard]] MULTIDRAFT_HD static std::int32_t shift(index_t bins_below, std::int32_t unit) noexcept {
