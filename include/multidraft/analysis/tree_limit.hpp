@@ -51,8 +51,10 @@ struct draw_of_children {
 [[nodiscard]] inline std::vector<token_id> taken_with_certainty(std::span<double const> q, int n, double theta) {
     std::vector<token_id> order(q.size());
     std::iota(order.begin(), order.end(), 0);
-    std::stable_sort(order.begin(), order.end(), [&](token_id a, token_id b) {
-        return q[static_cast<std::size_t>(a)] > q[static_cast<std::size_t>(b)];
+    std::sort(order.begin(), order.end(), [&](token_id a, token_id b) {
+        double const of_a = q[static_cast<std::size_t>(a)];
+        double const of_b = q[static_cast<std::size_t>(b)];
+        return of_a > of_b || (!(of_b > of_a) && a < b);
     });
     std::vector<token_id> taken;
     double left = 1;

@@ -38,6 +38,19 @@ struct best_first_options {
     }
 };
 
+namespace detail {
+
+/// Sorts nodes by their probabilities, the likeliest first, of equals the one with the smaller number first.
+inline void sort_likeliest_first(std::vector<node_id>& nodes, std::vector<double> const& probabilities) {
+    std::sort(nodes.begin(), nodes.end(), [&](node_id a, node_id b) {
+        double const of_a = probabilities[static_cast<std::size_t>(a)];
+        double const of_b = probabilities[static_cast<std::size_t>(b)];
+        return of_a > of_b || (!(of_b > of_a) && a < b);
+    });
+}
+
+}  // namespace detail
+
 /// Expands and re-ranks ([EAGLE-2]): at each level the `width` nodes of the largest joint draft probability get their
 /// `children` most likely tokens; of all nodes so found, the `nodes` likeliest are kept.
 ///
@@ -101,8 +114,7 @@ private:
     void keep_likeliest(std::vector<node_id>& nodes, std::int32_t count) {
         auto const limit = static_cast<std::size_t>(count);
         if (nodes.size() <= limit) return;
-        std::stable_sort(nodes.begin(), nodes.end(),
-                         [&](node_id a, node_id b) { return reach_[this->at(a)] > reach_[this->at(b)]; });
+        detail::sort_likeliest_first(nodes, reach_);
         nodes.resize(limit);
         std::sort(nodes.begin(), nodes.end());
     }
@@ -161,8 +173,7 @@ public:
             level_.clear();
             for (node_id v = begin; v < this->tree_.size(); ++v)
                 if (!(reach_[this->at(v)] < options_.least)) level_.push_back(v);
-            std::stable_sort(level_.begin(), level_.end(),
-                             [&](node_id a, node_id b) { return reach_[this->at(a)] > reach_[this->at(b)]; });
+            detail::sort_likeliest_first(level_, reach_);
             if (level_.size() > static_cast<std::size_t>(options_.width))
                 level_.resize(static_cast<std::size_t>(options_.width));
             std::sort(level_.begin(), level_.end());

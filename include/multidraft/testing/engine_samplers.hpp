@@ -51,9 +51,11 @@ struct engine_stratified {
     drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
                               span<token_id> out) const {
         std::vector<token_id> order;
-        for (token_id x = q.size(); x-- > 0;)
+        for (token_id x = 0; x < q.size(); ++x)
             if (q.weight(x) > 0) order.push_back(x);
-        std::stable_sort(order.begin(), order.end(), [&](token_id a, token_id b) { return q.weight(a) > q.weight(b); });
+        std::sort(order.begin(), order.end(), [&](token_id a, token_id b) {
+            return q.weight(a) > q.weight(b) || (!(q.weight(b) > q.weight(a)) && a > b);
+        });
         auto const n = static_cast<index_t>(out.size());
         index_t const certain = std::min(std::max(n - draws, 0), static_cast<index_t>(order.size()));
         for (index_t k = 0; k < certain; ++k) out[static_cast<std::size_t>(k)] = order[static_cast<std::size_t>(k)];

@@ -8,6 +8,7 @@
 #include <limits>
 #include <span>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -111,7 +112,8 @@ inline void validate_planes(cache_layout const& layout) {
             refuse("layout.axes", index, axis.stride, "the planes of this dimension lie further apart than 64 bits");
         if (axis.count > 1) steps.push_back({axis.stride < 0 ? -axis.stride : axis.stride, axis.count, index});
     }
-    std::stable_sort(steps.begin(), steps.end(), [](step const& a, step const& b) { return a.length < b.length; });
+    std::sort(steps.begin(), steps.end(),
+              [](step const& a, step const& b) { return std::tie(a.length, a.axis) < std::tie(b.length, b.axis); });
     std::int64_t reached = layout.entry_size;  // elements from the first to one past the last
     for (step const& s : steps) {
         bool const of_entries = s.axis < 0;
