@@ -23,10 +23,10 @@ HEADERS = ["verify/recursive_rejection.hpp", "verify/naive.hpp", "verify/emit.hp
 # The quick ones first; the first that fails settles it. Proofs are optimised, or they would take longer to run than to compile.
 TESTS = {"verify": ["verify/edges_test.cpp", "verify/rounding_test.cpp", "verify/recorded_methods_test.cpp", "proof/lossless_test.cpp"],
          "draft": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/lossless_test.cpp"]}
-REFUSED = ["verify/refused_further_test.cpp", "verify/rounding_further_test.cpp"]
+REFUSED = ["verify/refused_methods_test.cpp", "verify/rounding_methods_test.cpp"]
 BINNED = ["verify/recorded_methods_test.cpp", *REFUSED]
 RANKED = ["verify/recorded_methods_test.cpp", *REFUSED]
-FURTHER = ["verify/recorded_methods_test.cpp", "verify/recorded_further_test.cpp", *REFUSED]
+FURTHER = ["verify/recorded_methods_test.cpp", "verify/recorded_draws_test.cpp", *REFUSED]
 TESTS_OF = {
     "verify/binned_ranked.hpp": [*BINNED, "proof/binned_ranked_test.cpp"],
     "verify/rank_table.hpp": [*BINNED, "proof/binned_ranked_test.cpp", "proof/binned_ranked_block_test.cpp"],
@@ -40,7 +40,7 @@ TESTS_OF = {
     "verify/block_weights.hpp": [*FURTHER, "proof/block_test.cpp"],
     "verify/traversal.hpp": [*FURTHER, "proof/traversal_test.cpp"],
     "verify/multi_path_block.hpp": [*FURTHER, "proof/multi_path_block_test.cpp"],
-    "verify/multi_round.hpp": [*FURTHER, "proof/further_laws_test.cpp"],
+    "verify/multi_round.hpp": [*FURTHER, "proof/multi_round_test.cpp"],
     "verify/shared_randomness.hpp": [*FURTHER, "proof/shared_randomness_test.cpp"],
     "verify/k_seq.hpp": [*FURTHER, "proof/one_node_test.cpp"],
     "verify/greedy_optimal.hpp": [*FURTHER, "proof/one_node_test.cpp"],
@@ -50,8 +50,8 @@ TESTS_OF = {
     "draft/stratified.hpp": ["verify/recorded_methods_test.cpp", "draft/stratified_test.cpp",
                              "proof/one_node_test.cpp"],
     "draft/gumbel_top_k.hpp": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/gumbel_top_k_test.cpp"],
-    "draft/stochastic_beam.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_further_test.cpp", "decode/beams_test.cpp"],
-    "draft/conditional_poisson.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_further_test.cpp", "proof/further_laws_test.cpp",
+    "draft/stochastic_beam.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_draws_test.cpp", "decode/beams_test.cpp"],
+    "draft/conditional_poisson.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_draws_test.cpp", "proof/conditional_poisson_test.cpp",
                                       "testing/optimal_transport_test.cpp"],
 }
 

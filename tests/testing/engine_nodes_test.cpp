@@ -6,13 +6,13 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
-#include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "support/expect_proved.hpp"
 
 namespace {
 
@@ -20,14 +20,6 @@ namespace draft = multidraft::draft;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 using namespace multidraft::testing;
-
-template <class Sampler, class Verifier>
-void expect_proved(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
-    static_assert(Verifier::lossless);
-    auto const found = prove_lossless(sampler, verifier, options);
-    EXPECT_TRUE(found.holds()) << found.report();
-    EXPECT_GT(found.cases, 250);
-}
 
 TEST(proved, naive) {
     expect_proved(draft::stratified{}, verify::naive<law::stratified>{});

@@ -14,6 +14,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "support/expect_proved.hpp"
 
 namespace {
 
@@ -21,14 +22,6 @@ namespace draft = multidraft::draft;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 using namespace multidraft::testing;
-
-template <class Sampler, class Verifier>
-void expect_proved(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
-    static_assert(Verifier::lossless);
-    auto const found = prove_lossless(sampler, verifier, options);
-    EXPECT_TRUE(found.holds()) << found.report();
-    EXPECT_GT(found.cases, 250);
-}
 
 TEST(proved, block) {
     expect_proved(engine_sequential{}, verify::block<law::sequential>{}, {.trees = chains_to_prove()});

@@ -28,7 +28,7 @@ namespace multidraft::verify::lossy {
 /// emitted.
 ///
 /// Not lossless: what passes is always accepted, however seldom the target would say it, so texts lean towards the
-/// draft's candidates; how far is measured in tests/proof/further_laws_test.cpp. At temperature 0 it is greedy
+/// draft's candidates; how far is measured in tests/proof/typical_acceptance_test.cpp. At temperature 0 it is greedy
 /// decoding. For trees of any law; the draft's rows are not read (`unread`). Cost: one pass for each passing node that
 /// has children.
 template <draft_law Law>

@@ -18,7 +18,7 @@ namespace {
 using namespace multidraft;
 using namespace multidraft::testing;
 
-TEST(recorded_further, beams) {
+TEST(recorded_draws, beams) {
     host_group const g;
     hash stochastic, sampled;
     std::vector<draft::beam> const beams{{0, -0.5, 0.75}, {1, -1.25, -0.25}, {2, -2.0, -1.0}};
@@ -56,7 +56,7 @@ TEST(recorded_further, beams) {
     EXPECT_EQ(sampled.value(), 13949975433219466918U);
 }
 
-TEST(recorded_further, sets_of_more_tokens_than_are_listed) {
+TEST(recorded_draws, sets_of_more_tokens_than_are_listed) {
     host_group const g;
     hash result;
     std::vector<double> const flat(64, 0x1p-6);

@@ -1,30 +1,20 @@
-// Conditional Poisson sampling, several draft models, typical acceptance: exact laws at one node and on trees.
+// Several draft models, each with its own rows: exact laws on trees, of multi-round and of naive verification.
 #include <gtest/gtest.h>
 
-#include <algorithm>
-#include <cmath>
+#include <cstddef>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/draft/conditional_poisson.hpp"
-#include "multidraft/draft/sequential.hpp"
-#include "multidraft/draft/top_n.hpp"
+#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/testing/enumerating.hpp"
-#include "multidraft/verify/lossy/typical_acceptance.hpp"
-#include "multidraft/verify/multi_round.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
 #include "support/proved_methods.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
 
-namespace draft = multidraft::draft;
 namespace law = multidraft::law;
-namespace verify = multidraft::verify;
 using namespace multidraft::testing;
 using multidraft::drafted;
 using multidraft::host_group;
@@ -38,57 +28,6 @@ using multidraft::span;
 using multidraft::token_id;
 using multidraft::tree_view;
 using multidraft::weight_of;
-
-// --- Conditional Poisson sampling ------------------------------------------------------------------------------------
-
-TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
-    host_group const g;
-    for (kind const k : all_kinds) {
-        // 40 tokens: beyond the listed ones too.
-        for (index_t const vocabulary : {1, 2, 5, 6, 40}) {
-            auto const models = random_models(k, vocabulary, 0, 3);
-            auto const& q = models.draft[0];
-            auto const support = static_cast<int>(std::count_if(q.begin(), q.end(), [](double x) { return x > 0; }));
-            for (int n = 1; n <= (vocabulary > 6 ? 2 : 4); ++n) {
-                std::map<std::vector<token_id>, double> found;
-                multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
-                    probabilities<double> const row(q.data(), vocabulary);
-                    auto sums = g.weigh(vocabulary, weight_of{row});
-                    std::vector<token_id> out(static_cast<std::size_t>(n), none);
-                    auto const drawn =
-                        draft::conditional_poisson{}(g, row, sums, source, place{0, 0}, span<token_id>(out));
-                    ASSERT_EQ(drawn.count, std::min(n, support)) << name_of(k);
-                    out.resize(static_cast<std::size_t>(drawn.count));
-                    found[out] += source.probability();
-                });
-                double total = 0;
-                auto const product = [&](std::vector<token_id> const& s) {
-                    double value = 1;
-                    for (token_id const x : s) value *= q[static_cast<std::size_t>(x)];
-                    return value;
-                };
-                for (auto const& [set, chance] : found) total += product(set);
-                for (auto const& [set, chance] : found) {
-                    EXPECT_TRUE(std::adjacent_find(set.begin(), set.end()) == set.end());
-                    EXPECT_NEAR(chance, product(set) / total, 1e-12)
-                        << name_of(k) << ", V " << vocabulary << ", n " << n;
-                }
-                // All sets are there, but those of a chance that the coins of doubles do not know.
-                if (k == kind::steep_draft || k == kind::steep) continue;
-                double sets = 1;
-                for (int i = 0; i < std::min(n, support); ++i) sets = sets * (support - i) / (i + 1);
-                EXPECT_EQ(static_cast<double>(found.size()), std::round(sets)) << name_of(k);
-            }
-        }
-    }
-}
-
-TEST(lossless, naive_verification_of_conditional_poisson_drafts) {
-    expect_lossless_trees<draft::conditional_poisson, verify::naive<law::conditional_poisson>>(
-        {{{1}, 3}, {{2}, 4}, {{3}, 4}, {{2, 1}, 3}, {{2, 2}, 3}});
-}
-
-// --- Several draft models --------------------------------------------------------------------------------------------
 
 /// Three draft models' rows at the root and at its children, by child.
 struct rows_of_three {
@@ -166,35 +105,6 @@ void expect_lossless_of_several() {
             expect_lossless_of_several<Verifier>({2, 1}, 3, k, seed);
             expect_lossless_of_several<Verifier>({2, 2}, 2, k, seed);
         }
-}
-
-// --- Typical acceptance ----------------------------------------------------------------------------------------------
-
-TEST(lossy, typical_acceptance_is_not_the_target) {
-    for (shape const& children : std::vector<shape>{{2}, {3}, {2, 1}, {2, 2}}) {
-        double mean = 0;
-        double accepted = 0;
-        for (std::uint64_t seed = 1; seed <= 10; ++seed) {
-            auto const models = random_models(kind::plain, 4, static_cast<int>(children.size()), seed);
-            auto const found =
-                law_of_step(draft::top_n{}, verify::lossy::typical_acceptance<law::deterministic>{}, children, models);
-            double const tv = total_variation(found.law, law_of_target(models.target, children.size() + 1));
-            EXPECT_GE(tv, 0);
-            mean += tv / 10;
-            accepted += found.mean_accepted / 10;
-        }
-        std::printf("    %-4s total variation %.3f, accepted %.2f\n", print(children).c_str(), mean, accepted);
-        EXPECT_GT(mean, 0.05);
-    }
-    // At temperature 0 it accepts what greedy decoding says.
-    for (std::uint64_t seed = 1; seed <= 5; ++seed) {
-        auto const models = random_models(kind::greedy, 4, 2, seed);
-        EXPECT_LT((distance_from_target(draft::top_n{}, verify::lossy::typical_acceptance<law::deterministic>{}, {2, 1},
-                                        models)),
-                  1e-12);
-    }
-    EXPECT_THROW((verify::lossy::typical_acceptance<law::deterministic>(0.0F, 0.3F)), multidraft::invalid_input);
-    EXPECT_THROW((verify::lossy::typical_acceptance<law::deterministic>(0.1F, 1.5F)), multidraft::invalid_input);
 }
 
 }  // namespace

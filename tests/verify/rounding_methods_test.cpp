@@ -1,4 +1,4 @@
-// Residuals that vanished by rounding, in the further verifiers: the token is the target's and none that was refused.
+// Residuals that vanished by rounding, in every listed verifier: the token is the target's and none that was refused.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -58,7 +58,7 @@ void for_every_verifier(F f) {
     methods::of_drafters::for_each(call);
 }
 
-TEST(rounding_further, a_residual_of_no_mass_emits_a_token_of_the_target_that_was_not_refused) {
+TEST(rounding_methods, a_residual_of_no_mass_emits_a_token_of_the_target_that_was_not_refused) {
     for_every_verifier([](auto verifier, char const* name, std::size_t refusals) {
         for (double const uniform : {0.0, 0.4, 0.7, 0.99}) {
             auto const v = run(verifier, refusals, uniform);

@@ -1,4 +1,4 @@
-// What the further verifiers refuse: rows that hold no distribution, candidates that cannot have been drawn, trees and
+// What every listed verifier refuses: rows that hold no distribution, candidates that cannot have been drawn, trees and
 // memory that do not fit. The caller's path stays as it was.
 #include <gtest/gtest.h>
 
@@ -73,7 +73,7 @@ void for_every_verifier_of_drafts(F f) {
     methods::sorted::for_each(call);
 }
 
-TEST(refused_further, a_candidate_that_the_draft_cannot_have_drawn) {
+TEST(refused_methods, a_candidate_that_the_draft_cannot_have_drawn) {
     problem b;
     b.q = {0.5F, 0, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F, 0.25F};
     for_every_verifier_of_drafts([&](auto verifier, char const* name) { expect_refused(b, verifier, name); });
@@ -81,7 +81,7 @@ TEST(refused_further, a_candidate_that_the_draft_cannot_have_drawn) {
     for_every_verifier_of_drafts([&](auto verifier, char const* name) { expect_refused(b, verifier, name); });
 }
 
-TEST(refused_further, a_target_of_nan_and_one_without_mass) {
+TEST(refused_methods, a_target_of_nan_and_one_without_mass) {
     for (float const value : {nan, 0.0F}) {
         problem b;
         b.parents = {none};
@@ -98,7 +98,7 @@ TEST(refused_further, a_target_of_nan_and_one_without_mass) {
 
 // Wherever a decision needs the entry: of a candidate, in the target's row and in the draft's, or of the row that a
 // token is emitted from when the candidate is refused. (A candidate that is accepted asks for no other entry.)
-TEST(refused_further, probabilities_of_plus_infinity) {
+TEST(refused_methods, probabilities_of_plus_infinity) {
     constexpr float infinite = std::numeric_limits<float>::infinity();
     auto const expect = [](problem const& b, std::string const& what) {
         for_every_verifier_of_drafts(
@@ -130,7 +130,7 @@ TEST(refused_further, probabilities_of_plus_infinity) {
 }
 
 // Both are refused with the number that is wanted, whatever the verifier keeps there.
-TEST(refused_further, scratch_that_is_too_small_or_not_aligned) {
+TEST(refused_methods, scratch_that_is_too_small_or_not_aligned) {
     problem b;
     auto const said = [&](auto const& verifier, std::size_t missing, std::size_t off) {
         using verifier_type = std::decay_t<decltype(verifier)>;
@@ -169,7 +169,7 @@ TEST(refused_further, scratch_that_is_too_small_or_not_aligned) {
     });
 }
 
-TEST(refused_further, memory_of_scratch_grows_and_is_aligned) {
+TEST(refused_methods, memory_of_scratch_grows_and_is_aligned) {
     verify::scratch_memory memory;
     for (node_id const nodes : {3, 40, 7}) {
         auto const scratch = memory.of<verify::traversal<law::iid>>(nodes, nodes - 1);
@@ -180,7 +180,7 @@ TEST(refused_further, memory_of_scratch_grows_and_is_aligned) {
 }
 
 // All entries of these rows lie at one address.
-TEST(refused_further, rows_longer_than_a_row_may_be) {
+TEST(refused_methods, rows_longer_than_a_row_may_be) {
     float const entry = 0.5F;
     std::vector<node_id> const parents{none};
     std::vector<token_id> const tokens{0};
@@ -206,7 +206,7 @@ TEST(refused_further, rows_longer_than_a_row_may_be) {
     }
 }
 
-TEST(refused_further, positions_past_the_end_of_numbers) {
+TEST(refused_methods, positions_past_the_end_of_numbers) {
     problem b;
     std::vector<node_id> path(3, -7);
     addressed_source source{addressed_uniforms(1)};
@@ -222,7 +222,7 @@ TEST(refused_further, positions_past_the_end_of_numbers) {
     EXPECT_THROW(run(last), invalid_input);
 }
 
-TEST(refused_further, trees_that_are_none_or_of_another_shape) {
+TEST(refused_methods, trees_that_are_none_or_of_another_shape) {
     problem b;
     b.parents = {none, 0, 0};
     expect_refused(b, verify::block<law::iid>{}, "block");
@@ -240,7 +240,7 @@ TEST(refused_further, trees_that_are_none_or_of_another_shape) {
     expect_refused(uneven, verify::multi_path_block{}, "multi_path_block");
 }
 
-TEST(refused_further, no_chain_of_floats_whatever_its_depth) {
+TEST(refused_methods, no_chain_of_floats_whatever_its_depth) {
     for (node_id depth = 0; depth < 6; ++depth) {
         problem b;
         auto const nodes = static_cast<std::size_t>(depth) + 1;
@@ -270,14 +270,14 @@ TEST(refused_further, no_chain_of_floats_whatever_its_depth) {
     }
 }
 
-TEST(refused_further, numbers_of_lists_that_are_none) {
+TEST(refused_methods, numbers_of_lists_that_are_none) {
     EXPECT_THROW(verify::shared_randomness(-1), invalid_input);
     EXPECT_THROW(verify::shared_randomness(max_nodes + 1), invalid_input);
     EXPECT_NO_THROW(verify::shared_randomness{max_nodes});
     EXPECT_NO_THROW(verify::shared_randomness{0});
 }
 
-TEST(refused_further, no_tree_at_all) {
+TEST(refused_methods, no_tree_at_all) {
     std::vector<node_id> const parents;
     std::vector<token_id> const tokens;
     std::vector<float> const row(4, 0.25F);
