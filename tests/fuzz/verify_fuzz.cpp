@@ -2,7 +2,6 @@
 // the vocabulary.
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "fuzz/problem.hpp"
 #include "multidraft/methods.hpp"
@@ -16,11 +15,10 @@ template <class Target, class Draft>
 void verify_all(fuzz::problem const& b, Target const& target, Draft const& draft) {
     auto const one = [&](auto listed) {
         using verifier = typename decltype(listed)::verifier;
-        if constexpr (std::is_same_v<verifier, verify::shared_randomness> ||
-                      requires { requires !verifier::reads_draft; })
-            fuzz::verify_one<verifier>(b, target, verify::unread{});
-        else
+        if constexpr (verify::reads_draft<verifier>)
             fuzz::verify_one<verifier>(b, target, draft);
+        else
+            fuzz::verify_one<verifier>(b, target, verify::unread{});
     };
     methods::by_node::for_each(one);
     methods::by_tree::for_each(one);

@@ -15,6 +15,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/unread.hpp"
 
 namespace {
 
@@ -63,9 +64,7 @@ template <class F>
 void for_every_verifier_of_drafts(F f) {
     auto const call = [&](auto listed) {
         using verifier = typename decltype(listed)::verifier;
-        constexpr bool reads_draft = !requires { requires !verifier::reads_draft; };
-        if constexpr (reads_draft && !std::is_same_v<verifier, verify::shared_randomness> &&
-                      !std::is_same_v<typename verifier::law, law::independent>)
+        if constexpr (verify::reads_draft<verifier> && !std::is_same_v<typename verifier::law, law::independent>)
             f(verifier{}, std::string(listed.name).c_str());
     };
     methods::of_shapes::for_each(call);

@@ -11,6 +11,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/unread.hpp"
 
 namespace {
 
@@ -48,8 +49,7 @@ template <class F>
 void for_every_verifier(F f) {
     auto const call = [&](auto listed) {
         using verifier = typename decltype(listed)::verifier;
-        constexpr bool reads_draft = !requires { requires !verifier::reads_draft; };
-        if constexpr (reads_draft && decltype(listed)::proof == proof_by::enumeration) {
+        if constexpr (verify::reads_draft<verifier> && decltype(listed)::proof == proof_by::enumeration) {
             bool const by_histogram = methods::by_rank::has<verifier>;
             f(verifier{}, std::string(listed.name).c_str(), std::size_t{by_histogram ? 2U : 1U});
         }

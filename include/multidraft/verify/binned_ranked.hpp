@@ -68,13 +68,7 @@ public:
         auto const m = rows.law(density);
         if (source.coin(where(purpose::acceptance, 0), p(x), m(x))) return {best, x};
         block_residual const r{p, m, real(1)};
-        auto const sums = g.weigh(p.size(), r);
-        if (!(sums.total > 0)) {
-            if (sums.total != sums.total) return {};
-            token_id const refused[] = {x};
-            return {none, emit_undrafted(g, p, span<token_id const>(refused, 1), source, where)};
-        }
-        return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
+        return emit_or_accept(g, p, r, candidates, span<token_id const>(&x, 1), source, where);
     }
 };
 

@@ -98,16 +98,8 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) detail::check_tree(drafts, target, draft, path);
 #endif
-        for (node_id v = 1; v < tree.size(); ++v) {
-            node_id const parent = tree.parents[static_cast<std::size_t>(v)];
-            if (parent == v - 1) continue;
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", parent, tree.children(parent).count,
-                       "block verification takes one child a node; for trees use verify::traversal");
-#endif
+        if (!detail::is_chain<G>(tree, "block verification takes one child a node; for trees use verify::traversal"))
             return {};
-        }
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) detail::check_scratch<block>(tree, scratch);
 #endif
@@ -143,16 +135,7 @@ public:
         g.barrier();
         detail::chain_path<std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, real> const chain{
             tree, target, draft, weights, levels};
-        verdict const result = stop_of_block(g, chain, source, position);
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            if (result.next == none) detail::refuse_block(g, chain);
-        }
-#endif
-        if (result.next == none) return {};
-        if (g.leader())
-            for (std::int32_t k = 0; k < result.accepted; ++k) path[static_cast<std::size_t>(k)] = k + 1;
-        return result;
+        return detail::verify_block(g, tree, chain, source, position, path);
     }
 };
 

@@ -12,10 +12,13 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -44,8 +47,7 @@ struct block_residual {
     real w;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        real const left = fused(w, p(i), -static_cast<real>(m(i)));
-        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+        return positive_part(fused(w, p(i), -static_cast<real>(m(i))));
     }
     /// Where it may be more than 0: rows cut by top-k or top-p have little of p. Never in vain where m is dear.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<P> || requires {
@@ -115,9 +117,8 @@ template <group G, block_path<G> Path, draw_source Source>
         if (mass != mass) return {};
         // Without mass the coin shows no, also where h is 0/0 (p equal to m up to rounding): the level above decides.
         if (level > 0 && !source.coin(where(purpose::acceptance, 0), mass, mass + (1 - w))) continue;
-        if (mass > 0) return {level, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0))};
-        token_id const drafted[] = {path.token(level + 1)};
-        return {level, emit_undrafted(g, p, span<token_id const>(drafted, 1), source, where)};
+        token_id const drafted = path.token(level + 1);
+        return {level, emit_residual(g, p, r, sums, span<token_id const>(&drafted, 1), source, where)};
     }
 }
 
@@ -137,5 +138,24 @@ template <group G, block_path<G> Path>
 
 }  // namespace detail
 #endif
+
+namespace detail {
+
+/// Verifies a path of a tree as a block, and writes what is accepted of it to `accepted`.
+template <group G, block_path<G> Path, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD verdict verify_block(G const& g, tree_view tree, Path const& path, Source& source,
+                                                 std::int32_t position, span<node_id> accepted) {
+    verdict const result = stop_of_block(g, path, source, position);
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) {
+        if (result.next == none) refuse_block(g, path);
+    }
+#endif
+    if (result.next == none) return {};
+    write_path(g, tree, path.node(result.accepted), result.accepted, accepted);
+    return result;
+}
+
+}  // namespace detail
 
 }  // namespace multidraft::verify

@@ -102,6 +102,20 @@ void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     refuse(argument, node, mass, whose + " has no mass");
 }
 
+/// Whether every node is the child of the one before. Where it is not, a refusal on the host, for this reason.
+template <group G>
+[[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, [[maybe_unused]] char const* why) {
+    for (node_id v = 1; v < tree.size(); ++v) {
+        node_id const parent = tree.parents[static_cast<std::size_t>(v)];
+        if (parent == v - 1) continue;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) refuse("children", parent, tree.children(parent).count, why);
+#endif
+        return false;
+    }
+    return true;
+}
+
 /// Refuses scratch that is too small or not aligned, and says what is wanted.
 template <class Verifier>
 void check_scratch(tree_view tree, span<std::byte> scratch) {

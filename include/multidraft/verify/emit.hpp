@@ -1,4 +1,4 @@
-// The token that ends a path: drawn from a row, with the rule for a residual that has no mass.
+// The token that ends a path: drawn from a row or a residual, with the rule for a residual that has no mass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,6 +8,8 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
 
@@ -55,6 +57,27 @@ template <group G, distribution P, draw_source Source>
     for (token_id const x : rejected) g.reweigh(sums, p.size(), w, rejected, x);
     if (!(sums.total > 0)) return emit(g, p, source, where);
     return source.pick(g, sums, p.size(), w, rejected, where(purpose::residual, 0));
+}
+
+/// A token from a residual r of p, of whose values `sums` is the ledger; where it vanished, by `emit_undrafted`. One
+/// chunk. `none` when it holds NaN.
+template <group G, distribution P, class Residual, class Ledger, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit_residual(G const& g, P const& p, Residual const& r, Ledger const& sums,
+                                                   span<token_id const> rejected, Source& source, place where) {
+    if (sums.total > 0) return source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
+    if (sums.total != sums.total) return none;
+    return emit_undrafted(g, p, rejected, source, where);
+}
+
+/// The end of a node whose residual r of p gives back to its candidates: a token of it that is one of them counts as
+/// accepted. One pass and one chunk.
+template <group G, distribution P, class Residual, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD node_verdict emit_or_accept(G const& g, P const& p, Residual const& r,
+                                                        candidate_list candidates, span<token_id const> rejected,
+                                                        Source& source, place where) {
+    auto const sums = g.weigh(p.size(), r);
+    token_id const x = emit_residual(g, p, r, sums, rejected, source, where);
+    return sums.total > 0 ? found_among(candidates, x) : node_verdict{none, x};
 }
 
 }  // namespace multidraft::verify

@@ -61,12 +61,7 @@ template <group G, distribution P, distribution Q, draw_source Source>
     if (!(left > 0)) return {};
     if (source.coin(where(purpose::acceptance, 0), product(p(x), left), qx)) return {drawn, x};
     residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, quotient(real(1), left)};
-    auto const sums = g.weigh(p.size(), r);
-    if (!(sums.total > 0)) {
-        if (sums.total != sums.total) return {};
-        return {none, emit_undrafted(g, p, candidates, source, where)};
-    }
-    return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
+    return emit_or_accept(g, p, r, candidates, candidates, source, where);
 }
 
 }  // namespace detail

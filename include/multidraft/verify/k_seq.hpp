@@ -9,6 +9,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -46,8 +47,7 @@ struct k_seq_residual {
     real gamma;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        real const left = fused(-gamma, overlap(i), overlap.p(i));
-        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+        return positive_part(fused(-gamma, overlap(i), overlap.p(i)));
     }
 };
 
@@ -116,12 +116,7 @@ public:
                 return {static_cast<index_t>(k), x};
         }
         detail::k_seq_residual<P, Q> const r{overlap, gamma};
-        auto const sums = g.weigh(size, r);
-        if (!(sums.total > 0)) {
-            if (sums.total != sums.total) return {};
-            return {none, emit_undrafted(g, p, candidates, source, where)};
-        }
-        return {none, source.pick(g, sums, size, r, {}, where(purpose::residual, 0))};
+        return {none, emit_residual(g, p, r, g.weigh(size, r), candidates, source, where)};
     }
 
 private:

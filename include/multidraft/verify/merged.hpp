@@ -11,6 +11,7 @@
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/unread.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -24,6 +25,7 @@ template <class Verifier>
 class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
 public:
     static constexpr bool lossless = Verifier::lossless;
+    static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     merged() = default;
     MULTIDRAFT_HD explicit merged(Verifier verifier) : verifier_(verifier) {}

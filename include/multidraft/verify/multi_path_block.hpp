@@ -359,17 +359,7 @@ public:
                 return {};
             }
         }
-        verdict const result = stop_of_block(g, best, source, position);
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            if (result.next == none) detail::refuse_block(g, best);
-        }
-#endif
-        if (result.next == none) return {};
-        if (g.leader())
-            for (std::int32_t l = 1; l <= result.accepted; ++l)
-                path[static_cast<std::size_t>(l - 1)] = best.node_of(l, best.column(result.accepted));
-        return result;
+        return detail::verify_block(g, tree, best, source, position, path);
     }
 
 private:

@@ -11,6 +11,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -59,10 +60,8 @@ struct multi_round_residual {
 
     [[nodiscard]] MULTIDRAFT_HD real operator()(index_t i) const {
         real left = p(i);
-        for (index_t k = 0; k < refused; ++k) {
-            left = fused(-scale[k], static_cast<real>(rows.of(k)(i)), left);
-            left = left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
-        }
+        for (index_t k = 0; k < refused; ++k)
+            left = positive_part(fused(-scale[k], static_cast<real>(rows.of(k)(i)), left));
         return left;
     }
 };
@@ -121,12 +120,8 @@ public:
             detail::multi_round_residual<P, Rows> const left{p, rows, scale, refused + 1};
             auto const sums = g.weigh(p.size(), left);
             mass = sums.total;
-            if (!(mass > 0)) {
-                if (mass != mass) return {};
-                return {none, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
-            }
-            if (k + 1 == candidates.size())
-                return {none, source.pick(g, sums, p.size(), left, {}, where(purpose::residual, 0))};
+            if (!(mass > 0) || k + 1 == candidates.size())
+                return {none, emit_residual(g, p, left, sums, candidates.first(k + 1), source, where)};
         }
         return {none, emit(g, p, source, where)};
     }

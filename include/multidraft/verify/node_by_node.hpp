@@ -16,13 +16,69 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/unread.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
+
+namespace detail {
+
+/// What a walk does at a node: the accepted child, as a node, or `none` and the token emitted instead.
+struct walk_step {
+    node_id child = none;
+    token_id token = none;  ///< `none`: the rows of the node hold no distribution, or a child was not drawn from them
+};
+
+/// One node of a walk with a verifier that decides node by node; on the host a refusal where it gives no token.
+template <class Verifier, group G, draft_law Law, class Target, class Draft, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD walk_step decide_at(G const& g, Verifier const& verifier, drafted<Law> const& tree,
+                                                Target const& target, [[maybe_unused]] Draft const& draft, node_id node,
+                                                Source& source, std::int32_t position,
+                                                [[maybe_unused]] span<std::byte> scratch) {
+    constexpr bool asks_draft = !std::is_same_v<Draft, unread> && reads_draft<Verifier>;
+    place const where{position, node};
+    auto const children = present_children<G>(tree.tree, node);
+    node_verdict here;
+    if (children.count == 0) {
+        here.token = emit_at(g, target, node, source, where);
+    } else {
+        auto const candidates = candidates_of(tree, children, node);
+        auto const p = target(g, node);
+        if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
+        auto const with = [&](auto const& q) {
+            if constexpr (needs_scratch<Verifier>)
+                return verifier.decide(g, p, q, candidates, source, where, scratch);
+            else
+                return verifier.decide(g, p, q, candidates, source, where);
+        };
+        if (candidates.certain >= 0) {
+            if constexpr (asks_draft)
+                here = with(draft(g, node));
+            else
+                here = with(unread{});
+        }
+        // An accepted token whose probability is infinite: the row is no distribution.
+        if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
+    }
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) {
+        if (here.token == none) {
+            if constexpr (asks_draft)
+                refuse_node(g, tree, target, draft, node);
+            else
+                refuse_node(g, tree, target, unread{}, node);
+        }
+    }
+#endif
+    return {here.child == none ? none : children.first + here.child, here.token};
+}
+
+}  // namespace detail
 
 /// The tree form of a verifier that decides at one node ([MCSD] Alg. 1-2, [RSD] Alg. 1, [SpecInfer]).
 ///
@@ -74,72 +130,19 @@ public:
         verdict result;
         node_id node = 0;
         for (;;) {
-            place const where{position, node};
-            auto const children = present_children<G>(tree.tree, node);
-            node_verdict here;
-            if (children.count == 0) {
-                here.token = emit_at(g, target, node, source, where);
-            } else {
-                auto const candidates = candidates_of(tree, children, node);
-                auto const p = target(g, node);
-                if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
-                here = decide_at(g, p, draft, candidates, source, where, scratch);
-                // An accepted token whose probability is infinite: the row is no distribution.
-                if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
-            }
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) {
-                if (here.token == none) {
-                    if constexpr (asks_draft<Draft>())
-                        detail::refuse_node(g, tree, target, draft, node);
-                    else
-                        detail::refuse_node(g, tree, target, unread{}, node);
-                }
-            }
-#endif
+            auto const here = detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, node, source,
+                                                position, scratch);
             if (here.token == none) return {};
             if (here.child == none) {
                 result.next = here.token;
                 break;
             }
-            node = children.first + here.child;
+            node = here.child;
             ++result.accepted;
         }
-        // Written last and from its end: a walk that is refused leaves the caller's path as it was.
-        if (g.leader()) {
-            for (std::int32_t k = result.accepted; k-- > 0;) {
-                path[static_cast<std::size_t>(k)] = node;
-                node = tree.tree.parent(node);
-            }
-        }
+        detail::write_path(g, tree.tree, node, result.accepted, path);
         return result;
     }
-
-private:
-    /// Whether decisions read rows of the draft, and there are some.
-    template <class Draft>
-    [[nodiscard]] MULTIDRAFT_HD static constexpr bool asks_draft() noexcept {
-        return !std::is_same_v<Draft, unread> && !requires { requires !Self::reads_draft; };
-    }
-
-    template <group G, distribution P, class Draft, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide_at(G const& g, P const& p, Draft const& draft,
-                                                       candidate_list const& candidates, Source& source, place where,
-                                                       [[maybe_unused]] span<std::byte> scratch) const {
-        if (candidates.certain < 0) return {};
-        auto const with = [&](auto const& q) {
-            if constexpr (needs_scratch<Self>)
-                return self().decide(g, p, q, candidates, source, where, scratch);
-            else
-                return self().decide(g, p, q, candidates, source, where);
-        };
-        if constexpr (!asks_draft<Draft>())
-            return with(unread{});
-        else
-            return with(draft(g, where.node));
-    }
-
-    MULTIDRAFT_HD Self const& self() const noexcept { return static_cast<Self const&>(*this); }
 };
 
 }  // namespace multidraft::verify

@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -31,8 +32,7 @@ struct ranked_residual {
 
     [[nodiscard]] auto operator()(index_t i) const {
         using real = probability_of<P>;
-        real const left = p(i) - static_cast<real>(node->candidate_law(i));
-        return left < 0 ? real(0) : left;
+        return positive_part(p(i) - static_cast<real>(node->candidate_law(i)));
     }
 };
 
@@ -76,12 +76,7 @@ public:
         if (source.coin(where(purpose::acceptance, 0), p(x), static_cast<real>(node.candidate_law(x))))
             return {best, x};
         detail::ranked_residual<P> const r{p, &node};
-        auto const sums = g.weigh(p.size(), r);
-        if (!(sums.total > 0)) {
-            if (sums.total != sums.total) return {};
-            return {none, emit_undrafted(g, p, candidates, source, where)};
-        }
-        return found_among(candidates, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0)));
+        return emit_or_accept(g, p, r, candidates, candidates, source, where);
     }
 
 private:

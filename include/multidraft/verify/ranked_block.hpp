@@ -94,10 +94,7 @@ public:
             v = children.first + k;
             picked.nodes.push_back(v);
         }
-        verdict const result = stop_of_block(g_, picked, source_, position_);
-        if (result.next == none) refuse_block(g_, picked);
-        for (std::int32_t k = 0; k < result.accepted; ++k) path[at(k)] = picked.nodes[at(k) + 1];
-        return result;
+        return verify_block(g_, tree_, picked, source_, position_, path);
     }
 
 private:

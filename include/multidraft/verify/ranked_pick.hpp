@@ -208,16 +208,7 @@ template <group G, draft_law Law, class Target, class Draft, class Real, draw_so
                                                   std::int32_t levels, Source& source, std::int32_t position,
                                                   span<node_id> path) {
     picked_steps<G, Law, Target, Draft, Real> const picked{drafts, target, draft, steps, levels};
-    verdict const result = stop_of_block(g, picked, source, position);
-#if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
-        if (result.next == none) refuse_block(g, picked);
-    }
-#endif
-    if (result.next == none) return {};
-    if (g.leader())
-        for (std::int32_t k = 0; k < result.accepted; ++k) path[static_cast<std::size_t>(k)] = steps[k + 1].node;
-    return result;
+    return verify_block(g, drafts.tree, picked, source, position, path);
 }
 
 }  // namespace detail

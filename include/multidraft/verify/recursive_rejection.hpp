@@ -9,6 +9,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -32,8 +33,7 @@ struct residual {
     real c;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        real const left = fused(-c, static_cast<real>(q(i)), p(i));
-        return left < 0 ? real(0) : left;  // NaN stays, and is found in the sum
+        return positive_part(fused(-c, static_cast<real>(q(i)), p(i)));
     }
     /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<P> {
@@ -92,12 +92,8 @@ public:
             residual const r{p, q, c};
             auto const sums = g.weigh(n, r);
             z = sums.total;
-            bool const last = k + 1 == candidates.size();
-            if (!(z > 0)) {
-                if (z != z) return {};  // NaN in a row
-                return {none, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
-            }
-            if (last) return {none, source.pick(g, sums, n, r, {}, where(purpose::residual, 0))};
+            if (!(z > 0) || k + 1 == candidates.size())
+                return {none, emit_residual(g, p, r, sums, candidates.first(k + 1), source, where)};
             if constexpr (std::is_same_v<Law, law::sequential>)
                 left = detail::mass_left(g, q, candidates.first(k + 1), left - qx);
         }

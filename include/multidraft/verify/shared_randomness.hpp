@@ -17,6 +17,7 @@
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -41,6 +42,7 @@ class shared_randomness {
 public:
     using law = multidraft::law::shared_randomness;
     static constexpr bool lossless = true;
+    static constexpr bool reads_draft = false;
 
     shared_randomness() = default;
     /// Throws `invalid_input` on the host for a negative number of lists, and for more than a tree has nodes (2^24).
@@ -83,23 +85,16 @@ public:
                 if (x == none) detail::refuse_node(g, drafts, target, unread{}, node);
             }
 #endif
-            node_id next = none;
-            for (node_id child = children.end(); child-- > children.first;)
-                if (tree.tokens[static_cast<std::size_t>(child)] == x) next = child;
-            if (next == none || x == none) {
+            node_verdict const here = found_among(candidates_of(drafts, children, node), x);
+            if (here.child == none) {
                 result.next = x;
                 break;
             }
-            node = next;
+            node = children.first + here.child;
             ++result.accepted;
         }
         if (result.next == none) return {};
-        if (g.leader()) {
-            for (std::int32_t k = result.accepted; k-- > 0;) {
-                path[static_cast<std::size_t>(k)] = node;
-                node = tree.parent(node);
-            }
-        }
+        detail::write_path(g, tree, node, result.accepted, path);
         return result;
     }
 

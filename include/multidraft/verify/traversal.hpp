@@ -11,12 +11,14 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/block_weights.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/checks.hpp"
@@ -150,7 +152,7 @@ private:
                 if (!(qx > 0)) return {outcome::stopped, at.node};
                 node_id const child = children.first + at.child;
                 Real const rest = fused(-at.c, qx, p(candidates[k]));
-                Real const owed = product(at.w, rest < 0 ? Real(0) : rest);
+                Real const owed = product(at.w, positive_part(rest));
                 Real const w = next_weight(at.left, owed, product(at.z, qx));
                 if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
                 if (w > 0) {
@@ -200,12 +202,7 @@ private:
 #endif
         if (token == none) return {};
         verdict const result{tree.depth(node), token};
-        if (g.leader()) {
-            for (std::int32_t k = result.accepted; k-- > 0;) {
-                path[static_cast<std::size_t>(k)] = node;
-                node = tree.parent(node);
-            }
-        }
+        detail::write_path(g, tree, node, result.accepted, path);
         return result;
     }
 };

@@ -1,4 +1,4 @@
-// What stands for rows that a verifier does not read.
+// Draft rows that a verifier does not read: which verifier, and what stands for them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,5 +6,11 @@ namespace multidraft::verify {
 
 /// Stands for the draft's rows where a verifier never reads them.
 struct unread {};
+
+/// Whether a verifier reads the draft's rows. One that does not says so by a static `reads_draft` that is false.
+template <class V>
+inline constexpr bool reads_draft = !requires {
+    requires !V::reads_draft;
+};
 
 }  // namespace multidraft::verify

@@ -16,6 +16,7 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -62,16 +63,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) verify::detail::check_tree(drafts, target, draft, path);
 #endif
-        for (node_id v = 1; v < tree.size(); ++v) {
-            node_id const parent = tree.parents[static_cast<std::size_t>(v)];
-            if (parent == v - 1) continue;
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", parent, tree.children(parent).count,
-                       "the joint likelihood is that of one path: one child a node");
-#endif
-            return {};
-        }
+        if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child a node")) return {};
         auto const least = logarithm(static_cast<real>(tau_));  // minus infinity for 0
         std::int32_t accepted = 0;
         real ratio = 0;  // log p - log q of the prefix
@@ -99,8 +91,7 @@ public:
         }
 #endif
         if (result.next == none) return {};
-        if (g.leader())
-            for (std::int32_t k = 0; k < accepted; ++k) path[static_cast<std::size_t>(k)] = k + 1;
+        verify::detail::write_path(g, tree, accepted, accepted, path);
         return result;
     }
 

@@ -28,6 +28,7 @@ template <draft_law Law>
 class rollback : public node_by_node<rollback<Law>, Law> {
 public:
     static constexpr bool lossless = false;
+    static constexpr bool reads_draft = false;
 
     rollback() = default;
     /// `threshold` in nats. Throws `invalid_input` on the host for one below 0 or NaN.

@@ -15,10 +15,12 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/unread.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify::lossy {
@@ -38,6 +40,7 @@ class target_initialised {
 public:
     using law = multidraft::law::target_initialised<typename Verifier::law>;
     static constexpr bool lossless = false;
+    static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     target_initialised() = default;
     MULTIDRAFT_HD explicit target_initialised(Verifier verifier) : verifier_(verifier) {}
@@ -63,9 +66,7 @@ public:
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             verify::detail::check_tree(drafts, target, draft, path);
-            if constexpr (needs_scratch<Verifier>)
-                if (scratch.size() < scratch_bytes(tree.size(), tree.depth(tree.size() - 1)))
-                    refuse("scratch.size", scratch.size(), "this verifier works in verify::scratch_bytes bytes");
+            if constexpr (needs_scratch<Verifier>) verify::detail::check_scratch<target_initialised>(tree, scratch);
         }
 #endif
         auto const starts = tree.children(0);
@@ -77,16 +78,12 @@ public:
             std::int32_t accepted = 1;
             token_id token = none;
             for (;;) {
-                auto const here = decide(g, drafts, target, draft, source, place{position, node}, scratch);
-                if (here.token == none) {
-#if !MULTIDRAFT_ON_DEVICE
-                    if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, draft, node);
-#endif
-                    return {};
-                }
+                auto const here =
+                    verify::detail::decide_at(g, verifier_, drafts, target, draft, node, source, position, scratch);
+                if (here.token == none) return {};
                 token = here.token;
                 if (here.child == none) break;
-                node = tree.children(node).first + here.child;
+                node = here.child;
                 ++accepted;
             }
             if (accepted > best.accepted) {
@@ -102,36 +99,11 @@ public:
             }
 #endif
         }
-        if (g.leader()) {
-            for (std::int32_t k = best.accepted; k-- > 0;) {
-                path[static_cast<std::size_t>(k)] = end;
-                end = tree.parent(end);
-            }
-        }
+        verify::detail::write_path(g, tree, end, best.accepted, path);
         return best;
     }
 
 private:
-    template <group G, class Target, class Draft, draw_source Source>
-    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, drafted<law> const& drafts, Target const& target,
-                                                    Draft const& draft, Source& source, place where,
-                                                    [[maybe_unused]] span<std::byte> scratch) const {
-        auto const children = present_children<G>(drafts.tree, where.node);
-        if (children.count == 0) return {none, emit_at(g, target, where.node, source, where)};
-        auto const candidates = candidates_of(drafts, children, where.node);
-        if (candidates.certain < 0) return {};
-        auto const with = [&](auto const& q) {
-            if constexpr (needs_scratch<Verifier>)
-                return verifier_.decide(g, target(g, where.node), q, candidates, source, where, scratch);
-            else
-                return verifier_.decide(g, target(g, where.node), q, candidates, source, where);
-        };
-        if constexpr (std::is_same_v<Draft, unread>)
-            return with(draft);
-        else
-            return with(draft(g, where.node));
-    }
-
     [[no_unique_address]] Verifier verifier_;
 };
 

@@ -17,8 +17,10 @@
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/unread.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify::lossy {
@@ -36,6 +38,7 @@ class typical_acceptance {
 public:
     using law = Law;
     static constexpr bool lossless = false;
+    static constexpr bool reads_draft = false;
 
     typical_acceptance() = default;
     /// `eps` in (0, 1], `delta` in (0, 1]; Medusa takes 0.09 and 0.3. Throws `invalid_input` on the host for any other.
@@ -102,13 +105,12 @@ public:
         result.next = emit_at(g, target, deepest, source, place{position, deepest});
         if (result.next == none) {
 #if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, draft, deepest);
+            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, unread{}, deepest);
 #endif
             return {};
         }
         result.accepted = depth;
-        if (g.leader())
-            for (node_id v = deepest; depth > 0; v = tree.parent(v)) path[static_cast<std::size_t>(--depth)] = v;
+        verify::detail::write_path(g, tree, deepest, depth, path);
         return result;
     }
 

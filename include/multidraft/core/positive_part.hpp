@@ -1,0 +1,15 @@
+// What of a difference is above 0: the values of residuals.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/core/config.hpp"
+
+namespace multidraft {
+
+/// x+ = max(x, 0). NaN stays, so that it is found in a sum.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD constexpr Real positive_part(Real x) noexcept {
+    return x < 0 ? Real(0) : x;
+}
+
+}  // namespace multidraft

@@ -1,0 +1,26 @@
+// The accepted path of a tree, written for the caller.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::verify::detail {
+
+/// Writes the nodes from the root to `last`, which lies `accepted` levels below it; the root is left out. The leader
+/// writes. Called last, so that a walk that is refused leaves the caller's path as it was.
+template <group G>
+MULTIDRAFT_HD void write_path(G const& g, tree_view tree, node_id last, std::int32_t accepted, span<node_id> path) {
+    if (!g.leader()) return;
+    for (std::int32_t k = accepted; k-- > 0;) {
+        path[static_cast<std::size_t>(k)] = last;
+        last = tree.parent(last);
+    }
+}
+
+}  // namespace multidraft::verify::detail
