@@ -32,7 +32,7 @@
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/testing/exact_ranked_law.hpp"
+#include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "paper/steps.hpp"
 #include "transformer/tokenizer.hpp"
@@ -218,7 +218,7 @@ json bounds(models& loaded, json const& job, std::vector<std::vector<token_id>> 
                 out.add("naive/iid", analysis::acceptance_naive_iid(p, q, n));
                 out.add("naive/deterministic", analysis::acceptance_naive_deterministic(p, q, n));
                 out.add("k_seq/iid", analysis::acceptance_k_seq(p, q, n));
-                multidraft::testing::detail::certain_selection const chosen(draft::stratified{}, q, n);
+                multidraft::testing::certain_selection const chosen(draft::stratified{}, q, n);
                 auto const certain = static_cast<index_t>(chosen.tokens.size());
                 out.add("ranked/stratified",
                         analysis::alpha_star_stratified(p, q, certain + chosen.draws, chosen.draws));

@@ -7,13 +7,10 @@
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/random/place.hpp"
-#include "multidraft/random/source.hpp"
+#include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/verify/ranked_node.hpp"
 
 namespace multidraft::examples {
@@ -31,26 +28,14 @@ probabilities<double> view(std::vector<double> const& row) { return {row.data(),
 
 }  // namespace
 
-selection stratified_selection(row_pair const& pair, index_t drafts) {
-    host_group const g;
-    auto const q = view(pair.q);
-    auto sums = g.weigh(q.size(), weight_of{q});
-    addressed_source source;  // which tokens are certain is no matter of chance
-    selection result;
-    result.certain.assign(static_cast<std::size_t>(drafts), none);
-    drawn_children const drawn = draft::stratified{}(g, q, sums, source, place{}, span<token_id>(result.certain));
-    result.certain.resize(static_cast<std::size_t>(drawn.certain));
-    result.draws = drawn.count - drawn.certain;
-    return result;
-}
-
 double ranked_iid(row_pair const& pair, index_t drafts) {
     return verify::ranked_node(view(pair.p), view(pair.q), {}, drafts).acceptance();
 }
 
 double ranked_stratified(row_pair const& pair, index_t drafts) {
-    auto const [certain, draws] = stratified_selection(pair, drafts);
-    return verify::ranked_node(view(pair.p), view(pair.q), span<token_id const>(certain), draws).acceptance();
+    testing::certain_selection const chosen(draft::stratified{}, pair.q, drafts);
+    return verify::ranked_node(view(pair.p), view(pair.q), span<token_id const>(chosen.tokens), chosen.draws)
+        .acceptance();
 }
 
 std::vector<measure> const& measures() {
@@ -82,9 +67,10 @@ std::vector<measure> const& measures() {
          }},
         {"stratified", "",
          [](pair x, rows r, index_t n, how) -> rate {
-             auto const [certain, draws] = stratified_selection(x, n);
-             if (draws == 0) return {analysis::alpha_star_deterministic(r, static_cast<index_t>(certain.size()))};
-             return {analysis::alpha_star_stratified(r, static_cast<index_t>(certain.size()) + draws, draws)};
+             testing::certain_selection const chosen(draft::stratified{}, x.q, n);
+             auto const certain = static_cast<index_t>(chosen.tokens.size());
+             if (chosen.draws == 0) return {analysis::alpha_star_deterministic(r, certain)};
+             return {analysis::alpha_star_stratified(r, certain + chosen.draws, chosen.draws)};
          }},
         {"stratified", "ranked", [](pair x, rows, index_t n, how) -> rate { return {ranked_stratified(x, n)}; }},
         // The verifiers of these three laws reach their bounds (Optimal MDSD, Theorem 7 and 5.3).

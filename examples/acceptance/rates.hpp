@@ -44,13 +44,6 @@ struct measure {
 /// its standard error.
 [[nodiscard]] rate recursive_sequential(analysis::ratio_rows const& rows, index_t drafts, estimation const& how);
 
-/// The tokens of a `stratified` draft that are certain, by the default rule, and how many are drawn from the rest.
-struct selection {
-    std::vector<token_id> certain;
-    index_t draws = 1;
-};
-[[nodiscard]] selection stratified_selection(row_pair const& pair, index_t drafts);
-
 /// Ranked verification of independent and of stratified drafts, in its exact form with every token apart: the mass that
 /// the marginal of the verifier's own candidate shares with p.
 [[nodiscard]] double ranked_iid(row_pair const& pair, index_t drafts);

@@ -16,6 +16,7 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
@@ -39,7 +40,7 @@ probabilities<double> view(row const& r) { return {r.data(), static_cast<index_t
 
 template <class Sampler>
 verify::ranked_node node_of(row const& p, row const& q, index_t n, double lumped = 0) {
-    multidraft::testing::detail::certain_selection const chosen(Sampler{}, q, n);
+    multidraft::testing::certain_selection const chosen(Sampler{}, q, n);
     return {view(p), view(q), span<token_id const>(chosen.tokens), chosen.draws, {}, lumped};
 }
 

@@ -8,12 +8,9 @@
 #include <vector>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
-#include "multidraft/random/source.hpp"
+#include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/verify/block_weights.hpp"
 #include "multidraft/verify/rank_table.hpp"
@@ -22,24 +19,6 @@
 namespace multidraft::testing {
 
 namespace detail {
-
-/// The certain children that a sampler takes of a row, and how many draws follow.
-struct certain_selection {
-    std::vector<token_id> tokens;
-    index_t draws = 0;
-
-    template <class Sampler>
-    certain_selection(Sampler const& sampler, std::vector<double> const& q, index_t n)
-        : tokens(static_cast<std::size_t>(n), none) {
-        host_group const g;
-        probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
-        auto sums = g.weigh(row.size(), weight_of{row});
-        addressed_source source;  // which tokens are certain is no matter of chance
-        drawn_children const drawn = sampler(g, row, sums, source, place{}, span<token_id>(tokens));
-        tokens.resize(static_cast<std::size_t>(drawn.certain));
-        draws = drawn.count - drawn.certain;
-    }
-};
 
 /// One picked path on its way down, and what block verification makes of it on its way up.
 template <bool Nested, class Sampler>

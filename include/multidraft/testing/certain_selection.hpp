@@ -1,0 +1,38 @@
+// Which children a sampler takes with certainty, as a function of the row.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace multidraft::testing {
+
+/// The children that a sampler takes of a row with certainty, and how many draws follow, of n children in all.
+struct certain_selection {
+    std::vector<token_id> tokens;  ///< most likely first
+    index_t draws = 0;
+
+    /// `q`: probabilities. The cost is that of one call of the sampler.
+    template <class Sampler>
+    certain_selection(Sampler const& sampler, std::vector<double> const& q, index_t n)
+        : tokens(static_cast<std::size_t>(n), none) {
+        host_group const g;
+        probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
+        auto sums = g.weigh(row.size(), weight_of{row});
+        addressed_source source;  // which tokens are certain is no matter of chance
+        drawn_children const drawn = sampler(g, row, sums, source, place{}, span<token_id>(tokens));
+        tokens.resize(static_cast<std::size_t>(drawn.certain));
+        draws = drawn.count - drawn.certain;
+    }
+};
+
+}  // namespace multidraft::testing
