@@ -58,11 +58,10 @@ struct matrix {
     std::vector<T> data;
 };
 
-/// A copy of a matrix in the machine's memory, as adjacent rows and as a matrix with strides.
+/// A copy of a matrix in the machine's memory, as adjacent rows.
 template <class T>
 struct machine_matrix {
     using rows_type = Kokkos::View<T const**, Kokkos::LayoutRight, memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-    using strided_type = Kokkos::View<T**, Kokkos::LayoutLeft, memory>;
 
     explicit machine_matrix(matrix<T> const& from)
         : held(to_machine(from.data)), rows(held.data() + 2, at(from.rows), at(from.size)) {}

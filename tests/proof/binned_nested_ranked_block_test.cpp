@@ -185,24 +185,10 @@ TEST(binned_nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
         shape const children{2, 1};
         double distance[2] = {};
         for (int k = 0; k < 2; ++k) {
-            small_step<draft::iid, verify::binned_nested_ranked_block<law::iid>> step({}, {}, models);
-            std::map<text, double> emitted;
-            text out;
-            multidraft::testing::enumerate(
-                [&](multidraft::testing::enumerating_source& source) {
-                    out.clear();
-                    step(children, 0, 0, source, out);
-                    emitted[out] += source.probability();
-                },
-                k == 0 ? 4 : 20);
-            std::map<text, double> complete;
-            for (auto const& [sequence, chance] : emitted) {
-                text prefix = sequence;
-                std::size_t context = 0;
-                for (auto const x : prefix) context = models.target.after(context, x);
-                multidraft::testing::detail::complete(models.target, prefix, context, 3, chance, complete);
-            }
-            distance[k] = multidraft::testing::total_variation(complete, law_of_target(models.target, 3));
+            auto const found =
+                multidraft::testing::law_of_step(draft::iid{}, verify::binned_nested_ranked_block<law::iid>{}, children,
+                                                 models, {.grid = k == 0 ? 4 : 20});
+            distance[k] = multidraft::testing::total_variation(found.law, law_of_target(models.target, 3));
         }
         std::printf("    4 cells: %.2e, 20 cells: %.2e\n", distance[0], distance[1]);
         worst = std::max(worst, distance[1]);

@@ -84,13 +84,7 @@ void expect_lossless_of_several(shape const& children, index_t vocabulary, kind 
         out.push_back(v.next);
         emitted[out] += source.probability();
     });
-    std::map<text, double> whole;
-    for (auto const& [sequence, chance] : emitted) {
-        text prefix = sequence;
-        std::size_t context = 0;
-        for (token_id const x : prefix) context = one.target.after(context, x);
-        multidraft::testing::detail::complete(one.target, prefix, context, children.size() + 1, chance, whole);
-    }
+    auto const whole = multidraft::testing::detail::completed(one.target, emitted, children.size() + 1);
     EXPECT_LT(total_variation(whole, law_of_target(one.target, children.size() + 1)), 1e-12)
         << print(children) << ", V = " << vocabulary << ", " << name_of(k) << ", seed " << seed;
 }

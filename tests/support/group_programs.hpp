@@ -66,16 +66,6 @@ struct program_input {
     std::byte* scratch = nullptr;  ///< `tree_program_scratch` of them, aligned to 16; none: no verifiers of whole trees
 };
 
-namespace detail {
-
-template <class Row>
-struct weights_as_row {
-    Row row;
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD float operator()(index_t i) const { return row(i); }
-};
-
-}  // namespace detail
-
 /// Every operation of the concept, one after the other.
 template <class G, class T, class Layout>
 MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in, recorder& record) {

@@ -113,11 +113,11 @@ private:
         }
         verdict v;
         path_.resize(nodes);
+        remembered_rows const p(
+            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp),
+            memory_);
         {
             stopwatch const time(m.verify_seconds);
-            remembered_rows const p(
-                logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp),
-                memory_);
             v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
                                     scratch_.template of<Verifier>(tree_.size(), depth));
         }
@@ -129,7 +129,7 @@ private:
             m.tried(static_cast<std::size_t>(d), d < v.accepted);
             m.tried_ranks(children.count, d < v.accepted ? path_[static_cast<std::size_t>(d)] - children.first : -1);
         }
-        if (options.observer) observe(g, state, options, v);
+        if (options.observer) observe(g, state, options, p, v);
         emitted_.clear();
         for (std::int32_t d = 0; d < v.accepted; ++d)
             emitted_.push_back(tree_.tokens()[static_cast<std::size_t>(path_[static_cast<std::size_t>(d)])]);
@@ -140,11 +140,10 @@ private:
         keep(context, count);
     }
 
-    void observe(host_group const& g, text_state const& state, generation_options const& options, verdict const& v) {
+    template <class Rows>
+    void observe(host_group const& g, text_state const& state, generation_options const& options, Rows const& p,
+                 verdict const& v) {
         tree_view const tree = tree_.tree().tree;
-        remembered_rows const p(
-            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp),
-            memory_);
         std::vector<double> of_target;
         std::vector<double> of_draft;
         detail::node_probabilities(g, tree, p, of_target);

@@ -6,6 +6,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {

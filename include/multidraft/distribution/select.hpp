@@ -81,6 +81,24 @@ template <class Counters>
     return b;
 }
 
+/// `total_of` and `reaching_bin` by a group: one of many lanes may have ways that are faster than one counter after the
+/// other.
+template <class G, class Counters>
+[[nodiscard]] MULTIDRAFT_HD std::uint64_t total_by([[maybe_unused]] G const& g, Counters const& counters) {
+    if constexpr (requires { g.total_of(counters); })
+        return g.total_of(counters);
+    else
+        return total_of(counters);
+}
+template <class G, class Counters>
+[[nodiscard]] MULTIDRAFT_HD index_t reaching_bin_by([[maybe_unused]] G const& g, Counters const& counters,
+                                                    std::uint64_t& wanted) {
+    if constexpr (requires { g.reaching_bin(counters, wanted); })
+        return g.reaching_bin(counters, wanted);
+    else
+        return reaching_bin(counters, wanted);
+}
+
 /// 1 for the entries that equal the cut and have mass: those that were cut off before are no ties.
 template <class X, class Mass, class Real>
 struct tie {
@@ -152,15 +170,8 @@ template <group G, class X, class Mass, class Target,
                 return (key & above) == prefix ? b : none;
             },
             mass, counters);
-        // A group of many lanes may search its counters faster than one after the other.
-        index_t b = 0;
-        if constexpr (requires { g.reaching_bin(counters, wanted); }) {
-            if (top == range.bits) wanted = target(g.total_of(counters));
-            b = g.reaching_bin(counters, wanted);
-        } else {
-            if (top == range.bits) wanted = target(detail::total_of(counters));
-            b = detail::reaching_bin(counters, wanted);
-        }
+        if (top == range.bits) wanted = target(detail::total_by(g, counters));
+        index_t const b = detail::reaching_bin_by(g, counters, wanted);
         tie_mass = counters[static_cast<std::size_t>(b)];
         prefix |= static_cast<bits>(static_cast<bits>(b) << shift);
     }

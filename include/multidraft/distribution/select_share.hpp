@@ -172,13 +172,8 @@ template <group G, class Row, class Real = typename Row::real>
             },
             counters);
         detail::counters_in_one_unit<bins_type> const masses{counters, unit, lightest};
-        if constexpr (requires { g.reaching_bin(masses, wanted); }) {
-            wanted = detail::share_of(share, g.total_of(masses));
-            b = g.reaching_bin(masses, wanted);
-        } else {
-            wanted = detail::share_of(share, detail::total_of(masses));
-            b = detail::reaching_bin(masses, wanted);
-        }
+        wanted = detail::share_of(share, detail::total_by(g, masses));
+        b = detail::reaching_bin_by(g, masses, wanted);
     }
     // By rounding the others fall short: all of them.
     if (b == 0 && light > minus_infinity<Real>) return {light < cut_off ? cut_off : light, none};

@@ -7,6 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/sampler.hpp"

@@ -174,9 +174,7 @@ public:
         }
         auto const& rest = plan.left();
         auto const weight = [&rest](index_t i) { return static_cast<real>(rest[static_cast<std::size_t>(i)]); };
-        auto const sums = g.weigh(p.size(), weight);
-        if (!(sums.total > 0)) return {none, verify::emit_undrafted(g, p, candidates, source, where)};
-        return {none, source.pick(g, sums, p.size(), weight, {}, where(purpose::residual, 0))};
+        return {none, verify::emit_residual(g, p, weight, g.weigh(p.size(), weight), candidates, source, where)};
     }
 
     /// The plan for n candidates.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 

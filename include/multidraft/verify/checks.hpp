@@ -10,6 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
