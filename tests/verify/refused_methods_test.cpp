@@ -14,6 +14,7 @@
 #include "multidraft/methods.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/unread.hpp"
 
@@ -126,6 +127,37 @@ TEST(refused_methods, probabilities_of_plus_infinity) {
     root.tokens = {0};
     root.p[3] = infinite;
     expect_of_target(root, ", root alone");
+}
+
+// Below its starts the target-initialised tree is walked as any other: by the same rules, with the same errors.
+TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
+    constexpr float infinite = std::numeric_limits<float>::infinity();
+    problem b;
+    b.p[4 + 2] = infinite;
+    using rejection = verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>;
+    expect_refused(b, rejection{}, "an accepted token of infinite probability");
+
+    // Rows of the draft that a verifier does not read are not asked for.
+    problem unread_draft;
+    unread_draft.q.assign(12, nan);
+    std::vector<node_id> path(3, -7);
+    EXPECT_GE(unread_draft.run(verify::lossy::target_initialised<verify::naive<law::iid>>{}, path, 1).accepted, 1);
+
+    using ranked = verify::lossy::target_initialised<verify::binned_ranked<law::iid>>;
+    problem good;
+    EXPECT_NO_THROW(static_cast<void>(good.run(ranked{}, path, 1)));
+    std::size_t const needed = verify::scratch_bytes<ranked>(3, 2);
+    std::vector<std::byte> memory(needed + 32);
+    auto const address = reinterpret_cast<std::uintptr_t>(memory.data());
+    std::size_t const aligned = (16 - address % 16) % 16;
+    addressed_source source{addressed_uniforms(1)};
+    probability_rows<float> const rows(rows_view<float>(good.p.data(), 3, 4));
+    for (span<std::byte> const scratch : {span<std::byte>(memory.data() + aligned, ranked::scratch_bytes(3, 2) - 1),
+                                          span<std::byte>(memory.data() + aligned + 4, needed)})
+        EXPECT_THROW(static_cast<void>(verify::verify_tree(ranked{}, host_group{},
+                                                           make_drafted<ranked::law>({good.parents, good.tokens}, {}),
+                                                           rows, rows, source, 0, path, scratch)),
+                     invalid_input);
 }
 
 // Both are refused with the number that is wanted, whatever the verifier keeps there.
