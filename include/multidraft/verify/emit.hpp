@@ -8,8 +8,6 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/place.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
 
@@ -67,17 +65,6 @@ template <group G, distribution P, class Residual, class Ledger, draw_source Sou
     if (sums.total > 0) return source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
     if (sums.total != sums.total) return none;
     return emit_undrafted(g, p, rejected, source, where);
-}
-
-/// The end of a node whose residual r of p gives back to its candidates: a token of it that is one of them counts as
-/// accepted. One pass and one chunk.
-template <group G, distribution P, class Residual, draw_source Source>
-[[nodiscard]] MULTIDRAFT_HD node_verdict emit_or_accept(G const& g, P const& p, Residual const& r,
-                                                        candidate_list candidates, span<token_id const> rejected,
-                                                        Source& source, place where) {
-    auto const sums = g.weigh(p.size(), r);
-    token_id const x = emit_residual(g, p, r, sums, rejected, source, where);
-    return sums.total > 0 ? found_among(candidates, x) : node_verdict{none, x};
 }
 
 }  // namespace multidraft::verify

@@ -20,6 +20,7 @@
 #include "multidraft/verify/certain_tokens.hpp"
 #include "multidraft/verify/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"

@@ -18,7 +18,6 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block_weights.hpp"
 #include "multidraft/verify/checks.hpp"
-#include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {

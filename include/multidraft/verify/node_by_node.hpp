@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"

@@ -15,6 +15,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/rank_table.hpp"
 #include "multidraft/verify/ranked_node.hpp"

@@ -1,0 +1,28 @@
+// The token that ends a node whose residual gives back to its candidates.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// A token from a residual r of p, as `emit_residual`; one that is among the candidates counts as accepted, but for
+/// that of a residual that vanished. One pass and one chunk.
+template <group G, distribution P, class Residual, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD node_verdict emit_or_accept(G const& g, P const& p, Residual const& r,
+                                                        candidate_list candidates, span<token_id const> rejected,
+                                                        Source& source, place where) {
+    auto const sums = g.weigh(p.size(), r);
+    token_id const x = emit_residual(g, p, r, sums, rejected, source, where);
+    return sums.total > 0 ? found_among(candidates, x) : node_verdict{none, x};
+}
+
+}  // namespace multidraft::verify
