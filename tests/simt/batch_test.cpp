@@ -388,7 +388,7 @@ TEST(simt_validation, names_the_first_fault) {
     };
     using batch = mt::batch<float>;
     expect([](batch& b) { b.offsets[0] = 3; }, mc::checked::offsets, 0, 0, 3);
-    expect([](batch& b) { b.positions[2] = -4; }, mc::checked::positions, 2, 0, -4);
+    expect([](batch& b) { b.positions[2] = -4; }, mc::checked::positions, 2, 2, -4);
     expect([](batch& b) { b.w.temperature = -1; }, mc::checked::temperature, 0, 0, -1);
     expect([](batch& b) { b.w.top_p = 0; }, mc::checked::top_p, 0, 0, 0);
     expect([](batch& b) { b.parents[12] = 4; }, mc::checked::parents, 1, 2, 4);
