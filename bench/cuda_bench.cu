@@ -212,10 +212,10 @@ struct batch {
                           mc::logits<T>{draft->data(), vocabulary}, vocabulary));
     }
     void verify_all(mc::launch_options const& options) const {
-        require(mc::verify(workspace->data(), workspace_size, nullptr, verifier{}, trees(), requests(),
-                           mc::logits<T>{target->data(), vocabulary},
-                           mc::prepared<T>{draft->data(), vocabulary, states.data()}, vocabulary,
-                           mc::verdict_batch{path.data(), 8, accepted.data(), next.data()}, options));
+        require(mc::verify(
+            workspace->data(), workspace_size, nullptr, verifier{}, mc::drawn_by<law::sequential>(trees()), requests(),
+            mc::logits<T>{target->data(), vocabulary}, mc::prepared<T>{draft->data(), vocabulary, states.data()},
+            vocabulary, mc::verdict_batch{path.data(), 8, accepted.data(), next.data()}, options));
     }
 
     std::int32_t size;

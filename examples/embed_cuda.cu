@@ -38,6 +38,7 @@ int main() {
         return 0;
     }
 
+    using sampler = md::draft::sequential;
     // One request: two candidates below the root, drawn on the host here (cuda/draft.cuh draws them on the device).
     std::int64_t const offsets[] = {0, 3};
     md::node_id const parents[] = {-1, 0, 0};
@@ -57,12 +58,14 @@ int main() {
         if (v > 0) continue;
         auto row = md::warped(g, md::row_view<float>(q.data(), toy::vocabulary), warp);
         [[maybe_unused]] md::drawn_children const drawn =
-            md::draft::sequential{}(g, row.row, row.weights, source, {position, 0}, {tokens + 1, 2});
+            sampler{}(g, row.row, row.weights, source, {position, 0}, {tokens + 1, 2});
     }
 
     // What the engine has on the device. `out` is written by the launch.
-    using verifier = md::verify::recursive_rejection<md::law::sequential>;
+    using verifier = md::verify::recursive_rejection<sampler::law>;
+    // The trees carry the sampler's law: with a verifier of another one the launch below does not compile.
     md::cuda::tree_batch const trees{1, device_array(2, offsets), device_array(3, parents), device_array(3, tokens), 3};
+    auto const drafts = md::cuda::drawn_by<sampler::law>(trees);
     md::cuda::request_batch const requests{device_array(1, &seed), nullptr, device_array(1, &position), nullptr, warp};
     md::cuda::logits<float> const target{device_array(p.size(), p.data()), toy::row_stride};
     md::cuda::logits<float> const draft{device_array(q.size(), q.data()), toy::row_stride};
@@ -77,7 +80,7 @@ int main() {
     check(cudaStreamCreate(&stream));
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    check(md::cuda::verify(workspace, size, stream, verifier{}, trees, requests, target, draft, toy::vocabulary, out));
+    check(md::cuda::verify(workspace, size, stream, verifier{}, drafts, requests, target, draft, toy::vocabulary, out));
     check(cudaStreamEndCapture(stream, &graph));
     cudaGraphExec_t step = nullptr;
     check(cudaGraphInstantiate(&step, graph, 0));
@@ -91,7 +94,7 @@ int main() {
 
     // The host takes the same decision, bit for bit.
     md::node_id host_path[1];
-    auto const host = verifier{}(g, md::drafted<md::law::sequential>{{parents, tokens}},
+    auto const host = verifier{}(g, md::drafted<sampler::law>{{parents, tokens}},
                                  md::logit_rows<float>({p.data(), 3, toy::vocabulary, toy::row_stride}, warp),
                                  md::logit_rows<float>({q.data(), 3, toy::vocabulary, toy::row_stride}, warp), source,
                                  position, host_path);

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
 """Checks that a file does not compile, and that the compiler says why.
 
-check.py --compiler CXX --include DIR FILE
+check.py --compiler CXX --include DIR [--include DIR] [--option OPTION] FILE
 
 FILE begins with `// expect: <regex>` (or several such lines): it must not compile, and the compiler's output must match
 every expression (Python's `re`, searched; spaces and line ends of the output count as one space). `// expect: ok` asks
 for the opposite: a control that the same code, written rightly, compiles.
+
+Files of CUDA (.cu) want nvcc for a compiler, and the message of its front end. An OPTION is the compiler's:
+`--option=-fopenmp`.
 
 check.py --compiler CXX --include DIR --self-test checks this program itself.
 """
@@ -32,16 +35,28 @@ def expectations_of(text):
     return expressions
 
 
-def fault_of(path, compiler, include):
+def command_of(path, compiler, includes, options, work):
+    """How a file is compiled, as far as messages come."""
+    if str(path).endswith(".cu"):
+        command = [compiler, "-std=c++20", "-arch=sm_90", "-ptx", "-Xcicc", "-O0", "-o", str(Path(work) / "out.ptx")]
+    else:
+        command = [compiler, "-std=c++20", "-fsyntax-only", "-fdiagnostics-color=never"]
+    for include in includes:
+        command += ["-I", include]
+    return [*command, *options, str(path)]
+
+
+def fault_of(path, compiler, includes, options=()):
     """What is wrong with the test, or None when it passes."""
     expressions = expectations_of(Path(path).read_text(encoding="utf-8"))
     if not expressions:
         return "the first line is not `// expect: <regex>` or `// expect: ok`"
-    command = [compiler, "-std=c++20", "-fsyntax-only", "-fdiagnostics-color=never", "-I", include, str(path)]
     # Messages in English, with plain quotes.
     environment = {**os.environ, "LC_ALL": "C"}
-    result = subprocess.run(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-                            errors="replace", check=False)
+    with tempfile.TemporaryDirectory() as work:
+        result = subprocess.run(command_of(path, compiler, includes, options, work), env=environment,
+                                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                                check=False)
     # A quoted line of the source must not count as a message: the expectation itself stands in the source.
     output = re.sub(r"\s+", " ", "\n".join(l for l in result.stdout.splitlines() if "expect:" not in l))
     if expressions == ["ok"]:
@@ -73,13 +88,13 @@ SELF_TEST = [
 ]
 
 
-def self_test(compiler, include):
+def self_test(compiler, includes):
     failures = []
     with tempfile.TemporaryDirectory() as directory:
         for number, (text, expected) in enumerate(SELF_TEST):
             path = Path(directory) / f"case_{number}.cpp"
             path.write_text(text, encoding="utf-8")
-            fault = fault_of(path, compiler, include)
+            fault = fault_of(path, compiler, includes)
             if (fault is None) != (expected is None) or (expected and expected not in fault):
                 failures.append(f"case {number}: expected {expected}, got {fault}\n{text}")
     return failures
@@ -88,14 +103,15 @@ def self_test(compiler, include):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--compiler", required=True)
-    parser.add_argument("--include", required=True)
+    parser.add_argument("--include", action="append", required=True)
+    parser.add_argument("--option", action="append", default=[])
     parser.add_argument("--self-test", action="store_true")
     parser.add_argument("file", nargs="?")
     options = parser.parse_args()
     if options.self_test:
         faults = self_test(options.compiler, options.include)
     elif options.file:
-        fault = fault_of(options.file, options.compiler, options.include)
+        fault = fault_of(options.file, options.compiler, options.include, options.option)
         faults = [f"{options.file}: {fault}"] if fault else []
     else:
         parser.error("name a file, or --self-test")

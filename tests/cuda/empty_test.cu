@@ -45,7 +45,9 @@ TEST(cuda_empty, batches_succeed_without_a_device) {
     mc::tree_batch const trees;
     mc::request_batch const requests;
     mc::logits<float> const rows;
-    EXPECT_EQ(mc::verify(nullptr, 0, nullptr, silent_verifier{}, trees, requests, rows, rows, 300, {}), cudaSuccess);
+    EXPECT_EQ(mc::verify(nullptr, 0, nullptr, silent_verifier{}, mc::drawn_by<law::iid>(trees), requests, rows, rows,
+                         300, {}),
+              cudaSuccess);
     EXPECT_EQ(mc::draft(nullptr, 0, nullptr, silent_sampler{}, mc::draft_batch{}, requests, rows, 300), cudaSuccess);
     EXPECT_EQ(mc::write_masks(nullptr, trees, 0, nullptr, 1), cudaSuccess);
     EXPECT_EQ(mc::write_positions(nullptr, trees, 0, nullptr, nullptr), cudaSuccess);

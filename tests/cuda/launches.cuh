@@ -84,9 +84,9 @@ struct step {
         EXPECT_CUDA(cuda::write_masks(stream, device.trees(), nodes, words.data(), 1));
         EXPECT_CUDA(
             cuda::write_positions(stream, device.trees(), nodes, device.positions.data(), node_positions.data()));
-        EXPECT_CUDA(cuda::verify(workspace.data(), workspace.size(), stream, Verifier{}, device.trees(),
-                                 device.requests(), cuda::logits<T>{device.target.data(), device.vocabulary}, draft,
-                                 device.vocabulary,
+        EXPECT_CUDA(cuda::verify(workspace.data(), workspace.size(), stream, Verifier{},
+                                 cuda::drawn_by<typename Sampler::law>(device.trees()), device.requests(),
+                                 cuda::logits<T>{device.target.data(), device.vocabulary}, draft, device.vocabulary,
                                  cuda::verdict_batch{path.data(), path_stride, accepted.data(), next.data()}, options));
         cuda::contiguous_cache layout;
         layout.data = cache.data();

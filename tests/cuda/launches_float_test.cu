@@ -52,9 +52,9 @@ TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
         mt::on_device<std::uint64_t> const workspace(1);
         mt::on_device<mc::validation_report> const report(1);
         mc::logits<float> const target{device.target.data(), bad.vocabulary};
-        EXPECT_EQ(mc::validate(workspace.data(), mc::validate_workspace_size(), nullptr, device.trees(),
-                               static_cast<std::int64_t>(bad.parents.size()), device.requests(), target, target,
-                               bad.vocabulary, report.data()),
+        EXPECT_EQ(mc::validate(workspace.data(), mc::validate_workspace_size(), nullptr,
+                               mc::drawn_by<law::iid>(device.trees()), static_cast<std::int64_t>(bad.parents.size()),
+                               device.requests(), target, target, bad.vocabulary, report.data()),
                   cudaSuccess);
         EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
         return report.host()[0];
@@ -78,8 +78,8 @@ TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
     mt::on_device<std::uint64_t> const workspace(1);
     mt::device_batch<float> const device(bad);
     mc::logits<float> const target{device.target.data(), 5000};
-    EXPECT_EQ(mc::validate(workspace.data(), 4, nullptr, device.trees(), 22, device.requests(), target, mc::no_rows{},
-                           5000, nullptr),
+    EXPECT_EQ(mc::validate(workspace.data(), 4, nullptr, mc::drawn_by<law::iid>(device.trees()), 22, device.requests(),
+                           target, mc::no_rows{}, 5000, nullptr),
               cudaErrorInvalidValue);
 }
 

@@ -85,17 +85,18 @@ TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     std::vector<std::byte> memory(1024);
     mc::probability_batch<float> const rows{host.target.data(), 5001};
     for (std::int32_t b = 0; b < host.size(); ++b)
-        mc::verify_request<contiguous>(mt::silent_group{}, marking{}, b, host.trees(), host.requests(), rows,
-                                       mc::no_rows{}, 5001, expected.view(), span<std::byte>(memory));
+        mc::verify_request<contiguous>(mt::silent_group{}, marking{}, b, mc::drawn_by<law::sequential>(host.trees()),
+                                       host.requests(), rows, mc::no_rows{}, 5001, expected.view(),
+                                       span<std::byte>(memory));
     mt::on_device<node_id> const path(expected.path.size());
     mt::on_device<std::int32_t> const accepted(expected.accepted.size());
     mt::on_device<token_id> const next(expected.next.size());
     auto const size = mc::verify_workspace_size<marking>(host.size(), 10, 6);
     mt::on_device<std::byte> const workspace(size);
     auto const run = [&](mc::tree_batch const& trees, std::size_t bytes) {
-        return mc::verify(workspace.data(), bytes, nullptr, marking{}, trees, device.requests(),
-                          mc::probability_batch<float>{device.target.data(), 5001}, mc::no_rows{}, 5001,
-                          mc::verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()});
+        return mc::verify(workspace.data(), bytes, nullptr, marking{}, mc::drawn_by<law::sequential>(trees),
+                          device.requests(), mc::probability_batch<float>{device.target.data(), 5001}, mc::no_rows{},
+                          5001, mc::verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()});
     };
     EXPECT_EQ(run(device.trees(), 4 * 48 - 1), cudaErrorInvalidValue);
     mc::tree_batch untold = device.trees();

@@ -461,16 +461,6 @@ TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
     EXPECT_EQ(to_host(out.next).at(0), none);
 }
 
-template <class Law, class Verifier>
-constexpr bool takes = requires(kokkos::drafted_batch<Law, memory> const& drafts,
-                                kokkos::logit_batch<Kokkos::View<float**, Kokkos::LayoutRight, memory>> const& rows,
-                                kokkos::draw_batch<memory> const& draws, kokkos::verdict_batch<memory> const& out) {
-    kokkos::verify_trees<Verifier>(space(), drafts, rows, rows, draws, out);
-};
-static_assert(takes<law::sequential, verify::recursive_rejection<law::sequential>>);
-static_assert(!takes<law::deterministic, verify::recursive_rejection<law::sequential>>);
-static_assert(!takes<law::iid, verify::recursive_rejection<law::sequential>>);
-
 TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
     using rows_type = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
     using batch = kokkos::logit_batch<rows_type>;
@@ -562,8 +552,26 @@ TEST(kokkos_trees, are_looked_at_when_asked) {
     std::vector<token_id> const tokens{0, 5, 9, 0, 1, 1, 0, 0, 0, 10, 0, 99, 1, 0, 3, none, 4, 0, none, 3, 4};
     kokkos::tree_batch<memory> const trees{to_machine(offsets), to_machine(parents), to_machine(tokens)};
     Kokkos::View<node_id*, memory> const faults("faults", trees.requests());
-    kokkos::check_trees(space(), trees, 10, faults);
+    kokkos::check_trees(space(), kokkos::drawn_by<law::iid>(trees), 10, faults);
     EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, 2, 1, 1, 0, 0, none, none, 2}));
+}
+
+// What only some laws ask of children, and nothing of those below a child that could not be drawn.
+TEST(kokkos_trees, are_asked_for_what_their_law_gives) {
+    kokkos::tree_batch<memory> const trees{
+        to_machine(std::vector<std::int64_t>{0, 3, 6, 9, 13}),
+        to_machine(std::vector<node_id>{none, 0, 0, none, 0, 0, none, 0, 0, none, 0, 1, 1}),
+        to_machine(std::vector<token_id>{0, 5, 5, 0, 1, 2, 0, 1, 2, 0, none, 7, 7}),
+        to_machine(std::vector<index_t>{0, 0, 0, 3, 0, 0, 2, 0, 0, 0, 5, 0, 0})};
+    Kokkos::View<node_id*, memory> const faults("faults", trees.requests());
+    kokkos::check_trees(space(), kokkos::drawn_by<law::iid>(trees), 10, faults);
+    EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, none, none, none}));
+    kokkos::check_trees(space(), kokkos::drawn_by<law::sequential>(trees), 10, faults);
+    EXPECT_EQ(to_host(faults), (std::vector<node_id>{2, none, none, none}));
+    kokkos::check_trees(space(), kokkos::drawn_by<law::stratified>(trees), 10, faults);
+    EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, 0, none, none}));
+    kokkos::tree_batch<memory> const untold{trees.offsets, trees.parents, trees.tokens};
+    EXPECT_THROW(kokkos::check_trees(space(), kokkos::drawn_by<law::stratified>(untold), 10, faults), invalid_input);
 }
 
 /// Request 0: a cycle. Request 1: a chain all of which is accepted, and a row of NaN below it. In the launch both are

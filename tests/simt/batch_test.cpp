@@ -72,8 +72,9 @@ void draft_and_verify(int ranks, warp w, index_t vocabulary) {
         std::fill(got.path.begin(), got.path.end(), -7);
         for (std::int32_t b = 0; b < batch.size(); ++b)
             mt::on_group<Threads, Split>(ranks, [&](auto const& g) {
-                mc::verify_request<contiguous>(g, Verifier{}, b, batch.trees(), batch.requests(), batch.target_rows(),
-                                               draft_rows, vocabulary, got.view());
+                mc::verify_request<contiguous>(g, Verifier{}, b, mc::drawn_by<typename Sampler::law>(batch.trees()),
+                                               batch.requests(), batch.target_rows(), draft_rows, vocabulary,
+                                               got.view());
             });
         EXPECT_EQ(got.accepted, expected.accepted);
         EXPECT_EQ(got.next, expected.next);
@@ -106,16 +107,18 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     for (std::size_t i = 0; i < 300; ++i) batch.target[first + i] = std::numeric_limits<float>::quiet_NaN();
     mt::verdicts got(batch.size(), batch.path_stride);
     mt::on_group<32, 1>(1, [&](auto const& g) {
-        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 1, batch.trees(),
-                                       batch.requests(), batch.target_rows(), batch.draft_rows(), 300, got.view());
+        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 1,
+                                       mc::drawn_by<law::sequential>(batch.trees()), batch.requests(),
+                                       batch.target_rows(), batch.draft_rows(), 300, got.view());
     });
     EXPECT_EQ(got.next[1], none);
     EXPECT_EQ(got.accepted[1], 0);
     // A path with no room for the tree's depth.
     mt::verdicts small(batch.size(), 1);
     mt::on_group<32, 1>(1, [&](auto const& g) {
-        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 0, batch.trees(),
-                                       batch.requests(), batch.target_rows(), batch.draft_rows(), 300, small.view());
+        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 0,
+                                       mc::drawn_by<law::sequential>(batch.trees()), batch.requests(),
+                                       batch.target_rows(), batch.draft_rows(), 300, small.view());
     });
     EXPECT_EQ(small.next[0], none);
 }
@@ -131,8 +134,9 @@ TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
         std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(10, 6), std::byte{0x5a});
         mt::verdicts got(batch.size(), batch.path_stride);
         mt::on_group<32, 1>(1, [&](auto const& g) {
-            mc::verify_request<contiguous>(g, verifier, 0, batch.trees(), batch.requests(), batch.target_rows(),
-                                           batch.draft_rows(), 300, got.view(), span<std::byte>(scratch));
+            mc::verify_request<contiguous>(g, verifier, 0, mc::drawn_by<typename verifier_type::law>(batch.trees()),
+                                           batch.requests(), batch.target_rows(), batch.draft_rows(), 300, got.view(),
+                                           span<std::byte>(scratch));
         });
         EXPECT_TRUE(got.next[0] != none || got.accepted[0] == 0);
         return got.next[0];
@@ -248,8 +252,9 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
         mt::verdicts result(batch.size(), batch.path_stride);
         for (std::int32_t b = 0; b < batch.size(); ++b)
             runner([&](auto const& g) {
-                mc::verify_request<contiguous>(g, counting{}, b, batch.trees(), batch.requests(), batch.target_rows(),
-                                               batch.draft_rows(), 300, result.view(), slice(b));
+                mc::verify_request<contiguous>(g, counting{}, b, mc::drawn_by<law::sequential>(batch.trees()),
+                                               batch.requests(), batch.target_rows(), batch.draft_rows(), 300,
+                                               result.view(), slice(b));
             });
         return result;
     };
@@ -265,8 +270,8 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
     // Too little of it, or none.
     for (std::size_t const size : {std::size_t{0}, std::size_t{32}}) {
         mt::verdicts result(batch.size(), batch.path_stride);
-        mc::verify_request<contiguous>(host_group{}, counting{}, 0, batch.trees(), batch.requests(),
-                                       batch.target_rows(), batch.draft_rows(), 300, result.view(),
+        mc::verify_request<contiguous>(host_group{}, counting{}, 0, mc::drawn_by<law::sequential>(batch.trees()),
+                                       batch.requests(), batch.target_rows(), batch.draft_rows(), 300, result.view(),
                                        slice(0).first(size));
         EXPECT_EQ(result.next[0], none);
         EXPECT_EQ(result.accepted[0], 0);
@@ -330,17 +335,13 @@ TEST(simt_shape, asks_for_rows_ahead_where_requests_are_few) {
 // --- Validation: each fault by its name, place and value; the first of several.
 
 /// The report of a batch, gathered as the launches do.
+template <class Law = law::iid>
 mc::validation_report report_of(mt::batch<float> const& batch) {
+    auto const drafts = mc::drawn_by<Law>(batch.trees());
     auto const nodes = static_cast<std::int64_t>(batch.parents.size());
     auto smallest = ~0ULL;
-    mc::detail::fault first;
-    std::int32_t request = 0;
     auto const offer = [&](std::int32_t b, mc::detail::fault const& f) {
-        auto const key = mc::detail::key_of(b, f);
-        if (key >= smallest) return;
-        smallest = key;
-        first = f;
-        request = b;
+        smallest = std::min(smallest, mc::detail::key_of(b, f));
     };
     for (std::int32_t b = 0; b < batch.size(); ++b) {
         offer(b, mc::detail::check_request(batch.trees(), batch.requests(), nodes, b));
@@ -348,7 +349,7 @@ mc::validation_report report_of(mt::batch<float> const& batch) {
         auto const at = static_cast<std::size_t>(b);
         for (std::int64_t v = 0; v < batch.offsets[at + 1] - batch.offsets[at]; ++v) {
             auto const node = static_cast<node_id>(v);
-            offer(b, mc::detail::check_node(batch.trees(), batch.vocabulary, b, node));
+            offer(b, mc::detail::check_node(drafts, batch.vocabulary, b, node));
             mc::detail::fault row;
             mt::on_group<32, 1>(1, [&](auto const& g) {
                 row = mc::detail::check_row_of(g, batch.target_rows(), batch.offsets[at] + v, batch.vocabulary,
@@ -357,7 +358,13 @@ mc::validation_report report_of(mt::batch<float> const& batch) {
             offer(b, row);
         }
     }
-    return {first.what, request, first.index, first.token, first.value};
+    mc::validation_report report;
+    mt::on_group<32, 1>(1, [&](auto const& g) {
+        auto const found = mc::detail::report_of(g, drafts, batch.requests(), batch.target_rows(), batch.draft_rows(),
+                                                 nodes, batch.vocabulary, smallest);
+        if (g.leader()) report = found;
+    });
+    return report;
 }
 
 TEST(simt_validation, names_the_first_fault) {
@@ -381,7 +388,7 @@ TEST(simt_validation, names_the_first_fault) {
     };
     using batch = mt::batch<float>;
     expect([](batch& b) { b.offsets[0] = 3; }, mc::checked::offsets, 0, 0, 3);
-    expect([](batch& b) { b.positions[2] = -4; }, mc::checked::positions, 2, 0, -4);
+    expect([](batch& b) { b.positions[2] = -4; }, mc::checked::positions, 2, 2, -4);
     expect([](batch& b) { b.w.temperature = -1; }, mc::checked::temperature, 0, 0, -1);
     expect([](batch& b) { b.w.top_p = 0; }, mc::checked::top_p, 0, 0, 0);
     expect([](batch& b) { b.parents[12] = 4; }, mc::checked::parents, 1, 2, 4);
@@ -408,6 +415,42 @@ TEST(simt_validation, names_the_first_fault) {
     mt::batch<float> missing = good;
     missing.tokens[4] = none;
     EXPECT_EQ(report_of(missing).what, mc::checked::nothing);
+}
+
+// What only some laws ask of children, and nothing of those below a child that could not be drawn.
+TEST(simt_validation, asks_of_children_what_their_law_gives) {
+    mt::batch<float> drawn(300, {});
+    drawn.draft_on_host(draft::sequential{});
+    EXPECT_EQ(report_of<law::sequential>(drawn).what, mc::checked::nothing);
+    EXPECT_EQ(report_of<law::stratified>(drawn).what, mc::checked::nothing);
+
+    auto again = drawn;
+    again.tokens[4] = again.tokens[2];
+    EXPECT_EQ(report_of<law::iid>(again).what, mc::checked::nothing);
+    auto report = report_of<law::sequential>(again);
+    EXPECT_EQ(report.what, mc::checked::tokens);
+    EXPECT_EQ(report.request, 0);
+    EXPECT_EQ(report.index, 4);
+    EXPECT_EQ(report.value, again.tokens[2]);
+
+    auto certain = drawn;
+    certain.certain[11] = 2;  // of one child
+    EXPECT_EQ(report_of<law::sequential>(certain).what, mc::checked::nothing);
+    report = report_of<law::stratified>(certain);
+    EXPECT_EQ(report.what, mc::checked::certain);
+    EXPECT_EQ(report.request, 1);
+    EXPECT_EQ(report.index, 1);
+    EXPECT_EQ(report.value, 2);
+    EXPECT_THROW(mc::refuse_reported(report), invalid_input);
+
+    // Nodes 3 and 4 of request 3 are children of node 1, which is not there, after node 2, which is not there either.
+    auto absent = drawn;
+    std::size_t const first = 16;
+    absent.tokens[first + 1] = absent.tokens[first + 2] = none;
+    absent.tokens[first + 3] = absent.tokens[first + 4] = 7;
+    absent.certain[first + 1] = 5;
+    EXPECT_EQ(report_of<law::sequential>(absent).what, mc::checked::nothing);
+    EXPECT_EQ(report_of<law::stratified>(absent).what, mc::checked::nothing);
 }
 
 TEST(simt_masks, are_those_of_the_host) {

@@ -81,9 +81,9 @@ counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes co
             for (std::int32_t b = 0; b < batch.size(); ++b) {
                 auto scratch = batch.poisoned_scratch(verifier);
                 mt::on_group<32, 1>(1, [&](auto const& g) {
-                    mc::verify_request<contiguous>(g, verifier, b, spoilt.trees(), spoilt.requests(),
-                                                   spoilt.target_rows(), spoilt.draft_rows(), vocabulary, lanes.view(),
-                                                   span<std::byte>(scratch));
+                    mc::verify_request<contiguous>(g, verifier, b, mc::drawn_by<typename Verifier::law>(spoilt.trees()),
+                                                   spoilt.requests(), spoilt.target_rows(), spoilt.draft_rows(),
+                                                   vocabulary, lanes.view(), span<std::byte>(scratch));
                 });
                 EXPECT_NE(lanes.next[static_cast<std::size_t>(b)], none);
                 found.accepted += lanes.accepted[static_cast<std::size_t>(b)];

@@ -188,7 +188,8 @@ struct batch {
         verdicts result(size(), path_stride);
         for (std::int32_t b = 0; b < size(); ++b) {
             auto scratch = poisoned_scratch(verifier);
-            cuda::verify_request<contiguous>(silent_group{}, verifier, b, trees(), requests(), target_rows(),
+            cuda::verify_request<contiguous>(silent_group{}, verifier, b,
+                                             cuda::drawn_by<typename Verifier::law>(trees()), requests(), target_rows(),
                                              draft_rows(), vocabulary, result.view(), span<std::byte>(scratch));
         }
         return result;

@@ -14,6 +14,7 @@
 #include "multidraft/distribution/select.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/distribution/warp.hpp"
+#include "multidraft/draft/law.hpp"
 #include "multidraft/random/address.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -43,6 +44,21 @@ struct tree_batch {
         return {certain + offsets[b], static_cast<std::size_t>(offsets[b + 1] - offsets[b])};
     }
 };
+
+/// Trees with the law that all of them were drawn by: what `verify` and `validate` take. The law is part of the type,
+/// so that a verifier of another law does not compile.
+template <draft_law Law>
+struct drafted_batch {
+    using law = Law;
+    tree_batch trees;
+};
+
+/// Says by which law the trees were drawn: that of the sampler, `drawn_by<Sampler::law>(trees)`. Trees that an engine
+/// drew by itself have the law that fits its draws (see `draft/law.hpp`).
+template <draft_law Law>
+[[nodiscard]] MULTIDRAFT_HD constexpr drafted_batch<Law> drawn_by(tree_batch const& trees) noexcept {
+    return {trees};
+}
 
 /// What every request has of its own: one entry a request in each array.
 struct request_batch {

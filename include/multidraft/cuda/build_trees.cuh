@@ -109,8 +109,9 @@ struct best_parts {
 /// edges leaves.
 ///
 /// `trees`: `parents` are nodes of the input, -1 for the root, which may stand anywhere. The children of a node keep
-/// the order in which they came, so draws keep theirs. `out`: as many nodes; `out.order[k]` says which input node a
-/// request's node k was, for rows and caches that were laid out before. A request whose `faults` is not 0 is no tree.
+/// the order in which they came, so draws keep theirs, and trees their law. `out`: as many nodes; `out.order[k]` says
+/// which input node a request's node k was, for rows and caches that were laid out before. A request whose `faults` is
+/// not 0 is no tree.
 ///
 /// One merge sort of all requests' nodes, O(N log N depth) comparisons. Workspace and outputs are device memory, the
 /// workspace aligned to 256 bytes; neither allocates nor synchronises; may be captured in a graph.
@@ -156,7 +157,8 @@ struct best_parts {
 
 /// The `wanted` nodes of each request with the largest scores, best first, ties to the lower node, to `out[b * wanted]
 /// ..`; `none` where a request has fewer. One score a node of the batch: trees that are cut down to their most
-/// promising nodes. See `build_trees` for what holds of the launch.
+/// promising nodes. Where scores depend on what was drawn, what is left has no longer the sampler's law:
+/// `verify::naive` takes it. See `build_trees` for what holds of the launch.
 [[nodiscard]] inline cudaError_t write_best(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                             tree_batch const& trees, std::int64_t nodes, float const* scores,
                                             std::int32_t wanted, node_id* out) {

@@ -53,9 +53,9 @@ __global__ void __launch_bounds__(row_threads, 1)
 ///
 /// `rows`: row e holds the logits of entry e, float, `half` or `bfloat16`. The tokens are those that the host draws
 /// from the same seed. Where a row's support is smaller than the children wanted, the rest are `none`; `verify` takes a
-/// tree with such children as it is. A sampler of a law with certain children writes to `batch.certain` how many are
-/// (`cudaErrorInvalidValue` without it). `workspace`: `draft_workspace_size(..)` bytes, or null: then never grid-wide.
-/// See `verify` for what holds of every launch.
+/// tree with such children as it is, and the law of its draws with it: `drawn_by<Sampler::law>(trees)`. A sampler of a
+/// law with certain children writes to `batch.certain` how many are (`cudaErrorInvalidValue` without it). `workspace`:
+/// `draft_workspace_size(..)` bytes, or null: then never grid-wide. See `verify` for what holds of every launch.
 template <class Sampler, class T>
 [[nodiscard]] cudaError_t draft(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                 Sampler const& sampler, draft_batch const& batch, request_batch const& requests,

@@ -16,6 +16,7 @@
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/cuda/validation.hpp"
+#include "multidraft/draft/law.hpp"
 
 namespace multidraft::cuda {
 
@@ -29,21 +30,23 @@ struct clear_key {
 };
 
 /// A warp's worth of threads a request.
+template <class Law>
 struct check_requests {
-    tree_batch trees;
+    drafted_batch<Law> drafts;
     request_batch requests;
     std::int64_t nodes;
     index_t vocabulary;
     key_type* key;
 
     __device__ void operator()(std::int64_t k) const {
+        tree_batch const& trees = drafts.trees;
         auto const b = static_cast<std::int32_t>(k / warp_size);
         auto const lane = static_cast<node_id>(k % warp_size);
         key_type first = lane == 0 ? key_of(b, check_request(trees, requests, nodes, b)) : ~key_type{0};
         if (offsets_are_valid(trees, nodes, b)) {
             auto const size = static_cast<node_id>(trees.offsets[b + 1] - trees.offsets[b]);
             for (node_id v = lane; v < size; v += warp_size) {
-                key_type const here = key_of(b, check_node(trees, vocabulary, b, v));
+                key_type const here = key_of(b, check_node(drafts, vocabulary, b, v));
                 first = here < first ? here : first;
             }
         }
@@ -72,38 +75,20 @@ __global__ void __launch_bounds__(row_threads) check_rows_kernel(tree_batch tree
 }
 
 /// Finds again what the smallest key stands for.
-template <class Target, class Draft>
+template <class Law, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads)
-    report_kernel(tree_batch trees, request_batch requests, Target target, Draft draft, std::int64_t nodes,
+    report_kernel(drafted_batch<Law> drafts, request_batch requests, Target target, Draft draft, std::int64_t nodes,
                   index_t vocabulary, key_type const* key, validation_report* out) {
     using group_type = block_group<row_threads, check_split>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
-    key_type const k = *key;
-    validation_report report;
-    if (k != ~key_type{0}) {
-        report.request = static_cast<std::int32_t>(k >> 33);
-        auto const what = static_cast<checked>((k >> 28) & 31U);
-        auto const v = static_cast<node_id>(k & 0xfffffffU);
-        fault f;
-        if (what == checked::target || what == checked::draft) {
-            std::int64_t const row = trees.offsets[report.request] + v;
-            if (what == checked::target)
-                f = check_row_of(g, target, row, vocabulary, what, v);
-            else if constexpr (!std::is_same_v<Draft, no_rows>)
-                f = check_row_of(g, draft, row, vocabulary, what, v);
-        } else if (what == checked::parents || what == checked::tokens) {
-            f = check_node(trees, vocabulary, report.request, v);
-        } else {
-            f = check_request(trees, requests, nodes, report.request);
+    key_type const first = *key;
+    validation_report report = report_of(g, drafts, requests, target, draft, nodes, vocabulary, first);
+    if (first == ~key_type{0}) {
+        if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
+            report.what = checked::arithmetic;
+            report.value = static_cast<double>(fault);
         }
-        report.what = f.what;
-        report.index = what >= checked::parents ? f.index : report.request;
-        report.token = f.token;
-        report.value = f.value;
-    } else if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
-        report.what = checked::arithmetic;
-        report.value = static_cast<double>(fault);
     }
     if (g.leader()) *out = report;
 }
@@ -114,26 +99,30 @@ __global__ void __launch_bounds__(row_threads)
 [[nodiscard]] inline std::size_t validate_workspace_size() noexcept { return sizeof(detail::key_type); }
 
 /// Checks what `verify` takes and writes the first fault to `*report`, in device memory: offsets, positions, warps,
-/// parents, tokens, and every row of target and draft (the draft's where a node has children). `nodes` is what
-/// `trees.offsets[trees.requests]` should be. `workspace` is aligned to 8 bytes. A batch of no requests has no fault
-/// of its own. Where there is none, the arithmetic of the device code is looked at (`check_arithmetic`), which no macro
-/// tells of: nvcc's -use_fast_math, say.
+/// parents, tokens, what the law says of children (different tokens, how many are certain), and every row of target and
+/// draft (the draft's where a node has children). `nodes` is what `trees.offsets[trees.requests]` should be.
+/// `workspace` is aligned to 8 bytes. `cudaErrorInvalidValue` when the law has certain children and the batch does not
+/// say which. A batch of no requests has no fault of its own. Where there is none, the arithmetic of the device code is
+/// looked at (`check_arithmetic`), which no macro tells of: nvcc's -use_fast_math, say.
 ///
 /// One pass over all rows, so it is for bringing an engine up, not for every step. Neither allocates nor synchronises;
 /// read the report when the stream has come past, and give it to `refuse_reported`.
-template <class Target, class Draft>
+template <draft_law Law, class Target, class Draft>
 [[nodiscard]] cudaError_t validate(void* workspace, std::size_t workspace_size, cudaStream_t stream,
-                                   tree_batch const& trees, std::int64_t nodes, request_batch const& requests,
+                                   drafted_batch<Law> const& drafts, std::int64_t nodes, request_batch const& requests,
                                    Target const& target, Draft const& draft, index_t vocabulary,
                                    validation_report* report) {
+    tree_batch const& trees = drafts.trees;
     if (workspace == nullptr || workspace_size < validate_workspace_size() || trees.requests < 0 || nodes < 0 ||
         (trees.requests == 0 && nodes > 0) || vocabulary < 1 || vocabulary > max_row_size)
         return cudaErrorInvalidValue;
+    if constexpr (counts_certain<Law>)
+        if (trees.requests > 0 && trees.certain == nullptr) return cudaErrorInvalidValue;
     auto* const key = static_cast<detail::key_type*>(workspace);
     std::int64_t const blocks = nodes < 65536 ? nodes : 65536;
     if (cudaError_t const e = detail::for_each(1, stream, detail::clear_key{key})) return e;
     if (cudaError_t const e = detail::for_each(std::int64_t{trees.requests} * warp_size, stream,
-                                               detail::check_requests{trees, requests, nodes, vocabulary, key}))
+                                               detail::check_requests<Law>{drafts, requests, nodes, vocabulary, key}))
         return e;
     if (cudaError_t const e = detail::launch_blocks(detail::check_rows_kernel<Target>, blocks, detail::row_threads,
                                                     stream, trees, target, nodes, vocabulary, checked::target, key))
@@ -143,8 +132,8 @@ template <class Target, class Draft>
                                                         stream, trees, draft, nodes, vocabulary, checked::draft, key))
             return e;
     detail::key_type const* const found = key;
-    return detail::launch_blocks(detail::report_kernel<Target, Draft>, 1, detail::row_threads, stream, trees, requests,
-                                 target, draft, nodes, vocabulary, found, report);
+    return detail::launch_blocks(detail::report_kernel<Law, Target, Draft>, 1, detail::row_threads, stream, drafts,
+                                 requests, target, draft, nodes, vocabulary, found, report);
 }
 
 }  // namespace multidraft::cuda

@@ -15,6 +15,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/draft/law.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 
@@ -85,7 +86,7 @@ inline void refuse_reported(validation_report const& report) {
             why = "a parent comes before its child, and parents never decrease";
             break;
         case checked::tokens:
-            why = "a token is in the vocabulary";
+            why = "a token is in the vocabulary, and where the law draws different tokens no other child has it";
             break;
         case checked::certain:
             why =
@@ -139,8 +140,10 @@ struct fault {
 }
 
 /// One node of a request whose offsets are valid.
-[[nodiscard]] MULTIDRAFT_HD inline fault check_node(tree_batch const& trees, index_t vocabulary, std::int32_t b,
-                                                    node_id v) noexcept {
+template <draft_law Law>
+[[nodiscard]] MULTIDRAFT_HD fault check_node(drafted_batch<Law> const& drafts, index_t vocabulary, std::int32_t b,
+                                             node_id v) noexcept {
+    tree_batch const& trees = drafts.trees;
     std::int64_t const first = trees.offsets[b];
     node_id const parent = trees.parents[first + v];
     bool const good =
@@ -153,15 +156,20 @@ struct fault {
         bool const last = next == trees.offsets[b + 1] || trees.parents[next] != parent || trees.tokens[next] == none;
         if (token != none || !last) return {checked::tokens, v, none, static_cast<double>(token)};
     }
-    if (trees.certain == nullptr) return {};
     tree_view const tree = trees(b);
-    node_range children = tree.children(v);
-    while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none) --children.count;
-    index_t const certain = trees.certain[first + v];
-    span<token_id const> const tokens =
-        tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
-    if (verify::is_certain_count(tokens, certain)) return {};
-    return {checked::certain, v, none, static_cast<double>(certain)};
+    if (tokens_differ<Law> && verify::is_drawn_again(tree, v))
+        return {checked::tokens, v, none, static_cast<double>(token)};
+    if constexpr (counts_certain<Law>) {
+        node_range children = tree.children(v);
+        while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+            --children.count;
+        index_t const certain = trees.certain[first + v];
+        span<token_id const> const tokens =
+            tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+        if (!verify::is_certain_count(tokens, certain) && verify::is_present(tree, v))
+            return {checked::certain, v, none, static_cast<double>(certain)};
+    }
+    return {};
 }
 
 /// A row of logits: no NaN, no plus infinity, not minus infinity alone.
@@ -210,6 +218,36 @@ template <group G, class Rows>
         return check_row(g, x, logits<element>{rows.data, rows.row_stride}, what, node);
     else
         return check_row(g, x, rows, what, node);
+}
+
+/// Finds again what the smallest key of a batch stands for; `~0` for no fault.
+template <group G, draft_law Law, class Target, class Draft>
+[[nodiscard]] MULTIDRAFT_HD validation_report report_of(G const& g, drafted_batch<Law> const& drafts,
+                                                        request_batch const& requests, Target const& target,
+                                                        Draft const& draft, std::int64_t nodes, index_t vocabulary,
+                                                        unsigned long long key) {
+    validation_report report;
+    if (key == ~0ULL) return report;
+    report.request = static_cast<std::int32_t>(key >> 33);
+    auto const what = static_cast<checked>((key >> 28) & 31U);
+    auto const v = static_cast<node_id>(key & 0xfffffffU);
+    fault f;
+    if (what == checked::target || what == checked::draft) {
+        std::int64_t const row = drafts.trees.offsets[report.request] + v;
+        if (what == checked::target)
+            f = check_row_of(g, target, row, vocabulary, what, v);
+        else if constexpr (!std::is_same_v<Draft, no_rows>)
+            f = check_row_of(g, draft, row, vocabulary, what, v);
+    } else if (what >= checked::parents) {
+        f = check_node(drafts, vocabulary, report.request, v);
+    } else {
+        f = check_request(drafts.trees, requests, nodes, report.request);
+    }
+    report.what = f.what;
+    report.index = what >= checked::parents ? f.index : report.request;
+    report.token = f.token;
+    report.value = f.value;
+    return report;
 }
 
 }  // namespace detail

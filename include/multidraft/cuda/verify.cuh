@@ -34,25 +34,26 @@ struct scratch_slices {
 
 template <class Layout, int Split, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
-    verify_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
-                  index_t vocabulary, verdict_batch out, scratch_slices scratch, int ahead) {
+    verify_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
+                  Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
+                  int ahead) {
     using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, typename Target::element>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b), ahead);
+    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), ahead);
 }
 
 template <class Layout, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
-    verify_grid_kernel(Verifier verifier, tree_batch trees, request_batch requests, Target target, Draft draft,
-                       index_t vocabulary, verdict_batch out, scratch_slices scratch, int ahead,
-                       grid_memory<wide_storage> memory, int ranks) {
+    verify_grid_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
+                       Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
+                       int ahead, grid_memory<wide_storage> memory, int ranks) {
     __shared__ wide_storage shared;
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
     wide_group<Layout, typename Target::element> const g({b, rank, ranks, shared, memory}, shared);
-    verify_request<Layout>(g, verifier, b, trees, requests, target, draft, vocabulary, out, scratch(b), ahead);
+    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), ahead);
 }
 
 }  // namespace detail
@@ -68,9 +69,10 @@ template <class Verifier>
     return detail::workspace_size(requests, verify::scratch_bytes<Verifier>(nodes, depth));
 }
 
-/// Verifies `trees.requests` trees with a verifier of `multidraft/verify/`, such as
+/// Verifies the trees of a batch with a verifier of `multidraft/verify/`, such as
 /// `verify::recursive_rejection<law::sequential>{}`.
 ///
+/// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile.
 /// - `workspace`: device memory of `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node
 ///   does with less or none, and then never uses the grid-wide form (see `detail::choose`).
 /// - `target`: `logits<T>` or `probability_batch<T>`, T float, `half` or `bfloat16`; row `trees.offsets[b] + i` is the
@@ -88,11 +90,15 @@ template <class Verifier>
 /// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a
 /// verifier of whole trees has too little workspace, or is not told the `largest` tree, or when the law has certain
 /// children and the batch does not say which.
-template <class Verifier, class Target, class Draft>
+template <class Verifier, draft_law Law, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
-                                 Verifier const& verifier, tree_batch const& trees, request_batch const& requests,
-                                 Target const& target, Draft const& draft, index_t vocabulary, verdict_batch const& out,
-                                 launch_options const& options = {}) {
+                                 Verifier const& verifier, drafted_batch<Law> const& drafts,
+                                 request_batch const& requests, Target const& target, Draft const& draft,
+                                 index_t vocabulary, verdict_batch const& out, launch_options const& options = {}) {
+    verify::require_law<Verifier, Law>();
+    tree_batch const& trees = drafts.trees;
+    // Of the verifier's law by name, so that another law is one message and not one more for each kernel.
+    auto const fitting = drawn_by<typename Verifier::law>(trees);
     if (vocabulary < 1 || vocabulary > max_row_size) return cudaErrorInvalidValue;
     if (trees.requests == 0) return cudaSuccess;
     if constexpr (counts_certain<typename Verifier::law>)
@@ -115,12 +121,12 @@ template <class Verifier, class Target, class Draft>
             if (shape.grid) {
                 if (cudaError_t const e = parts.grid.clear(trees.requests, stream)) return e;
                 return detail::launch(kernel_of_grid, trees.requests, shape, detail::row_threads, stream, verifier,
-                                      trees, requests, target, draft, vocabulary, out, scratch, ahead, parts.grid,
+                                      fitting, requests, target, draft, vocabulary, out, scratch, ahead, parts.grid,
                                       shape.ranks);
             }
         }
         return detail::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
-                              detail::row_threads, stream, verifier, trees, requests, target, draft, vocabulary, out,
+                              detail::row_threads, stream, verifier, fitting, requests, target, draft, vocabulary, out,
                               scratch, ahead);
     };
     if (detail::rows_are_aligned(target) && detail::rows_are_aligned(draft))

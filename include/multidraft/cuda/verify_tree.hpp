@@ -29,15 +29,17 @@ struct verdict_batch {
     token_id* next = nullptr;
 };
 
-/// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). A tree deeper
-/// than the path or larger than the scratch has room for, parents that are no tree (those of a request that is there
-/// for its place only, say), and whatever the verifier refuses, give 0 accepted nodes and the token `none`. `ahead`:
-/// see `detail::rows_ahead`.
-template <class Layout, class Verifier, group G, class Target, class Draft>
-MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
-                                  request_batch const& requests, Target const& target, Draft const& draft,
-                                  index_t vocabulary, verdict_batch const& out, span<std::byte> scratch = {},
-                                  int ahead = 0) {
+/// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). Trees of another
+/// law than the verifier's do not compile. A tree deeper than the path or larger than the scratch has room for, parents
+/// that are no tree (those of a request that is there for its place only, say), and whatever the verifier refuses, give
+/// 0 accepted nodes and the token `none`. `ahead`: see `detail::rows_ahead`.
+template <class Layout, class Verifier, group G, draft_law Law, class Target, class Draft>
+MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b,
+                                  drafted_batch<Law> const& drafts, request_batch const& requests, Target const& target,
+                                  Draft const& draft, index_t vocabulary, verdict_batch const& out,
+                                  span<std::byte> scratch = {}, int ahead = 0) {
+    verify::require_law<Verifier, Law>();
+    tree_batch const& trees = drafts.trees;
     tree_view const tree = trees(b);
     node_id const nodes = tree.size();
     verdict answer;

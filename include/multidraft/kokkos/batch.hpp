@@ -61,8 +61,8 @@ struct tree_batch {
     }
 };
 
-/// The trees of R requests with the law that all of them were drawn by: what `verify_trees` takes. The law is part of
-/// the type, so that a verifier of another law does not compile.
+/// The trees of R requests with the law that all of them were drawn by: what `verify_trees` and `check_trees` take. The
+/// law is part of the type, so that a verifier of another law does not compile.
 template <draft_law Law, class Memory>
 struct drafted_batch {
     using law = Law;
@@ -197,14 +197,19 @@ struct unread_batch {
 
 /// Looks whether the trees of a batch are trees: `faults(r)` becomes `none`, or the first node of request r that is
 /// wrong: a parent not before its child, parents that decrease, a second root, a token outside the vocabulary (but the
-/// last children of a node may be `none`), certain children that cannot be, and 0 for offsets that are none. One thread
-/// a request, O(nodes). Enqueued on `space`; nothing is waited for.
+/// last children of a node may be `none`), two children alike where the law draws different tokens, certain children
+/// that cannot be, and 0 for offsets that are none. One thread a request, O(nodes), or O(nodes x children) where the
+/// law draws different tokens. Enqueued on `space`; nothing is waited for.
 ///
 /// Throws `invalid_input` for extents that do not fit.
-template <class Space, class Memory>
-void check_trees(Space const& space, tree_batch<Memory> const& trees, index_t vocabulary,
+template <class Space, draft_law Law, class Memory>
+void check_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, index_t vocabulary,
                  Kokkos::View<node_id*, Memory> faults) {
+    tree_batch<Memory> const trees = drafts.trees;
     detail::check_extent(trees.tokens, "trees.tokens", trees.parents.extent(0), "there is one token a node");
+    if constexpr (counts_certain<Law>)
+        detail::check_extent(trees.certain, "trees.certain", trees.parents.extent(0),
+                             "a tree of this law says of each node how many of its children are certain");
     detail::check_extent(faults, "faults", trees.requests(), "there is one entry a request");
     auto const total = static_cast<std::int64_t>(trees.parents.extent(0));
     Kokkos::parallel_for(
@@ -227,16 +232,19 @@ void check_trees(Space const& space, tree_batch<Memory> const& trees, index_t vo
                     token_id const token = tree.tokens[v];
                     bool const after_none = v > 1 && up == tree.parents[v - 1] && tree.tokens[v - 1] == none;
                     bool const known = token == none || (token >= 0 && token < vocabulary && !after_none);
-                    if (!ordered || !known) fault = static_cast<node_id>(v);
+                    auto const node = static_cast<node_id>(v);
+                    bool const again = tokens_differ<Law> && verify::is_drawn_again(tree, node);
+                    if (!ordered || !known || again) fault = node;
                 }
-                auto const certain = trees.certain_of(r);
+                auto const certain = counts_certain<Law> ? trees.certain_of(r) : span<index_t const>{};
                 for (std::size_t v = 0; v < certain.size() && fault == none; ++v) {
-                    node_range children = tree.children(static_cast<node_id>(v));
+                    auto const node = static_cast<node_id>(v);
+                    node_range children = tree.children(node);
                     while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
                         --children.count;
                     auto const tokens = tree.tokens.subspan(static_cast<std::size_t>(children.first),
                                                             static_cast<std::size_t>(children.count));
-                    if (!verify::is_certain_count(tokens, certain[v])) fault = static_cast<node_id>(v);
+                    if (!verify::is_certain_count(tokens, certain[v]) && verify::is_present(tree, node)) fault = node;
                 }
             }
             faults(r) = fault;

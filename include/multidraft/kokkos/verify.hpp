@@ -3,7 +3,6 @@
 #pragma once
 
 #include <Kokkos_Core.hpp>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
@@ -14,6 +13,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/kokkos/batch.hpp"
 #include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/verify/checks.hpp"
 #include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -90,12 +90,12 @@ struct verify_kernel {
 /// that do not fit. In the launch nothing throws: where rows hold no distribution or a candidate cannot have been
 /// drawn, and where parents are no tree, `next` is `none` and `accepted` 0. `check_trees` says what is wrong with
 /// trees.
-template <class Verifier, template <class> class Group = team_group, class Space, class Law, class Memory, class Target,
-          class Draft>
-requires std::same_as<Law, typename Verifier::law>
+template <class Verifier, template <class> class Group = team_group, class Space, draft_law Law, class Memory,
+          class Target, class Draft>
 void verify_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, Target const& target,
                   Draft const& draft, draw_batch<Memory> const& draws, verdict_batch<Memory> const& out,
                   launch_shape shape = {}, Verifier verifier = {}) {
+    verify::require_law<Verifier, Law>();
     tree_batch<Memory> const& trees = drafts.trees;
     std::size_t const requests = trees.requests();
     std::size_t const nodes = trees.parents.extent(0);

@@ -90,6 +90,27 @@ template <draft_law Law>
     return apart;
 }
 
+/// Whether a node and all nodes above it were drawn. No verifier looks at what is below a child that could not be
+/// drawn. O(depth); of parents that are no tree the answer means nothing.
+[[nodiscard]] MULTIDRAFT_HD inline bool is_present(tree_view tree, node_id node) {
+    while (node > 0) {
+        if (tree.tokens[static_cast<std::size_t>(node)] == none) return false;
+        node_id const up = tree.parents[static_cast<std::size_t>(node)];
+        if (up >= node) return true;
+        node = up;
+    }
+    return true;
+}
+
+/// Whether a child that is there, not the root, has the token of one before it: what laws that draw different tokens
+/// never give. O(children + depth).
+[[nodiscard]] MULTIDRAFT_HD inline bool is_drawn_again(tree_view tree, node_id child) {
+    auto const at = [](node_id v) { return static_cast<std::size_t>(v); };
+    for (node_id v = child - 1; v > 0 && tree.parents[at(v)] == tree.parents[at(child)]; --v)
+        if (tree.tokens[at(v)] == tree.tokens[at(child)]) return is_present(tree, child);
+    return false;
+}
+
 /// The tokens of a node's children; `children` are those that are there.
 template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD candidate_list candidates_of(drafted<Law> const& tree, node_range children, node_id node) {

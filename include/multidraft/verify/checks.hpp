@@ -1,4 +1,4 @@
-// What every verifier of trees refuses on the host, and how it says so.
+// What every verifier of trees refuses, when it is compiled and on the host, and how it says so.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,6 +23,16 @@ namespace multidraft::verify {
 
 /// Bytes that scratch begins at a multiple of.
 inline constexpr std::size_t scratch_alignment = 16;
+
+/// Does not compile where trees that were drawn by one law are given to a verifier of another: what launches ask of
+/// their batches, in one message.
+template <class Verifier, draft_law Drawn>
+MULTIDRAFT_HD constexpr void require_law() noexcept {
+    static_assert(std::is_same_v<Drawn, typename Verifier::law>,
+                  "multidraft: the trees were drawn by another law than this verifier is for: say "
+                  "drawn_by<Sampler::law>(trees) and name that law in the verifier, such as "
+                  "verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
+}
 
 namespace detail {
 

@@ -29,7 +29,8 @@ struct batch {
 
 template <class Verifier, class Draft>
 cudaError_t check(batch const& b, mc::logits<half> const& p, Draft const& q) {
-    return mc::verify(b.workspace, b.bytes, b.stream, Verifier{}, b.trees, b.requests, p, q, b.vocabulary, b.out);
+    return mc::verify(b.workspace, b.bytes, b.stream, Verifier{}, mc::drawn_by<typename Verifier::law>(b.trees),
+                      b.requests, p, q, b.vocabulary, b.out);
 }
 
 cudaError_t check_all(batch const& b, mc::logits<half> const& p, mc::logits<half> const& q,
@@ -38,7 +39,8 @@ cudaError_t check_all(batch const& b, mc::logits<half> const& p, mc::logits<half
                                         b.requests, q, b.vocabulary))
         return e;
     if (cudaError_t const e =
-            mc::validate(b.workspace, b.bytes, b.stream, b.trees, 1, b.requests, p, q, b.vocabulary, report))
+            mc::validate(b.workspace, b.bytes, b.stream, mc::drawn_by<law::conditional_poisson>(b.trees), 1, b.requests,
+                         p, q, b.vocabulary, report))
         return e;
     if (cudaError_t const e = check<verify::recursive_rejection<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::traversal<law::sequential>>(b, p, q)) return e;
