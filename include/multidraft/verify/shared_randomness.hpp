@@ -41,6 +41,7 @@ class shared_randomness {
 public:
     using law = multidraft::law::shared_randomness;
     static constexpr bool lossless = true;
+    static constexpr bool reads_draft = false;
 
     shared_randomness() = default;
     /// Throws `invalid_input` on the host for a negative number of lists, and for more than a tree has nodes (2^24).
