@@ -82,6 +82,8 @@ TEST(any_method, names_the_nearest_of_an_unknown_name) {
     EXPECT_NE(why("traversal/sequental").find("the nearest are traversal/sequential,"), std::string::npos);
     EXPECT_NE(why("nested_ranked_block").find("nested_ranked_block/iid"), std::string::npos);
     EXPECT_NE(why("nested_ranked_block").find("nested_ranked_block/stratified"), std::string::npos);
+    EXPECT_NE(why("nested_r").find("the nearest are nested_ranked_block/stratified, nested_ranked_block/iid,"),
+              std::string::npos);
     EXPECT_NE(why("Naive/IID").find("naive/iid"), std::string::npos);
     EXPECT_NE(why("").find("method_names()"), std::string::npos);
     EXPECT_LT(why(std::string(100000, 'x')).size(), 300U);
@@ -183,6 +185,21 @@ TEST(any_method, refuses_rows_that_do_not_fit) {
     EXPECT_EQ(refused([&] { static_cast<void>(verify(one, {})); }).argument(), "draft.size");
     EXPECT_EQ(refused([&] { static_cast<void>(verify(several, {})); }).argument(), "draft.size");
     EXPECT_EQ(refused([&] { static_cast<void>(verify(several, unequal)); }).argument(), "draft");
+    method_memory<logit_rows<float>> owned;
+    auto const of_count = [&](index_t n) { return logit_rows<float>(rows_view<float>(b.rows.data(), n, 4), warp{}); };
+    for (any_method const m : {one, parse_method("traversal/iid")}) {
+        auto const argument = [&](index_t of_target, index_t of_draft) {
+            return refused([&] {
+                       static_cast<void>(
+                           m.verify(b.tree(m.law_name()), of_count(of_target), of_count(of_draft), {}, b.path, owned));
+                   })
+                .argument();
+        };
+        EXPECT_EQ(argument(2, 3), "target.rows");
+        EXPECT_EQ(argument(-1, 3), "target.rows");
+        EXPECT_EQ(argument(3, 0), "draft.rows");
+        EXPECT_EQ(argument(3, -1), "draft.rows");
+    }
     b.expect_untouched();
     EXPECT_NO_THROW(static_cast<void>(verify(several, two)));
 }
