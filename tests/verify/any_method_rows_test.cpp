@@ -1,4 +1,4 @@
-// Any method over rows of other types, and of two: the same decisions as its sampler's and verifier's.
+// Any method over rows of short logits, and of two types: the same decisions as its sampler's and verifier's.
 #include "verify/any_method_rows.hpp"
 
 namespace {
@@ -11,12 +11,6 @@ TEST(any_method_rows, half_logits) {
 }
 TEST(any_method_rows, bfloat16_logits_and_a_draft_of_floats) {
     expect_all_the_same<methods::for_engines, any_rows<bfloat16, false>, any_rows<float, false>>(25);
-}
-TEST(any_method_rows, probabilities_of_doubles) {
-    expect_all_the_same<methods::for_engines, any_rows<double, true>, any_rows<double, true>>(25);
-}
-TEST(any_method_rows, probabilities_of_floats) {
-    expect_all_the_same<methods::for_engines, any_rows<float, true>, any_rows<float, true>>(25);
 }
 
 }  // namespace

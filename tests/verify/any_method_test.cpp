@@ -1,5 +1,5 @@
 // Methods by name while a program runs: every one decides as its sampler and verifier do; what is known of them; what
-// is refused. Rows of other types are in any_method_rows_test.cpp.
+// is refused. Rows of other types are in any_method_rows_test.cpp and any_method_probabilities_test.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
