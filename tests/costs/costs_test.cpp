@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/any_method.hpp"
+#include "costs/allocations.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
@@ -46,10 +46,11 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+std::atomic<std::int64_t> multidraft::testing::allocations{0};
+
 namespace {
 
-/// Allocations since the counter was set, by any thread.
-std::atomic<std::int64_t> allocations{0};
+using multidraft::testing::allocations;
 
 void* counted(std::size_t bytes, std::size_t alignment) {
     ++allocations;
@@ -442,42 +443,6 @@ TEST(costs, samplers_and_verifiers_allocate_nothing) {
         verify_once<draft::stratified, verify::nested_ranked_block<law::stratified>>(tree, 1, rows_as::logits);
     EXPECT_GT(exact.allocated, 10);
     EXPECT_GT((verify_once<draft::stratified, verify::ranked<law::stratified>>(tree, 1, rows_as::logits).allocated), 1);
-}
-
-// Methods by name allocate nothing either, and in memory of their own nothing from the second call on, in which a row
-// that is remembered makes no difference.
-TEST(costs, methods_by_name_allocate_nothing) {
-    constexpr index_t vocabulary = 50;
-    std::vector<float> logits;
-    for (index_t i = 0; i < 5 * vocabulary; ++i) logits.push_back(static_cast<float>((i * 37) % 23) * 0.2F);
-    logit_rows<float> const rows(rows_view<float>(logits.data(), 5, vocabulary), warp{});
-    auto const row = [&](std::size_t v) { return row_view<float>(logits.data() + v * vocabulary, vocabulary); };
-    for (std::string_view const name : method_names()) {
-        any_method const m = parse_method(name);
-        std::vector<node_id> const parents{none, 0, 1, 2, 3};
-        std::vector<token_id> tokens(5);
-        std::vector<index_t> certain(5);
-        std::vector<node_id> path(5);
-        std::vector<std::byte> scratch(m.scratch_bytes(5, 4));
-        method_memory<logit_rows<float>> memory;
-        draw_key const key{.seed = 3, .position = 7};
-        allocations = 0;
-        for (std::size_t v = 0; v < 4; ++v)
-            certain[v] = m.draw(row(v), warp{}, key, {static_cast<node_id>(v), static_cast<std::int32_t>(v)},
-                                {tokens.data() + v + 1, 1})
-                             .certain;
-        any_drafted const drafts{{parents, tokens}, certain, m.law_name()};
-        verdict const first = m.verify(drafts, rows, rows, key, path, scratch);
-        EXPECT_EQ(allocations, 0) << name;
-        verdict const second = m.verify(drafts, rows, rows, key, path, memory);
-        allocations = 0;
-        verdict const third = m.verify(drafts, rows, rows, key, path, memory);
-        EXPECT_EQ(allocations, 0) << name;
-        for (verdict const& v : {second, third}) {
-            EXPECT_EQ(v.accepted, first.accepted) << name;
-            EXPECT_EQ(v.next, first.next) << name;
-        }
-    }
 }
 
 }  // namespace
