@@ -258,25 +258,36 @@ using of_shapes = joined<best, by_node, by_rank, by_tree>;
 
 struct k_seq_sequences : listed_method<draft::iid, verify::merged<verify::k_seq<law::iid>>> {
     static constexpr std::string_view name = "k_seq/sequences";
+    static constexpr std::string_view summary =
+        "independent sequences that share nodes while they agree, by K-SEQ (SpecTr)";
 };
 
 struct recursive_rejection_sequences
     : listed_method<draft::iid, verify::merged<verify::recursive_rejection<law::iid>>> {
     static constexpr std::string_view name = "recursive_rejection/sequences";
+    static constexpr std::string_view summary =
+        "independent sequences that share nodes while they agree, tried one by one";
 };
 
 struct naive_independent : listed_method<draft::iid, verify::naive<law::independent>> {
     static constexpr std::string_view name = "naive/independent";
+    static constexpr std::string_view summary =
+        "one draw from each of several draft models, accepted if the target draws one of them";
     static constexpr proof_by proof = proof_by::itself;
 };
 
 struct multi_round_independent : listed_method<draft::iid, verify::multi_round<law::independent>> {
     static constexpr std::string_view name = "multi_round/independent";
+    static constexpr std::string_view summary =
+        "one draw from each of several draft models, tried one by one (SpecInfer)";
     static constexpr proof_by proof = proof_by::itself;
 };
 
 using of_drafters =
     method_list<k_seq_sequences, recursive_rejection_sequences, naive_independent, multi_round_independent>;
+
+/// What engines choose from (`any_method`); the first is the default.
+using for_engines = joined<of_shapes, of_drafters>;
 
 // The sorted forms of the ranked verifiers: exact to the last bit, and on hosts only.
 

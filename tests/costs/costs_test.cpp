@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "costs/allocations.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
@@ -45,10 +46,11 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 
+std::atomic<std::int64_t> multidraft::testing::allocations{0};
+
 namespace {
 
-/// Allocations since the counter was set, by any thread.
-std::atomic<std::int64_t> allocations{0};
+using multidraft::testing::allocations;
 
 void* counted(std::size_t bytes, std::size_t alignment) {
     ++allocations;

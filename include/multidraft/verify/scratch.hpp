@@ -49,8 +49,13 @@ public:
     /// What `verify_tree` takes for trees of up to so many nodes and levels. Valid until the next call.
     template <class V>
     [[nodiscard]] span<std::byte> of(node_id nodes, std::int32_t depth) {
-        std::size_t const bytes = scratch_bytes<V>(nodes, depth);
-        if (blocks_.size() * sizeof(block) < bytes) blocks_.resize(bytes / sizeof(block));
+        return of(scratch_bytes<V>(nodes, depth));
+    }
+
+    /// So many bytes. Valid until the next call.
+    [[nodiscard]] span<std::byte> of(std::size_t bytes) {
+        std::size_t const blocks = detail::whole_16(bytes) / sizeof(block);
+        if (blocks_.size() < blocks) blocks_.resize(blocks);
         return {reinterpret_cast<std::byte*>(blocks_.data()), bytes};
     }
 

@@ -1,0 +1,504 @@
+// Methods chosen by name while a program runs: how to draw and how to verify, in one small value.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/remembered_rows.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/warp.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/methods.hpp"
+#include "multidraft/random/address.hpp"
+#include "multidraft/random/place.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/unread.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft {
+
+/// The randomness of one step of one request: with it, every draw of the step is a pure function of its address.
+struct draw_key {
+    std::uint64_t seed = 0;
+    std::uint32_t request = 0;  ///< tells apart requests of one seed
+    std::int32_t position = 0;  ///< of the tree's root in the text
+
+    friend bool operator==(draw_key const&, draw_key const&) = default;
+};
+
+/// The node whose children are drawn.
+struct parent_node {
+    node_id node = 0;
+    std::int32_t depth = 0;   ///< levels below the root
+    index_t first_child = 0;  ///< of law `independent` only: which of its children the first one drawn is
+};
+
+/// A draft tree whose law is known while the program runs: what `drafted<Law>` is where it is known before.
+struct any_drafted {
+    tree_view tree;
+    span<index_t const>
+        certain;           ///< one number a node, as the sampler said; not read for laws without certain children
+    std::string_view law;  ///< how the children were drawn: `law_name()` of the method that drew them
+};
+
+namespace detail {
+
+template <class Method>
+inline constexpr bool reads_draft_rows = !requires {
+    requires !Method::verifier::reads_draft;
+};
+
+template <class Method>
+inline constexpr bool of_several_drafts = std::is_same_v<typename Method::law, law::independent>;
+
+/// Whether a verifier asks for rows more than once: all but those that decide node by node.
+template <class Method>
+inline constexpr bool asks_again =
+    !std::is_base_of_v<verify::node_by_node<typename Method::verifier, typename Method::law>,
+                       typename Method::verifier> &&
+    !std::is_same_v<typename Method::verifier, verify::shared_randomness>;
+
+/// What is known of a method without rows.
+struct method_facts {
+    std::string_view name;
+    std::string_view summary;
+    std::string_view law;
+    trees_taken trees;
+    bool lossless;
+    bool reads_draft;
+    bool counts_certain;
+    bool several_drafts;
+    std::size_t (*scratch_bytes)(node_id nodes, std::int32_t depth);
+};
+
+template <class Method>
+constexpr method_facts facts_of() {
+    std::string_view summary;
+    if constexpr (requires { Method::summary; }) summary = Method::summary;
+    return {Method::name,
+            summary,
+            Method::law::name,
+            Method::trees,
+            Method::verifier::lossless,
+            reads_draft_rows<Method>,
+            counts_certain<typename Method::law>,
+            of_several_drafts<Method>,
+            [](node_id nodes, std::int32_t depth) {
+                return verify::scratch_bytes<typename Method::verifier>(nodes, depth);
+            }};
+}
+
+/// One array a list: what `Of<Method>` has for each of its methods.
+template <class... Methods>
+struct facts_of_methods {
+    static constexpr std::array<method_facts, sizeof...(Methods)> facts{facts_of<Methods>()...};
+    static constexpr std::array<std::string_view, sizeof...(Methods)> names{Methods::name...};
+};
+
+/// The rows of several draft models: child k of a node was drawn from those of model k, and after the last model comes
+/// the first again.
+template <class Rows>
+struct rows_of_several {
+    span<Rows const> models;
+
+    [[nodiscard]] index_t rows() const {
+        index_t fewest = models[0].rows();
+        for (Rows const& model : models) fewest = std::min(fewest, model.rows());
+        return fewest;
+    }
+    [[nodiscard]] index_t size() const { return models[0].size(); }
+    template <group G>
+    [[nodiscard]] auto operator()(G const& g, node_id node, index_t k) const {
+        return models[static_cast<std::size_t>(k) % models.size()](g, node);
+    }
+};
+
+template <class Row, class Ledger>
+struct draw_of {
+    using function = drawn_children (*)(Row const& q, Ledger& weights, draw_key const& key, parent_node const& parent,
+                                        span<token_id> out);
+
+    template <class Method>
+    static drawn_children by(Row const& q, Ledger& weights, draw_key const& key, parent_node const& parent,
+                             span<token_id> out) {
+        host_group const g;
+        addressed_source source{addressed_uniforms(key.seed, key.request)};
+        if constexpr (of_several_drafts<Method>) {
+            place const where{key.position, parent.node};
+            if (!can_draw(weights)) return {};
+            for (std::size_t k = 0; k < out.size(); ++k) {
+                index_t const child = parent.first_child + static_cast<index_t>(k);
+                index_t const x = source.pick(g, weights, q.size(), weight_of{q}, {}, where(purpose::draft, child));
+                if (x == none) return {static_cast<index_t>(k)};
+                out[k] = x;
+            }
+            return {static_cast<index_t>(out.size())};
+        } else {
+            using sampler = typename Method::sampler;
+            if (parent.first_child != 0)
+                refuse("parent.first_child", parent.first_child,
+                       std::string(Method::name) + " draws the children of a node together");
+            constexpr bool by_text = requires { requires sampler::addressed_by_text; };
+            std::int32_t const levels = by_text ? parent.depth : 0;
+            return sampler{}(g, q, weights, source, place{key.position + levels, parent.node}, out);
+        }
+    }
+
+    template <class... Methods>
+    struct table {
+        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
+    };
+};
+
+template <class Target, class Draft>
+struct verify_of {
+    using function = verdict (*)(any_drafted const& drafts, Target const& target, span<Draft const> draft,
+                                 draw_key const& key, span<node_id> path, span<std::byte> scratch);
+
+    template <class Method>
+    static verdict by(any_drafted const& drafts, Target const& target, span<Draft const> draft, draw_key const& key,
+                      span<node_id> path, span<std::byte> scratch) {
+        if constexpr (!reads_draft_rows<Method>) {
+            return call<Method>(drafts, target, verify::unread{}, key, path, scratch);
+        } else if constexpr (std::is_same_v<Draft, verify::unread>) {
+            refuse("draft", "unread", std::string(Method::name) + " reads the draft's rows");
+        } else if constexpr (of_several_drafts<Method>) {
+            if (draft.empty()) refuse("draft.size", 0, "there are the rows of one draft model or more");
+            for (std::size_t k = 1; k < draft.size(); ++k)
+                if (draft[k].size() != draft[0].size())
+                    refuse("draft", static_cast<std::int64_t>(k), draft[k].size(),
+                           "all draft models have one vocabulary");
+            return call<Method>(drafts, target, rows_of_several<Draft>{draft}, key, path, scratch);
+        } else {
+            if (draft.size() != 1)
+                refuse("draft.size", draft.size(), std::string(Method::name) + " is for the rows of one draft model");
+            return call<Method>(drafts, target, draft[0], key, path, scratch);
+        }
+    }
+
+    template <class... Methods>
+    struct table {
+        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
+    };
+
+private:
+    template <class Method, class Rows>
+    static verdict call(any_drafted const& drafts, Target const& target, Rows const& draft, draw_key const& key,
+                        span<node_id> path, span<std::byte> scratch) {
+        addressed_source source{addressed_uniforms(key.seed, key.request)};
+        return verify::verify_tree(typename Method::verifier{}, host_group{},
+                                   make_drafted<typename Method::law>(drafts.tree, drafts.certain), target, draft,
+                                   source, key.position, path, scratch);
+    }
+};
+
+/// How many letters are to be put in, left out or replaced to make b of a.
+inline std::size_t edits(std::string_view a, std::string_view b) {
+    std::vector<std::size_t> row(b.size() + 1);
+    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
+    for (std::size_t i = 1; i <= a.size(); ++i) {
+        std::size_t diagonal = row[0];
+        row[0] = i;
+        for (std::size_t j = 1; j <= b.size(); ++j) {
+            std::size_t const replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
+            diagonal = row[j];
+            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
+        }
+    }
+    return row[b.size()];
+}
+
+/// Throws `invalid_input` for a name that none of `names` is, with those that are nearest.
+[[noreturn]] inline void refuse_name(std::string_view name, std::span<std::string_view const> names) {
+    constexpr std::size_t longest = 100;
+    constexpr std::size_t most = 3;
+    std::string const shown(name.substr(0, longest));
+    std::vector<std::size_t> distance;
+    for (std::string_view const other : names)
+        distance.push_back(other.find(shown) == std::string_view::npos ? edits(shown, other) : 0);
+    std::string list;
+    for (std::size_t k = 0; k < std::min(most, names.size()); ++k) {
+        auto const best = std::min_element(distance.begin(), distance.end());
+        list += (k == 0 ? "" : ", ") + std::string(names[static_cast<std::size_t>(best - distance.begin())]);
+        *best = static_cast<std::size_t>(-1);
+    }
+    refuse("name", shown, "no method has this name; the nearest are " + list + " (method_names() has all)");
+}
+
+/// Rows that are made anew each time they are asked for, and can be remembered.
+template <class Rows>
+concept made_each_time = requires(Rows const& rows, host_group const& g) {
+    { rows.weighed(g, node_id{}).row } -> distribution;
+    requires std::default_initializable<std::decay_t<decltype(rows(g, node_id{}))>>;
+};
+
+/// The rows of a tree, not those of several models.
+template <class Rows>
+concept tree_rows = requires(Rows const& rows) {
+    { rows.rows() } -> std::convertible_to<index_t>;
+    { rows.size() } -> std::convertible_to<index_t>;
+};
+
+/// What `method_memory` keeps for one kind of rows: nothing for rows that are ready.
+template <class Rows>
+struct memory_of_rows {};
+template <made_each_time Rows>
+struct memory_of_rows<Rows> : row_memory<typename remembered_rows<Rows>::row> {};
+
+/// The rows as they are, or remembered.
+template <class Rows>
+[[nodiscard]] auto remember(Rows const& rows, [[maybe_unused]] memory_of_rows<Rows>& memory) {
+    if constexpr (made_each_time<Rows>)
+        return remembered_rows<Rows>(rows, memory);
+    else
+        return rows;
+}
+
+}  // namespace detail
+
+/// Memory that `any_method::verify` works in, owned: it grows, and is kept from one call to the next, of whatever
+/// method. Not for two threads at a time.
+template <class Target, class Draft = Target>
+class method_memory {
+public:
+    verify::scratch_memory scratch;
+    detail::memory_of_rows<Target> target;
+    detail::memory_of_rows<Draft> draft;
+};
+
+/// One of the methods of a list, to be chosen by name: its sampler and its verifier with their defaults, on the host.
+///
+/// A number: copied for nothing, nothing allocated; a call is one through a table. Drawing and verifying take the same
+/// decisions, bit for bit, as the sampler and the verifier themselves. The tables are made from the list, one for each
+/// type of rows that a program calls `draw` and `verify` with, and each compiles every method of the list: some 15 s
+/// with g++ 12 at -O2. So include this header, which includes all samplers and verifiers, in one source file, and name
+/// few types of rows there, or a short list of your own, `any_method_of<method_list<..>>`.
+template <class List>
+class any_method_of {
+public:
+    static constexpr std::size_t count = List::size;
+
+    /// The first of the list.
+    any_method_of() = default;
+
+    /// The names of all, in the list's order.
+    [[nodiscard]] static std::span<std::string_view const> names() noexcept { return of_all::names; }
+
+    /// The method of a name. Throws `invalid_input` naming `name`, with the nearest names, when none has it.
+    [[nodiscard]] static any_method_of parse(std::string_view name) {
+        for (std::size_t k = 0; k < count; ++k)
+            if (of_all::names[k] == name) return any_method_of(k);
+        detail::refuse_name(name, names());
+    }
+
+    /// Its place in `names()`.
+    [[nodiscard]] std::size_t index() const noexcept { return index_; }
+    [[nodiscard]] std::string_view name() const noexcept { return facts().name; }
+    /// One line for users; empty where the list has none.
+    [[nodiscard]] std::string_view summary() const noexcept { return facts().summary; }
+    /// How the children of a node are drawn.
+    [[nodiscard]] std::string_view law_name() const noexcept { return facts().law; }
+    /// The trees that it takes.
+    [[nodiscard]] trees_taken trees() const noexcept { return facts().trees; }
+    /// Whether what is emitted has the target's law.
+    [[nodiscard]] bool is_lossless() const noexcept { return facts().lossless; }
+    /// Whether verifying reads rows of the draft; `verify::unread{}` may stand for them if not.
+    [[nodiscard]] bool reads_draft() const noexcept { return facts().reads_draft; }
+    /// Whether trees say how many children of each node are certain (`any_drafted::certain`).
+    [[nodiscard]] bool counts_certain() const noexcept { return facts().counts_certain; }
+    /// Whether the children of a node are drawn from a draft model each (law `independent`).
+    [[nodiscard]] bool of_several_drafts() const noexcept { return facts().several_drafts; }
+
+    /// Bytes that `verify` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root,
+    /// for rows of any type: 0 for many methods, never less for more nodes or levels, a multiple of 16. Throws
+    /// `invalid_input` for numbers that no tree has.
+    [[nodiscard]] std::size_t scratch_bytes(node_id nodes, std::int32_t depth) const {
+        if (nodes < 1 || nodes > max_nodes) refuse("nodes", nodes, "a tree has 1 to 2^24 nodes");
+        if (depth < 0 || depth >= nodes) refuse("depth", depth, "a tree has fewer levels below its root than nodes");
+        return facts().scratch_bytes(nodes, depth);
+    }
+
+    /// Draws up to `out.size()` children of one node from the draft's distribution after it, whose weights have the
+    /// ledger `weights` (which may be changed), writes them in the order drawn and returns how many there are and how
+    /// many are certain. Fewer than wanted mean that the draft's support was exhausted; entries of `out` behind them
+    /// mean nothing.
+    ///
+    /// All methods draw node by node. Two ask for something more: `../sequences` share nodes while they agree
+    /// (`draft::share_nodes` says which of the children go on, and for how many); of law `independent` child k comes
+    /// from draft model k, so one call a model, with the number of the child in `parent.first_child`.
+    ///
+    /// Throws `invalid_input` for a node that no tree has, and what the sampler throws.
+    template <distribution Row, class Ledger>
+    [[nodiscard]] drawn_children draw(Row const& q, Ledger& weights, draw_key const& key, parent_node const& parent,
+                                      span<token_id> out) const {
+        using table = typename List::template as<detail::draw_of<Row, Ledger>::template table>;
+        check(key, parent, out.size());
+        return table::functions[index_](q, weights, key, parent, out);
+    }
+
+    /// The same from a row of logits, to which `w` is applied (see `warped`). Throws for a row that is no distribution.
+    template <class T, class Layout>
+    [[nodiscard]] drawn_children draw(row_view<T, Layout> logits, warp const& w, draw_key const& key,
+                                      parent_node const& parent, span<token_id> out) const {
+        check(key, parent, out.size());
+        auto q = warped(host_group{}, logits, w);
+        return draw(q.row, q.weights, key, parent, out);
+    }
+
+    /// The same from a row of probabilities. Throws for a row without mass, with an infinite one, or with NaN; what
+    /// else a row can have wrong `validate` finds.
+    template <class T, class Layout>
+    [[nodiscard]] drawn_children draw(probabilities<T, Layout> const& q, draw_key const& key, parent_node const& parent,
+                                      span<token_id> out) const {
+        check(key, parent, out.size());
+        validate_row_size(q.size(), "draft");
+        host_group const g;
+        auto weights = g.weigh(q.size(), weight_of{q});
+        if (!(weights.total > 0 && weights.total <= largest_number<real_of<T>>))
+            verify::detail::check_row(g, q, "draft", parent.node);
+        return draw(q, weights, key, parent, out);
+    }
+
+    /// Verifies one tree: writes the accepted nodes to `path`, which has room for as many as the tree is deep, and
+    /// returns how many there are and the token that follows.
+    ///
+    /// - `drafts`: in level order (see `tree_view`), and of this method's law;
+    /// - `target`: the target's rows, one a node: `logit_rows`, `probability_rows` or any type that a verifier takes;
+    /// - `draft`: the draft's, one for each node that has children; they may be of another type;
+    /// - `scratch`: `scratch_bytes(..)` bytes or more, aligned to 16, of any content.
+    ///
+    /// Throws `invalid_input`, before `path` is changed, for a tree of another law, a shape that the method does not
+    /// take, rows that do not fit or are no distributions, tokens that cannot have been drawn, a path too short, and
+    /// scratch that is too small (the message says how many bytes are wanted) or not aligned.
+    ///
+    /// Nothing is allocated. Methods of whole trees ask for a row more than once; rows of logits are then made anew
+    /// (the form with `method_memory` remembers them).
+    template <detail::tree_rows Target, detail::tree_rows Draft>
+    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
+                                 draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
+        return verify(drafts, target, span<Draft const>(&draft, 1), key, path, scratch);
+    }
+
+    /// The same with the rows of several draft models, for law `independent`: child k of a node was drawn from model k,
+    /// or where there are fewer models, from model k modulo their number.
+    template <detail::tree_rows Target, class Draft>
+    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, span<Draft const> draft,
+                                 draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
+        using table = typename List::template as<detail::verify_of<Target, Draft>::template table>;
+        check_law(drafts);
+        return table::functions[index_](drafts, target, draft, key, path, scratch);
+    }
+
+    /// The same for methods that read no rows of the draft.
+    template <detail::tree_rows Target>
+    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, verify::unread /*draft*/,
+                                 draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
+        return verify(drafts, target, span<verify::unread const>{}, key, path, scratch);
+    }
+
+    /// The same in memory that is owned, in which rows of logits are remembered as well: each is made once, however
+    /// often a method of whole trees asks for it. It allocates where a tree is larger than any before.
+    template <detail::tree_rows Target, detail::tree_rows Draft>
+    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
+                                 draw_key const& key, span<node_id> path, method_memory<Target, Draft>& memory) const {
+        check_law(drafts);
+        validate_tree(drafts.tree.parents);
+        node_id const nodes = drafts.tree.size();
+        if (target.rows() < nodes) refuse("target.rows", target.rows(), "there is one target row a node");
+        if (draft.rows() < 0) refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
+        span<std::byte> const scratch = memory.scratch.of(scratch_bytes(nodes, drafts.tree.depth(nodes - 1)));
+        using table = typename List::template as<with_memory<Target, Draft>::template table>;
+        return table::functions[index_](drafts, target, draft, key, path, scratch, memory);
+    }
+
+    friend bool operator==(any_method_of const&, any_method_of const&) = default;
+
+private:
+    using of_all = typename List::template as<detail::facts_of_methods>;
+
+    /// Verifying with rows that are remembered where a method asks for them again.
+    template <class Target, class Draft>
+    struct with_memory {
+        using function = verdict (*)(any_drafted const& drafts, Target const& target, Draft const& draft,
+                                     draw_key const& key, span<node_id> path, span<std::byte> scratch,
+                                     method_memory<Target, Draft>& memory);
+
+        template <class Method>
+        static verdict by(any_drafted const& drafts, Target const& target, Draft const& draft, draw_key const& key,
+                          span<node_id> path, span<std::byte> scratch, method_memory<Target, Draft>& memory) {
+            if constexpr (detail::asks_again<Method>) {
+                auto const p = detail::remember(target, memory.target);
+                auto const q = detail::remember(draft, memory.draft);
+                using verifying = detail::verify_of<std::decay_t<decltype(p)>, std::decay_t<decltype(q)>>;
+                return verifying::template by<Method>(drafts, p, {&q, 1}, key, path, scratch);
+            } else {
+                return detail::verify_of<Target, Draft>::template by<Method>(drafts, target, {&draft, 1}, key, path,
+                                                                             scratch);
+            }
+        }
+
+        template <class... Methods>
+        struct table {
+            static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
+        };
+    };
+
+    explicit constexpr any_method_of(std::size_t index) noexcept : index_(index) {}
+
+    [[nodiscard]] detail::method_facts const& facts() const noexcept { return of_all::facts[index_]; }
+
+    static void check(draw_key const& key, parent_node const& parent, std::size_t wanted) {
+        if (parent.node < 0 || parent.node >= max_nodes) refuse("parent.node", parent.node, "a node is in [0, 2^24)");
+        if (parent.depth < 0 || parent.depth > parent.node)
+            refuse("parent.depth", parent.depth, "a node has no more levels above it than its number");
+        if (key.position > largest_number<std::int32_t> - parent.depth)
+            refuse("key.position", key.position, "the positions of the tree's nodes exceed 2^31 - 1");
+        if (parent.first_child < 0 || parent.first_child >= max_nodes)
+            refuse("parent.first_child", parent.first_child, "a child is in [0, 2^24)");
+        if (wanted > static_cast<std::size_t>(max_nodes))
+            refuse("out.size", wanted, "a node has at most 2^24 children");
+    }
+
+    void check_law(any_drafted const& drafts) const {
+        if (drafts.law != law_name())
+            refuse("drafts.law", "'" + std::string(drafts.law) + "'",
+                   std::string(name()) + " verifies trees of law '" + std::string(law_name()) + "'");
+    }
+
+    std::size_t index_ = 0;
+};
+
+/// Any method that an engine may want; the default is the library's.
+using any_method = any_method_of<methods::for_engines>;
+
+/// The method of a name, such as "nested_ranked_block/stratified". Throws `invalid_input` naming `name`, with the
+/// nearest names, when there is none.
+[[nodiscard]] inline any_method parse_method(std::string_view name) { return any_method::parse(name); }
+
+/// The names that `parse_method` takes, in the order of the list; the first is the default.
+[[nodiscard]] inline std::span<std::string_view const> method_names() { return any_method::names(); }
+
+}  // namespace multidraft

@@ -1,0 +1,12 @@
+// Allocations of the program are counted, by operators in costs_test.cpp.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+namespace multidraft::testing {
+
+/// Allocations since this was set, by any thread.
+extern std::atomic<std::int64_t> allocations;
+
+}  // namespace multidraft::testing
