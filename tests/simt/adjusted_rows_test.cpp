@@ -136,7 +136,6 @@ TEST_F(adjusted_rows, on_the_host) {
         on_host<float>(operations{}, n, {});
         on_host<bfloat16>(samplers{}, n, {.temperature = 0.8F, .top_k = 20});
         on_host<float>(verifiers{}, n, {.temperature = 0.8F, .top_p = 0.9F});
-        on_host<half>(verifiers{}, n, {});
     }
 }
 

@@ -19,7 +19,8 @@ namespace multidraft {
 /// that token i stands in it:
 ///
 /// - frequency and presence penalty: b_i = -c_i * frequency - (c_i > 0) * presence;
-/// - repetition penalty r [CTRL]: b_i = x_i / r - x_i where x_i > 0, else b_i = x_i * r - x_i, for tokens of the text.
+/// - repetition penalty r: for tokens of the text b_i = x_i / r - x_i where x_i > 0, else b_i = x_i * r - x_i ([CTRL]
+///   Section 4.1 divides all; engines multiply what is not positive).
 ///
 /// In a draft tree the text of a node is that of the request and of its path, so nodes have different penalties. Target
 /// and draft need not have the same: the bias of the target is what the law of the text is.
