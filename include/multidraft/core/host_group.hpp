@@ -384,11 +384,23 @@ private:
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void on_run(F const& f, index_t begin, index_t end, Body const& body) {
         if constexpr (has_elsewhere<F>) {
             if (f.is_elsewhere(begin, end)) {
-                on_run(f.elsewhere(), begin, end, body);
+                of_run(f.elsewhere(), begin, end, body);
                 return;
             }
         }
-        detail::on_run(f, begin, end, body);
+        of_run(f, begin, end, body);
+    }
+
+    /// The same for what a function is on a run: others are longer.
+    template <class F, class Body>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void of_run(F const& f, index_t begin, index_t end, Body const& body) {
+        if constexpr (has_runs<F>) {
+            if (end - begin <= run_length) {
+                f.on_run(begin, end, body);
+                return;
+            }
+        }
+        body(f);
     }
 
     /// The weights of the entries `first` to `end` of a chunk.
