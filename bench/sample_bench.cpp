@@ -5,12 +5,14 @@
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/adjusted_view.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/test_numbers.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
 
@@ -76,6 +78,61 @@ void warping(benchmark::State& state, warp const& w) {
     report_bytes(state, state.range(0) * 4);
 }
 
+/// A mask that allows so many of a thousand tokens, spread evenly at random: a word of it is seldom of one kind.
+std::vector<std::uint32_t> mask_of(index_t v, std::int64_t allowed_of_1000) {
+    testing::test_numbers numbers(1);
+    std::vector<std::uint32_t> words(static_cast<std::size_t>((v + 31) / 32));
+    for (index_t i = 0; i < v; ++i)
+        if (i == 0 || numbers() * 1000 < static_cast<double>(allowed_of_1000))
+            words[static_cast<std::size_t>(i / 32)] |= 1U << i % 32;
+    return words;
+}
+
+/// What an engine writes that knows nothing of runs: the bit of each token.
+struct own_view {
+    using real = float;
+    row_view<float> row;
+    std::uint32_t const* words;
+    [[nodiscard]] index_t size() const noexcept { return row.size(); }
+    [[nodiscard]] float operator()(index_t i) const noexcept {
+        return (words[i / 32] >> i % 32 & 1U) != 0 ? row(i) : minus_infinity<float>;
+    }
+};
+
+template <class View>
+void normalise(benchmark::State& state, View const& view) {
+    host_group const g;
+    for (auto _ : state) {
+        auto row = warped(g, view, warp{});
+        benchmark::DoNotOptimize(row);
+    }
+    report_bytes(state, state.range(0) * 4);
+}
+
+/// The normaliser of a row with a grammar mask.
+void mask(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    bench::rows const r(1, v);
+    auto const words = mask_of(v, state.range(1));
+    normalise(state, adjusted_view(row_view<float>(r.target_logits.data(), v), token_mask(words.data())));
+}
+void mask_of_ones_own(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    bench::rows const r(1, v);
+    auto const words = mask_of(v, state.range(1));
+    normalise(state, own_view{row_view<float>(r.target_logits.data(), v), words.data()});
+}
+/// The normaliser of a row with a bias of so many tokens, evenly far apart.
+void bias(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    bench::rows const r(1, v);
+    std::vector<token_id> tokens;
+    for (std::int64_t k = 0; k < state.range(1); ++k) tokens.push_back(static_cast<token_id>(k * v / state.range(1)));
+    std::vector<float> const values(tokens.size(), -0.5F);
+    normalise(state,
+              adjusted_view(row_view<float>(r.target_logits.data(), v), token_mask(), logit_bias{tokens, values}));
+}
+
 void vocabularies(benchmark::internal::Benchmark* b) {
     for (int v : {4096, 32000, 128256}) b->Arg(v);
     b->ArgNames({"V"})->Unit(benchmark::kMicrosecond);
@@ -83,6 +140,17 @@ void vocabularies(benchmark::internal::Benchmark* b) {
 void vocabularies_and_children(benchmark::internal::Benchmark* b) {
     for (int v : {4096, 32000, 128256}) b->Args({v, 4});
     b->ArgNames({"V", "children"})->Unit(benchmark::kMicrosecond);
+}
+
+void vocabularies_and_masks(benchmark::internal::Benchmark* b) {
+    for (int v : {32000, 128256})
+        for (int allowed : {1, 500, 990, 1000}) b->Args({v, allowed});
+    b->ArgNames({"V", "allowed_of_1000"})->Unit(benchmark::kMicrosecond);
+}
+void vocabularies_and_biases(benchmark::internal::Benchmark* b) {
+    for (int v : {32000, 128256})
+        for (int tokens : {10, 300, 3000}) b->Args({v, tokens});
+    b->ArgNames({"V", "tokens"})->Unit(benchmark::kMicrosecond);
 }
 
 BENCHMARK(softmax_written)->Apply(vocabularies);
@@ -97,6 +165,10 @@ BENCHMARK_CAPTURE(warping, top_p_0_9, warp{.top_p = 0.9F})->Apply(vocabularies);
 BENCHMARK_CAPTURE(warping, top_k_20_top_p_0_8, warp{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F})
     ->Apply(vocabularies);
 BENCHMARK_CAPTURE(warping, min_p_0_05, warp{.min_p = 0.05F})->Apply(vocabularies);
+
+BENCHMARK(mask)->Apply(vocabularies_and_masks);
+BENCHMARK(mask_of_ones_own)->Apply(vocabularies_and_masks);
+BENCHMARK(bias)->Apply(vocabularies_and_biases);
 
 }  // namespace
 

@@ -54,21 +54,23 @@ private:
     int size_ = 0;
 };
 
-/// What a program works on. `tokens` and `path` are memory that all lanes of a group see.
-template <class T, class Layout = contiguous>
-struct program_input {
-    row_view<T, Layout> p;  ///< logits
-    row_view<T, Layout> q;
+/// What a program works on: rows of logits of some type. `tokens` and `path` are memory that all lanes of a group see.
+template <class View>
+struct program_input_of {
+    View p;  ///< logits
+    View q;
     warp w;
     std::uint64_t seed = 0;
     token_id* tokens = nullptr;    ///< 64 of them
     node_id* path = nullptr;       ///< 16 of them
     std::byte* scratch = nullptr;  ///< `tree_program_scratch` of them, aligned to 16; none: no verifiers of whole trees
 };
+template <class T, class Layout = contiguous>
+using program_input = program_input_of<row_view<T, Layout>>;
 
 /// Every operation of the concept, one after the other.
-template <class G, class T, class Layout>
-MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in, recorder& record) {
+template <class G, class View>
+MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, recorder& record) {
     auto const x = in.p;
     index_t const n = x.size();
     auto const weight = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(q(i)); };
@@ -159,8 +161,8 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input<T, Layout> const& in
 
 /// Searches one after another, and rows whose sums are rounded differently at each step: weights of all sizes, chunks
 /// and runs without mass, a token that outweighs all others, no mass at all.
-template <class G, class T, class Layout>
-MULTIDRAFT_HD void run_searches(G const& g, program_input<T, Layout> const& in, recorder& record) {
+template <class G, class View>
+MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, recorder& record) {
     index_t const n = in.p.size();
     auto const search_all = [&](auto const& weight) {
         auto sums = g.weigh(n, weight);
@@ -201,8 +203,8 @@ MULTIDRAFT_HD void run_searches(G const& g, program_input<T, Layout> const& in, 
 
 /// Two levels of stochastic beam search, from rows that are p and q in turn. Logarithms of doubles are the machine's
 /// own, so the sequences are compared bit for bit and their scores to a part in 2^16.
-template <class G, class T, class Layout>
-MULTIDRAFT_HD void run_beams(G const& g, program_input<T, Layout> const& in, recorder& record) {
+template <class G, class View>
+MULTIDRAFT_HD void run_beams(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 6)};
     auto const even = warped(g, in.q, in.w).row;
     auto const odd = warped(g, in.p, in.w).row;
@@ -244,8 +246,8 @@ MULTIDRAFT_HD void run_beams(G const& g, program_input<T, Layout> const& in, rec
 }
 
 /// Every sampler at one node.
-template <class G, class T, class Layout>
-MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, recorder& record) {
+template <class G, class View>
+MULTIDRAFT_HD void run_samplers(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 3)};
     auto const draw = [&](auto const& sampler, std::int32_t position, std::size_t n) {
         auto q = warped(g, in.q, in.w);
@@ -270,9 +272,9 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input<T, Layout> const& in, 
 }
 
 /// Candidates of two draft models at one node, whose rows are q and p in turn, against the target p.
-template <class G, class T, class Layout>
-MULTIDRAFT_HD void verify_models(G const& g, program_input<T, Layout> const& in, recorder& record) {
-    using view = row_view<T, Layout>;
+template <class G, class View>
+MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, recorder& record) {
+    using view = View;
     struct target_rows {
         view row;
         warp w;
@@ -313,8 +315,8 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input<T, Layout> const& in,
 }
 
 /// Every verifier, on a tree of one level and on a chain whose rows are all p and q. Candidates are drawn from q.
-template <class G, class T, class Layout>
-MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in, recorder& record) {
+template <class G, class View>
+MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 4)};
     auto const verify_with = [&](auto const& verifier, auto const& sampler, std::int32_t position, bool wide,
                                  auto unread_draft) {
@@ -340,11 +342,11 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input<T, Layout> const& in,
         auto const size = static_cast<std::size_t>(drawn) + 1;
         tree_view const tree{span<node_id const>(parents, size), span<token_id const>(in.tokens, size)};
         struct same_row {
-            row_view<T, Layout> row;
+            View row;
             warp w;
             [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return children + 1; }
             [[nodiscard]] MULTIDRAFT_HD index_t size() const { return row.size(); }
-            [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const& with, node_id) const {
+            [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& with, node_id) const {
                 return warped(with, row, w).row;
             }
         };

@@ -117,7 +117,8 @@ struct pair {
 /// the bin is none: a group may ask it first (the host group does) and then skips without a trace what does not count.
 /// Beside it `counts_all()` may say that asking is in vain. A function that is another, plainer one but for a few
 /// entries may have that as `elsewhere()`, and a member `is_elsewhere(begin, end)` that says whether it is for all
-/// entries of a run: a group may then take it there (the host group does).
+/// entries of a run: a group may then take it there (the host group does). One that is cheaper a run at a time than an
+/// entry at a time says so by `has_runs` (core/runs.hpp).
 ///
 /// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>

@@ -14,6 +14,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/runs.hpp"
 #include "multidraft/core/select.hpp"
 #include "multidraft/core/span.hpp"
 
@@ -70,7 +71,8 @@ public:
                 where = begin;
             }
         }
-        while (where < n && !(f(where) == best)) ++where;
+        F const here = detail::in_chunk(f, where, where + chunk_size < n ? where + chunk_size : n);
+        while (where < n && !(here(where) == best)) ++where;
         return where < n ? where : 0;
     }
 
@@ -80,26 +82,33 @@ public:
     MULTIDRAFT_HD void top(index_t n, F const& function, span<token_id> out) const {
         check_size(n);
         using real = result_of<F>;
-        F const f = function;
+        F const all = function;
         auto const k = static_cast<index_t>(out.size());
         if (k == 0) return;
         index_t kept = 0;
         real threshold = minus_infinity<real>;
         real keys[chunk_lanes];
-        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
-            index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-            for (index_t l = 0; l < count; ++l) keys[l] = f(begin + l);
-            for (index_t l = count; l < chunk_lanes; ++l) keys[l] = minus_infinity<real>;
-            if (kept == k && !(pairwise_max(keys) > threshold)) continue;
-            for (index_t l = 0; l < count; ++l) {
-                if (kept == k && !(keys[l] > threshold)) continue;
-                index_t at = kept < k ? kept++ : k - 1;
-                while (at > 0 && at_index(f, out[static_cast<std::size_t>(at - 1)]) < keys[l]) {
-                    out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
-                    --at;
+        for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
+            index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
+            F const f = detail::in_chunk(all, chunk, chunk_end);
+            for (index_t begin = chunk; begin < chunk_end; begin += chunk_lanes) {
+                index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+                detail::by_runs(f, begin, begin + count,
+                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                                    for (index_t i = first; i < end; ++i) keys[i - begin] = here(i);
+                                });
+                for (index_t l = count; l < chunk_lanes; ++l) keys[l] = minus_infinity<real>;
+                if (kept == k && !(pairwise_max(keys) > threshold)) continue;
+                for (index_t l = 0; l < count; ++l) {
+                    if (kept == k && !(keys[l] > threshold)) continue;
+                    index_t at = kept < k ? kept++ : k - 1;
+                    while (at > 0 && at_index(all, out[static_cast<std::size_t>(at - 1)]) < keys[l]) {
+                        out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
+                        --at;
+                    }
+                    out[static_cast<std::size_t>(at)] = begin + l;
+                    if (kept == k) threshold = at_index(all, out[static_cast<std::size_t>(k - 1)]);
                 }
-                out[static_cast<std::size_t>(at)] = begin + l;
-                if (kept == k) threshold = at_index(f, out[static_cast<std::size_t>(k - 1)]);
             }
         }
         for (; kept < k; ++kept) out[static_cast<std::size_t>(kept)] = none;
@@ -140,7 +149,9 @@ public:
                 // has a NaN sum.
                 Real const base = here == nothing ? Real(0) : here;
                 result.weights.sums[c - first] =
-                    sum_chunk(begin, n, [=, &x](index_t i) MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - base); });
+                    sum_chunk(begin, n, function_of{x, [=](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                                        return weight(row(i) - base);
+                                                    }});
             }
             if (first > 0 && before < result.largest)
                 result.weights.total = product(result.weights.total, weight(before - result.largest));
@@ -202,8 +213,6 @@ public:
     template <class Bin, class Mass>
     MULTIDRAFT_HD void count(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
         check_size(n);
-        Bin const bin = bin_of;
-        Mass const mass = mass_of;
         for (auto& b : bins) b = 0;
         if (bins.size() == 0) return;
         auto const limit = static_cast<std::uint32_t>(bins.size());
@@ -211,36 +220,49 @@ public:
         std::int32_t amount[chunk_lanes];
         index_t list[chunk_lanes];
         std::uint64_t plain[block] = {};
-        for (index_t begin = 0; begin < n; begin += chunk_lanes) {
-            index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-            index_t inside = 0;
-            for (index_t l = 0; l < size; ++l) {
-                where[l] = static_cast<std::uint32_t>(bin(begin + l));  // below 0 is far above
-                inside += where[l] < limit ? 1 : 0;
-            }
-            if (inside == 0) continue;
-            alignas(64) unsigned char flags[chunk_lanes] = {};
-            if (inside <= chunk_lanes / 8) {
-                for (index_t l = 0; l < size; ++l) flags[l] = where[l] < limit ? 1 : 0;
-                index_t const count = detail::list_flags(flags, 0, list);
-                for (index_t k = 0; k < count; ++k)
-                    bins[where[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
-                continue;
-            }
-            for (index_t l = 0; l < size; ++l) amount[l] = mass(begin + l);
-            index_t zero = 0;
-            for (index_t l = 0; l < size; ++l) zero += where[l] == 0 ? 1 : 0;
-            if (zero > chunk_lanes / 8) {
-                for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
-                for (index_t r = 0; r < chunk_lanes; r += block)
-                    for (index_t l = 0; l < block; ++l)
-                        plain[l] += detail::select(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
-                for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
-                index_t const count = detail::list_flags(flags, 0, list);
-                for (index_t k = 0; k < count; ++k) bins[where[list[k]]] += static_cast<std::uint64_t>(amount[list[k]]);
-            } else {
-                for (index_t l = 0; l < size; ++l)
-                    if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
+        for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
+            index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
+            Bin const bin = detail::in_chunk(bin_of, chunk, chunk_end);
+            Mass const mass = detail::in_chunk(mass_of, chunk, chunk_end);
+            for (index_t begin = chunk; begin < chunk_end; begin += chunk_lanes) {
+                index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+                index_t inside = 0;
+                detail::by_runs(bin, begin, begin + size,
+                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                                    for (index_t l = first - begin; l < end - begin; ++l) {
+                                        where[l] = static_cast<std::uint32_t>(here(begin + l));  // below 0 is far above
+                                        inside += where[l] < limit ? 1 : 0;
+                                    }
+                                });
+                if (inside == 0) continue;
+                alignas(64) unsigned char flags[chunk_lanes] = {};
+                if (inside <= chunk_lanes / 8) {
+                    for (index_t l = 0; l < size; ++l) flags[l] = where[l] < limit ? 1 : 0;
+                    index_t const count = detail::list_flags(flags, 0, list);
+                    for (index_t k = 0; k < count; ++k)
+                        bins[where[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
+                    continue;
+                }
+                detail::by_runs(mass, begin, begin + size,
+                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                                    for (index_t l = first - begin; l < end - begin; ++l) amount[l] = here(begin + l);
+                                });
+                index_t zero = 0;
+                for (index_t l = 0; l < size; ++l) zero += where[l] == 0 ? 1 : 0;
+                if (zero > chunk_lanes / 8) {
+                    for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
+                    for (index_t r = 0; r < chunk_lanes; r += block)
+                        for (index_t l = 0; l < block; ++l)
+                            plain[l] +=
+                                detail::select(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
+                    for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
+                    index_t const count = detail::list_flags(flags, 0, list);
+                    for (index_t k = 0; k < count; ++k)
+                        bins[where[list[k]]] += static_cast<std::uint64_t>(amount[list[k]]);
+                } else {
+                    for (index_t l = 0; l < size; ++l)
+                        if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
+                }
             }
         }
         for (std::uint64_t const p : plain) bins[0] += p;
@@ -362,7 +384,19 @@ private:
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void on_run(F const& f, index_t begin, index_t end, Body const& body) {
         if constexpr (has_elsewhere<F>) {
             if (f.is_elsewhere(begin, end)) {
-                body(f.elsewhere());
+                of_run(f.elsewhere(), begin, end, body);
+                return;
+            }
+        }
+        of_run(f, begin, end, body);
+    }
+
+    /// The same for what a function is on a run: others are longer.
+    template <class F, class Body>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void of_run(F const& f, index_t begin, index_t end, Body const& body) {
+        if constexpr (has_runs<F>) {
+            if (end - begin <= run_length) {
+                f.on_run(begin, end, body);
                 return;
             }
         }
@@ -382,8 +416,8 @@ private:
     template <class F>
     MULTIDRAFT_HD static auto sum_chunk(index_t begin, index_t n, F const& function) {
         using real = result_of<F>;
-        F const f = function;
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        F const f = detail::in_chunk(function, begin, begin + size);
         index_t const rows = size / chunk_lanes;
         index_t const rest = size % chunk_lanes;
         real lane[chunk_lanes];
@@ -392,36 +426,48 @@ private:
             for (index_t l = 0; l < block; ++l) acc[l] = 0;
             for (index_t r = 0; r < rows; ++r) {
                 index_t const at = begin + r * chunk_lanes + first;
-                if (!any_counts(f, at, block)) continue;  // zeros do not change a sum
+                if constexpr (!has_runs<F>)
+                    if (!any_counts(f, at, block)) continue;  // zeros do not change a sum
                 on_run(f, at, at + block, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+                    if constexpr (has_runs<F>)
+                        if (!any_counts(here, at, block)) return;
                     for (index_t l = 0; l < block; ++l) acc[l] += here(at + l);
                 });
             }
             for (index_t l = 0; l < block; ++l) lane[first + l] = acc[l];
         }
-        for (index_t l = 0; l < rest; ++l) lane[l] += f(begin + rows * chunk_lanes + l);
+        index_t const last = begin + rows * chunk_lanes;
+        detail::by_runs(f, last, last + rest,
+                        [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                            for (index_t l = first - last; l < end - last; ++l) lane[l] += here(last + l);
+                        });
         return pairwise_sum(lane);
     }
 
     template <class F>
     MULTIDRAFT_HD static auto largest_of_chunk(index_t begin, index_t n, F const& function) {
         using real = result_of<F>;
-        F const f = function;
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        F const f = detail::in_chunk(function, begin, begin + size);
         index_t const whole = size / block;
         real best[block];
         for (index_t l = 0; l < block; ++l) best[l] = minus_infinity<real>;
         for (index_t r = 0; r < whole; ++r) {
             index_t const at = begin + r * block;
-            for (index_t l = 0; l < block; ++l) {
-                real const here = f(at + l);
-                best[l] = here > best[l] ? here : best[l];
-            }
+            detail::by_runs(f, at, at + block, [&](auto const& here, index_t, index_t) MULTIDRAFT_INLINE_LAMBDA {
+                for (index_t l = 0; l < block; ++l) {
+                    real const x = here(at + l);
+                    best[l] = x > best[l] ? x : best[l];
+                }
+            });
         }
-        for (index_t i = begin + whole * block; i < begin + size; ++i) {
-            real const here = f(i);
-            best[0] = here > best[0] ? here : best[0];
-        }
+        detail::by_runs(f, begin + whole * block, begin + size,
+                        [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                            for (index_t i = first; i < end; ++i) {
+                                real const x = here(i);
+                                best[0] = x > best[0] ? x : best[0];
+                            }
+                        });
         for (index_t half = block / 2; half > 0; half /= 2)
             for (index_t l = 0; l < half; ++l) best[l] = best[l + half] > best[l] ? best[l + half] : best[l];
         return best[0];
@@ -431,9 +477,12 @@ private:
     template <class Real, class W>
     MULTIDRAFT_HD static void evaluate(index_t begin, index_t n, W const& function, span<token_id const> taken,
                                        Real (&values)[chunk_size]) {
-        W const w = function;
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
-        if constexpr (requires { w.counts(index_t{}); }) {
+        W const w = detail::in_chunk(function, begin, begin + size);
+        if constexpr (has_runs<W>) {
+            for (index_t i = 0; i < size; i += run_length)
+                evaluate_run(begin, i, i + run_length < size ? i + run_length : size, w, values);
+        } else if constexpr (requires { w.counts(index_t{}); }) {
             for (index_t i = 0; i < size; i += chunk_lanes) {
                 index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
                 if (any_counts(w, begin + i, end - i))

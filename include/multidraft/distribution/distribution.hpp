@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -55,6 +56,16 @@ struct weight_of {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<D> {
         return row.may_have_all_mass();
     }
+    [[nodiscard]] MULTIDRAFT_HD weight_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
+        return {row.in_chunk(begin, end)};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<D> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(weight_of<std::remove_cvref_t<decltype(here)>>{here});
+        });
+    }
 };
 template <class D>
 weight_of(D) -> weight_of<D>;
@@ -72,6 +83,16 @@ struct order_of {
             auto const w = row.weight(i);
             return w > 0 ? w : minus_infinity<decltype(w)>;
         }
+    }
+    [[nodiscard]] MULTIDRAFT_HD order_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
+        return {row.in_chunk(begin, end)};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<D> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(order_of<std::remove_cvref_t<decltype(here)>>{here});
+        });
     }
 };
 template <class D>

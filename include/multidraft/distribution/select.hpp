@@ -9,6 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -162,14 +163,15 @@ template <group G, class X, class Mass, class Target,
         bits const above = top >= width ? bits(0) : static_cast<bits>(~bits(0) << top);
         bits const within = static_cast<bits>((bits(1) << (top - shift)) - 1);
         bits const lowest = top == width ? light_key : bits(0);
-        g.count(
-            n,
-            [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                bits const key = detail::to_key(x(i)) - first;
-                auto const b = static_cast<index_t>((key >> shift) & within & (bits(0) - bits(key > lowest ? 1 : 0)));
-                return (key & above) == prefix ? b : none;
-            },
-            mass, counters);
+        g.count(n,
+                function_of{x,
+                            [=](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                bits const key = detail::to_key(row(i)) - first;
+                                auto const b = static_cast<index_t>((key >> shift) & within &
+                                                                    (bits(0) - bits(key > lowest ? 1 : 0)));
+                                return (key & above) == prefix ? b : none;
+                            }},
+                mass, counters);
         if (top == range.bits) wanted = target(detail::total_by(g, counters));
         index_t const b = detail::reaching_bin_by(g, counters, wanted);
         tie_mass = counters[static_cast<std::size_t>(b)];
@@ -227,8 +229,9 @@ template <group G, class X>
     cut<real> result{x(list[list.size() - 1])};
     index_t listed = 0;
     for (token_id const i : list) listed += x(i) == result.value ? 1 : 0;
-    real const equal = g.sum(
-        n, [x, value = result.value](index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == value ? real(1) : real(0); });
+    real const equal =
+        g.sum(n, function_of{x, [value = result.value](auto const& row, index_t i)
+                                    MULTIDRAFT_INLINE_LAMBDA { return row(i) == value ? real(1) : real(0); }});
     if (equal > static_cast<real>(listed)) result.last = list[list.size() - 1];
     return result;
 }

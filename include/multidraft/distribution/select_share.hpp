@@ -11,6 +11,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/runs.hpp"
 #include "multidraft/core/select.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/select.hpp"
@@ -33,9 +34,23 @@ struct weights_in_bins {
     Row row;
     real rate;  ///< bins a unit of logits
 
+    MULTIDRAFT_HD weights_in_bins(Row const& of, real bins_a_unit) noexcept : row(of), rate(bins_a_unit) {}
     MULTIDRAFT_HD explicit weights_in_bins(Row const& of) noexcept : row(of) {
         real const exact = product(of.scale(), static_cast<real>(0x1.715476p4));  // 16 log2 e
         rate = exact < static_cast<real>(0x1p120F) ? exact : static_cast<real>(0x1p120F);
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD weights_in_bins in_chunk(index_t begin, index_t end) const requires has_runs<Row> {
+        weights_in_bins result = *this;
+        result.row = row.in_chunk(begin, end);
+        return result;
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<Row> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(weights_in_bins<std::remove_cvref_t<decltype(here)>>{here, rate});
+        });
     }
 
     /// How many bins below the largest a logit lies. No branch, as in all that loops over tokens call.
@@ -121,6 +136,16 @@ struct mass_of_bin {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD std::int32_t operator()(index_t i) const noexcept {
         return select(bins.below(bins.row.logit(i)) == bins_below, bins.mass(i, bins_below), 0);
     }
+    [[nodiscard]] MULTIDRAFT_HD mass_of_bin in_chunk(index_t begin, index_t end) const requires has_runs<Bins> {
+        return {bins.in_chunk(begin, end), bins_below};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<Bins> {
+        bins.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(mass_of_bin<std::remove_cvref_t<decltype(here)>>{here, bins_below});
+        });
+    }
 };
 
 /// The logits of a row.
@@ -128,6 +153,16 @@ template <class Row>
 struct logits_of {
     Row row;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const noexcept { return row.logit(i); }
+    [[nodiscard]] MULTIDRAFT_HD logits_of in_chunk(index_t begin, index_t end) const requires has_runs<Row> {
+        return {row.in_chunk(begin, end)};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<Row> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(logits_of<std::remove_cvref_t<decltype(here)>>{here});
+        });
+    }
 };
 
 }  // namespace detail
@@ -158,19 +193,22 @@ template <group G, class Row, class Real = typename Row::real>
         span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(bins_type::count));
         auto const light_key = light > minus_infinity<Real> ? detail::to_key(light) : detail::key_bits<Real>(0);
         auto const cut_key = cut_off > minus_infinity<Real> ? detail::to_key(cut_off) : detail::key_bits<Real>(0);
-        g.count(
-            n,
-            [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                Real const x = row.logit(i);
-                auto const key = detail::to_key(x);
-                index_t const bin = detail::select(key > light_key, bins_type::count - 1 - bins.below(x), 0);
-                return detail::select(key > cut_key, bin, none);
-            },
-            [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                Real const x = row.logit(i);
-                return bins.mass(i, detail::select(detail::to_key(x) > light_key, bins.below(x), lightest));
-            },
-            counters);
+        g.count(n,
+                function_of{bins,
+                            [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                Real const x = here.row.logit(i);
+                                auto const key = detail::to_key(x);
+                                index_t const bin =
+                                    detail::select(key > light_key, bins_type::count - 1 - here.below(x), 0);
+                                return detail::select(key > cut_key, bin, none);
+                            }},
+                function_of{bins,
+                            [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                Real const x = here.row.logit(i);
+                                return here.mass(
+                                    i, detail::select(detail::to_key(x) > light_key, here.below(x), lightest));
+                            }},
+                counters);
         detail::counters_in_one_unit<bins_type> const masses{counters, unit, lightest};
         wanted = detail::share_of(share, detail::total_by(g, masses));
         b = detail::reaching_bin_by(g, masses, wanted);

@@ -13,7 +13,9 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
+#include "multidraft/distribution/adjusted_view.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/select.hpp"
@@ -86,8 +88,35 @@ public:
     }
     /// The same distribution read from another place, to which the caller has copied the logits.
     MULTIDRAFT_HD void move_to(View logits) noexcept { logits_ = logits; }
+    /// The same of another row of logits.
+    template <class Other>
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD softmax_row<Other> of(Other logits) const noexcept {
+        softmax_row<Other> result;
+        result.logits_ = logits;
+        result.kept_ = kept_;
+        result.largest_ = largest_;
+        result.scale_ = scale_;
+        result.weight_ = weight_;
+        result.mass_ = mass_;
+        result.inverse_sum_ = inverse_sum_;
+        result.order_limit_ = order_limit_;
+        return result;
+    }
+    /// See `has_runs`.
+    [[nodiscard]] MULTIDRAFT_HD softmax_row in_chunk(index_t begin, index_t end) const requires has_runs<View> {
+        return of(logits_.in_chunk(begin, end));
+    }
+    /// See `has_runs`.
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<View> {
+        logits_.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA { body(of(here)); });
+    }
 
 private:
+    template <class>
+    friend class softmax_row;
+
     View logits_{};
     cut<real> kept_{};
     real largest_ = 0;
@@ -113,6 +142,11 @@ template <class View>
     for (index_t i = 0; i < logits.size(); ++i)
         if (!(logits(i) <= largest_number<typename View::real>))
             refuse(argument, i, logits(i), "a logit is a number below plus infinity");
+    if constexpr (requires { logits.allows(index_t{}); }) {
+        index_t allowed = 0;
+        for (index_t i = 0; i < logits.size(); ++i) allowed += logits.allows(i) ? 1 : 0;
+        if (allowed == 0) refuse(std::string(argument) + ".allowed", allowed, "a mask allows at least one token");
+    }
     refuse(std::string(argument) + ".size", logits.size(),
            "a row has at least one token with a logit above minus infinity");
 }
@@ -202,8 +236,9 @@ template <group G, class View>
     if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
         real const largest = g.largest(n, logits);
-        real const number = g.largest(
-            n, [logits](index_t i) MULTIDRAFT_INLINE_LAMBDA { return logits(i) == logits(i) ? real(0) : real(1); });
+        real const number = g.largest(n, function_of{logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                                         return x(i) == x(i) ? real(0) : real(1);
+                                                     }});
         if (!(largest >= -most && largest <= most && number == real(0)))
             return detail::no_distribution(g, logits, argument);
         cut<real> const only{largest, g.first_largest(n, logits)};
@@ -240,29 +275,61 @@ template <group G, class View>
 /// The rows of a tree as distributions straight from logits: `rows(group, node)` makes the row's normaliser each time
 /// it is asked for, so rows that are not asked for are not read. Verifiers of whole trees ask for a row more than once:
 /// for them there is `remembered_rows`.
-template <class T, class Layout = contiguous>
+///
+/// With masks and biases, row v of which is that of node v, the rows are those of the logits so changed:
+///
+///     logit_rows p(rows_view<float>(logits, nodes, V, stride), warp, {.allowed = {bits, words}, .bias = {ids,
+///     values}});
+///
+/// A row of which every token is forbidden is an `invalid_input` when it is asked for, as one of minus infinities is:
+/// it names the node. Rows below a candidate that the target's mask forbids are not asked for.
+template <class T, class Layout = contiguous, class View = row_view<T, Layout>>
 class logit_rows {
+    static constexpr bool plain = std::is_same_v<View, row_view<T, Layout>>;
+    static_assert(plain || std::is_same_v<View, adjusted_view<row_view<T, Layout>>>);
+
 public:
     using real = real_of<T>;
 
-    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, warp w) noexcept : rows_(rows), warp_(w) {}
+    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, warp w) noexcept requires(plain) : rows_(rows), warp_(w) {}
+    /// Throws `invalid_input` on the host for a bias that is none of these rows (`validate`).
+    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, warp w, logit_adjustments const& adjustments) requires(!plain)
+        : rows_(rows), adjustments_(adjustments), warp_(w) {
+#if !MULTIDRAFT_ON_DEVICE
+        validate(adjustments.bias, rows.rows(), rows.size());
+#endif
+    }
 
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return rows_.rows(); }
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return rows_.size(); }
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const& g, node_id node) const {
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& g, node_id node) const {
         return weighed(g, node).row;
     }
     /// The row with the ledger of its weights, which is valid as long as the group keeps it.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const {
-        return warped(g, rows_(node), warp_);
+        return warped(g, view(node), warp_);
+    }
+    /// The logits of a node.
+    [[nodiscard]] MULTIDRAFT_HD View view(node_id node) const noexcept {
+        if constexpr (plain)
+            return rows_(node);
+        else
+            return View(rows_(node), adjustments_.allowed(node), adjustments_.bias(node));
     }
 
 private:
+    struct nothing {};
+
     rows_view<T, Layout> rows_;
+    [[no_unique_address]] std::conditional_t<plain, nothing, logit_adjustments> adjustments_;
     warp warp_;
 };
+template <class T, class Layout>
+logit_rows(rows_view<T, Layout>, warp) -> logit_rows<T, Layout>;
+template <class T, class Layout>
+logit_rows(rows_view<T, Layout>, warp, logit_adjustments) -> logit_rows<T, Layout, adjusted_view<row_view<T, Layout>>>;
 
 /// Rows that were warped before: the draft's, whose normalisers were made when its tokens were drawn.
 template <class View>

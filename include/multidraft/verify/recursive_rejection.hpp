@@ -10,6 +10,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/positive_part.hpp"
+#include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -41,6 +42,21 @@ struct residual {
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<P> {
         return p.may_have_all_mass();
+    }
+    /// See `has_runs`: where p has runs or q has.
+    [[nodiscard]] MULTIDRAFT_HD residual in_chunk(index_t begin, index_t end) const
+        requires(has_runs<P> || has_runs<Q>) {
+        return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const
+        requires(has_runs<P> || has_runs<Q>) {
+        multidraft::detail::on_run(p, begin, end, [&](auto const& p_here) MULTIDRAFT_INLINE_LAMBDA {
+            multidraft::detail::on_run(q, begin, end, [&](auto const& q_here) MULTIDRAFT_INLINE_LAMBDA {
+                body(residual<std::remove_cvref_t<decltype(p_here)>, std::remove_cvref_t<decltype(q_here)>>{p_here,
+                                                                                                            q_here, c});
+            });
+        });
     }
 };
 template <class P, class Q, class Real>

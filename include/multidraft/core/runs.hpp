@@ -1,0 +1,119 @@
+// Functions of an entry that have a cheaper form on a run of adjacent entries.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+
+namespace multidraft {
+
+/// Entries of a run: what a group asks a function for at a time (see `has_runs`).
+inline constexpr index_t run_length = 64;
+
+namespace detail {
+
+struct any_body {
+    template <class F>
+    MULTIDRAFT_HD void operator()(F const&) const noexcept {}
+};
+
+}  // namespace detail
+
+/// A function of an entry's index that has a cheaper form on a run.
+///
+/// - `f.in_chunk(begin, end)`: the same function, for the entries of one chunk (`chunk_size`, from a multiple of it
+/// on).
+/// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
+///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
+///
+/// Groups may use it and need not: the host group does, so that a loop over a run has no test of its own per entry.
+template <class F>
+concept has_runs = requires(F const& f, index_t i) {
+    { f.in_chunk(i, i) } -> std::same_as<F>;
+    f.on_run(i, i, detail::any_body{});
+};
+
+/// The entries of a run, written out: what a function is on a run where its own form is dear.
+template <class Real>
+class run_values {
+public:
+    using real = Real;
+
+    run_values() = default;
+    /// `values[k]` is entry begin + k of a row of `size`.
+    MULTIDRAFT_HD run_values(Real const* values, index_t begin, index_t size) noexcept
+        : values_(values), begin_(begin), size_(size) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t i) const noexcept {
+        return values_[i - begin_];
+    }
+
+private:
+    Real const* values_ = nullptr;
+    index_t begin_ = 0;
+    index_t size_ = 0;
+};
+
+namespace detail {
+
+/// A function on the entries of one chunk.
+template <class F>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE F in_chunk(F const& f, [[maybe_unused]] index_t begin,
+                                                         [[maybe_unused]] index_t end) {
+    if constexpr (has_runs<F>)
+        return f.in_chunk(begin, end);
+    else
+        return f;
+}
+
+/// Calls `body` with a function, or with what it is on a run.
+template <class F, class Body>
+MULTIDRAFT_HD MULTIDRAFT_INLINE void on_run(F const& f, [[maybe_unused]] index_t begin, [[maybe_unused]] index_t end,
+                                            Body const& body) {
+    if constexpr (has_runs<F>)
+        f.on_run(begin, end, body);
+    else
+        body(f);
+}
+
+/// Calls `body(here, begin, end)` for the runs of some entries, from a multiple of `run_length` on; for all at once
+/// where the function has none.
+template <class F, class Body>
+MULTIDRAFT_HD MULTIDRAFT_INLINE void by_runs(F const& f, index_t begin, index_t end, Body const& body) {
+    if constexpr (has_runs<F>) {
+        for (index_t at = begin; at < end; at += run_length) {
+            index_t const last = at + run_length < end ? at + run_length : end;
+            f.on_run(at, last, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA { body(here, at, last); });
+        }
+    } else {
+        body(f, begin, end);
+    }
+}
+
+}  // namespace detail
+
+/// f(x, i) as a function of i, which has runs where x has: in place of a lambda that captures x.
+template <class X, class F>
+struct function_of {
+    X x;
+    F f;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return f(x, i); }
+    [[nodiscard]] MULTIDRAFT_HD function_of in_chunk(index_t begin, index_t end) const requires has_runs<X> {
+        return {x.in_chunk(begin, end), f};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<X> {
+        x.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(function_of<std::remove_cvref_t<decltype(here)>, F>{here, f});
+        });
+    }
+};
+template <class X, class F>
+function_of(X, F) -> function_of<X, F>;
+
+}  // namespace multidraft
