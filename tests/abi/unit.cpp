@@ -1,0 +1,23 @@
+// One function, compiled into one program three times: for any x86-64, for AVX2 with FMA, and for this machine.
+#include "abi/unit.hpp"
+
+#include <bit>
+#include <cstdint>
+
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/row_view.hpp"
+
+#define ABI_STRING(x) #x
+#define ABI_EXPANDED(x) ABI_STRING(x)
+
+extern "C" abi::numbers UNIT(float const* row, int n) {
+    using namespace multidraft;
+    host_group const g;
+    auto const bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
+    // The sum of a row of the library's is what files could share; that of a lambda is this file's alone.
+    return {ABI_EXPANDED(MULTIDRAFT_ABI), has_fma, bits(g.sum(n, row_view<float>(row, n))),
+            bits(g.sum(n, [row](index_t i) { return fused(row[i], row[i], -product(row[i], row[i])); })),
+            bits(g.sum(n, [row](index_t i) { return exponential(-row[i]); }))};
+}
