@@ -148,10 +148,11 @@ std::vector<node_id> tree_of(node_id n) {
 /// `requests` equal trees on the device, with the rows of both models.
 template <class T>
 struct batch {
-    batch(std::int32_t requests, node_id nodes, index_t v, float difference, warp const& warp_of_all = {})
+    batch(std::int32_t requests, node_id nodes, index_t v, float difference,
+          sampling_params const& sampling_of_all = {})
         : size(requests),
           vocabulary(v),
-          w(warp_of_all),
+          w(sampling_of_all),
           shape(tree_of(nodes)),
           rows(std::int64_t{requests} * nodes),
           workspace_size(std::max(mc::verify_workspace_size<verifier>(requests, nodes, 8),
@@ -220,7 +221,7 @@ struct batch {
 
     std::int32_t size;
     index_t vocabulary;
-    warp w;
+    sampling_params w;
     std::vector<node_id> shape;
     std::int64_t rows;
     std::size_t workspace_size;
@@ -247,7 +248,7 @@ void verify_trees(benchmark::State& state, float difference) {
     mc::launch_options options;
     options.max_cluster = static_cast<int>(state.range(3));
     options.max_grid = static_cast<int>(state.range(4));
-    options.max_ahead = static_cast<int>(state.range(5));
+    options.max_prefetched_rows = static_cast<int>(state.range(5));
     b.verify_all(options);
     std::vector<std::int32_t> accepted(static_cast<std::size_t>(b.size));
     require(cudaMemcpy(accepted.data(), b.accepted.data(), accepted.size() * 4, cudaMemcpyDeviceToHost));
@@ -259,7 +260,7 @@ void verify_trees(benchmark::State& state, float difference) {
 
 /// Children for every node of every tree, as one level. The bytes are those of one pass.
 template <class T>
-void draw_children(benchmark::State& state, warp const& w) {
+void draw_children(benchmark::State& state, sampling_params const& w) {
     batch<T> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)),
                      static_cast<index_t>(state.range(2)), 2.0F, w);
     measure(state, static_cast<double>(b.rows) * static_cast<double>(b.vocabulary) * sizeof(T), [&] { b.draw(); });

@@ -75,9 +75,9 @@ struct batch : trees {
             addressed_source source{addressed_uniforms(seeds[r])};
             for (node_id node = 0; node < nodes; ++node) {
                 if (shape.child_count(node) == 0) continue;
-                auto q = warped(g, draft_rows()(node), warp{});
+                auto q = process_logits(g, draft_rows()(node), sampling_params{});
                 std::ignore =
-                    draft::sequential{}(g, q.row, q.weights, source, place{0, node},
+                    draft::sequential{}(g, q.row, q.sums, source, draw_site{0, node},
                                         span<token_id>(own).subspan(static_cast<std::size_t>(shape.first_child(node)),
                                                                     static_cast<std::size_t>(shape.child_count(node))));
             }
@@ -109,8 +109,8 @@ verdict verdict_on_host(batch const& b, std::size_t r, std::int32_t position, sp
     addressed_source source{addressed_uniforms(b.seeds[r])};
     auto const n = static_cast<std::size_t>(b.nodes);
     drafted<law::sequential> const tree{{{b.parents.data() + r * n, n}, {b.tokens.data() + r * n, n}}};
-    return verifier{}(host_group{}, tree, logit_rows<float>(b.target_rows(), warp{}),
-                      logit_rows<float>(b.draft_rows(), warp{}), source, position, path);
+    return verifier{}(host_group{}, tree, logit_rows<float>(b.target_rows(), sampling_params{}),
+                      logit_rows<float>(b.draft_rows(), sampling_params{}), source, position, path);
 }
 
 void verify_on_host(benchmark::State& state) {
@@ -131,12 +131,12 @@ void verify_with_kokkos(benchmark::State& state) {
     auto const n = static_cast<std::size_t>(b.nodes);
     auto const held_target = to_machine(b.rows.target_logits);
     auto const held_draft = to_machine(b.rows.draft_logits);
-    Kokkos::View<warp const*, memory> const warps = to_machine(std::vector<warp>(requests));
+    Kokkos::View<sampling_params const*, memory> const sampling = to_machine(std::vector<sampling_params>(requests));
     Kokkos::View<std::int64_t const*, memory> const firsts = to_machine(std::vector<std::int64_t>(requests));
     auto const v = static_cast<std::size_t>(b.v);
     kokkos::tree_batch<memory> const batched{to_machine(b.offsets), to_machine(b.parents), to_machine(b.tokens)};
-    kokkos::logit_batch<rows_type> const target{rows_type(held_target.data(), n, v), warps, firsts};
-    kokkos::logit_batch<rows_type> const draft{rows_type(held_draft.data(), n, v), warps, firsts};
+    kokkos::logit_batch<rows_type> const target{rows_type(held_target.data(), n, v), sampling, firsts};
+    kokkos::logit_batch<rows_type> const draft{rows_type(held_draft.data(), n, v), sampling, firsts};
     Kokkos::View<std::int32_t*, memory> const positions("positions", requests);
     kokkos::draw_batch<memory> const draws{to_machine(b.seeds), positions};
     kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", b.parents.size()),
@@ -169,8 +169,8 @@ void draft_on_host(benchmark::State& state) {
     for (auto _ : state) {
         for (std::size_t r = 0; r < requests; ++r) {
             addressed_source source{addressed_uniforms(b.seeds[r])};
-            auto q = warped(host_group{}, b.draft_rows()(static_cast<node_id>(r)), warp{});
-            benchmark::DoNotOptimize(draft::sequential{}(host_group{}, q.row, q.weights, source, place{position, 0},
+            auto q = process_logits(host_group{}, b.draft_rows()(static_cast<node_id>(r)), sampling_params{});
+            benchmark::DoNotOptimize(draft::sequential{}(host_group{}, q.row, q.sums, source, draw_site{position, 0},
                                                          span<token_id>(drawn, children)));
         }
         ++position;
@@ -182,7 +182,7 @@ void draft_with_kokkos(benchmark::State& state) {
     auto const v = static_cast<std::size_t>(b.v);
     auto const held = to_machine(b.rows.draft_logits);
     rows_type const logits(held.data(), requests, v);
-    Kokkos::View<warp const*, memory> const warps = to_machine(std::vector<warp>(requests));
+    Kokkos::View<sampling_params const*, memory> const sampling = to_machine(std::vector<sampling_params>(requests));
     std::vector<std::int32_t> of;
     for (std::size_t r = 0; r < requests; ++r) of.push_back(static_cast<std::int32_t>(r));
     kokkos::level_batch<memory> const level{to_machine(of), to_machine(std::vector<node_id>(requests))};
@@ -194,7 +194,7 @@ void draft_with_kokkos(benchmark::State& state) {
     std::int32_t position = 0;
     for (auto _ : state) {
         Kokkos::deep_copy(positions, position++);
-        kokkos::draft_children<draft::sequential>(space(), level, logits, warps, draws, out,
+        kokkos::draft_children<draft::sequential>(space(), level, logits, sampling, draws, out,
                                                   kokkos::launch_shape{static_cast<int>(state.range(1))});
         Kokkos::fence();
     }

@@ -73,9 +73,9 @@ def main():
         row("logits to 4 tokens, `iid`", sample, "draw<draft::iid>/V:{}/children:4"),
         row("logits to 4 tokens, `sequential`", sample, "draw<draft::sequential>/V:{}/children:4"),
         row("logits to 4 tokens, `gumbel_top_k`", sample, "draw<draft::gumbel_top_k>/V:{}/children:4"),
-        row("top-k 50", sample, "warping/top_k_50/V:{}"),
-        row("top-p 0.9", sample, "warping/top_p_0_9/V:{}"),
-        row("temperature 0.7, top-k 20 and top-p 0.8", sample, "warping/top_k_20_top_p_0_8/V:{}"),
+        row("top-k 50", sample, "logits_processing/top_k_50/V:{}"),
+        row("top-p 0.9", sample, "logits_processing/top_p_0_9/V:{}"),
+        row("temperature 0.7, top-k 20 and top-p 0.8", sample, "logits_processing/top_k_20_top_p_0_8/V:{}"),
         row("verification of a 4x2x2x1 tree from logits", verify, "tree_from_logits/V:{}"),
     ])
     table(["library's share of a step", *(f"V = {v:,}" for v in sizes)],
@@ -84,13 +84,13 @@ def main():
 
     table(["ranked verification at one node, 4 `iid` draws, from probabilities", *(f"V = {v:,}" for v in sizes)], [
         row("one sort by p/q (the baseline of the exact form)", verify, "ratio_sort/V:{}"),
-        row("`ranked`, exact", verify, "node<verify::ranked<law::iid>, draft::iid>/V:{}/children:4"),
-        row("one rejection (the baseline of the binned form)", verify, "rejection_pass/V:{}"),
-        row("its histogram", verify, "rank_histogram<float>/V:{}"),
-        row("`binned_ranked`", verify, "node<verify::binned_ranked<law::iid>, draft::iid>/V:{}/children:4"),
-        row("its histogram, temperature 0.6 and top-p 0.9", verify, "rank_histogram<float, true>/V:{}"),
-        row("`binned_ranked`, temperature 0.6 and top-p 0.9", verify,
-            "node<verify::binned_ranked<law::iid>, draft::iid, true>/V:{}/children:4")])
+        row("`ranked`, exact", verify, "node<testing::reference::ranked<law::iid>, draft::iid>/V:{}/children:4"),
+        row("one rejection (the baseline of the histogram form)", verify, "rejection_pass/V:{}"),
+        row("its histogram", verify, "ratio_histogram<float>/V:{}"),
+        row("`ranked`", verify, "node<verify::ranked<law::iid>, draft::iid>/V:{}/children:4"),
+        row("its histogram, temperature 0.6 and top-p 0.9", verify, "ratio_histogram<float, true>/V:{}"),
+        row("`ranked`, temperature 0.6 and top-p 0.9", verify,
+            "node<verify::ranked<law::iid>, draft::iid, true>/V:{}/children:4")])
 
     if (directory / "tree.json").exists():
         tree = medians(directory / "tree.json")
@@ -105,10 +105,10 @@ def main():
                 ("4 chains of 4: `multi_path_block`", "multi_path_block_of_a_fork"),
                 ("4x2x2x1: one rejection at every inner node (the baseline of the next three)",
                  "rejection_at_every_inner_node"),
-                ("4x2x2x1: `binned_ranked_block`", "binned_ranked_block_of_a_tree"),
-                ("4x2x2x1: `binned_nested_ranked_block`", "binned_nested_ranked_block_of_a_tree"),
-                ("4x2x2x1: `binned_nested_ranked_block`, temperature 0.6 and top-p 0.9",
-                 "binned_nested_ranked_block_of_a_cut_tree"),
+                ("4x2x2x1: `ranked_block`", "ranked_block_of_a_tree"),
+                ("4x2x2x1: `nested_ranked_block`", "nested_ranked_block_of_a_tree"),
+                ("4x2x2x1: `nested_ranked_block`, temperature 0.6 and top-p 0.9",
+                 "nested_ranked_block_of_a_cut_tree"),
                 ("4x2x2x1: `shared_randomness`", "shared_randomness_of_a_tree"))])
     if (directory / "kokkos.json").exists():
         report_kokkos(directory / "kokkos.json")

@@ -1,4 +1,4 @@
-// Samplers and warps over one row of logits, beside the library's own softmax pass.
+// Samplers and logits processing over one row of logits, beside the library's own softmax pass.
 #include <benchmark/benchmark.h>
 
 #include <cstdint>
@@ -28,7 +28,7 @@ void softmax_written(benchmark::State& state) {
     host_group const g;
     std::vector<float> out(static_cast<std::size_t>(v));
     for (auto _ : state) {
-        auto row = warped(g, row_view<float>(r.target_logits.data(), v), warp{}).row;
+        auto row = process_logits(g, row_view<float>(r.target_logits.data(), v), sampling_params{}).row;
         for (index_t i = 0; i < v; ++i) out[static_cast<std::size_t>(i)] = row(i);
         benchmark::DoNotOptimize(out.data());
         benchmark::ClobberMemory();
@@ -42,7 +42,7 @@ void softmax_normaliser(benchmark::State& state) {
     bench::rows const r(1, v);
     host_group const g;
     for (auto _ : state) {
-        auto row = warped(g, row_view<float>(r.target_logits.data(), v), warp{});
+        auto row = process_logits(g, row_view<float>(r.target_logits.data(), v), sampling_params{});
         benchmark::DoNotOptimize(row);
     }
     report_bytes(state, state.range(0) * 4);
@@ -58,8 +58,8 @@ void draw(benchmark::State& state) {
     std::vector<token_id> out(static_cast<std::size_t>(state.range(1)));
     std::int32_t position = 0;
     for (auto _ : state) {
-        auto q = warped(g, row_view<float>(r.target_logits.data(), v), warp{});
-        auto const drawn = Sampler{}(g, q.row, q.weights, source, place{position++, 0}, out);
+        auto q = process_logits(g, row_view<float>(r.target_logits.data(), v), sampling_params{});
+        auto const drawn = Sampler{}(g, q.row, q.sums, source, draw_site{position++, 0}, out);
         benchmark::DoNotOptimize(drawn);
         benchmark::DoNotOptimize(out.data());
         benchmark::ClobberMemory();
@@ -67,12 +67,12 @@ void draw(benchmark::State& state) {
     report_bytes(state, state.range(0) * 4);
 }
 
-void warping(benchmark::State& state, warp const& w) {
+void logits_processing(benchmark::State& state, sampling_params const& w) {
     auto const v = static_cast<index_t>(state.range(0));
     bench::rows const r(1, v);
     host_group const g;
     for (auto _ : state) {
-        auto row = warped(g, row_view<float>(r.target_logits.data(), v), w);
+        auto row = process_logits(g, row_view<float>(r.target_logits.data(), v), w);
         benchmark::DoNotOptimize(row);
     }
     report_bytes(state, state.range(0) * 4);
@@ -103,7 +103,7 @@ template <class View>
 void normalise(benchmark::State& state, View const& view) {
     host_group const g;
     for (auto _ : state) {
-        auto row = warped(g, view, warp{});
+        auto row = process_logits(g, view, sampling_params{});
         benchmark::DoNotOptimize(row);
     }
     report_bytes(state, state.range(0) * 4);
@@ -159,12 +159,13 @@ BENCHMARK(draw<draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(draw<draft::sequential>)->Apply(vocabularies_and_children);
 BENCHMARK(draw<draft::gumbel_top_k>)->Apply(vocabularies_and_children);
 BENCHMARK(draw<draft::top_n>)->Apply(vocabularies_and_children);
-BENCHMARK_CAPTURE(warping, greedy, warp{.temperature = 0.0F})->Apply(vocabularies);
-BENCHMARK_CAPTURE(warping, top_k_50, warp{.top_k = 50})->Apply(vocabularies);
-BENCHMARK_CAPTURE(warping, top_p_0_9, warp{.top_p = 0.9F})->Apply(vocabularies);
-BENCHMARK_CAPTURE(warping, top_k_20_top_p_0_8, warp{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F})
+BENCHMARK_CAPTURE(logits_processing, greedy, sampling_params{.temperature = 0.0F})->Apply(vocabularies);
+BENCHMARK_CAPTURE(logits_processing, top_k_50, sampling_params{.top_k = 50})->Apply(vocabularies);
+BENCHMARK_CAPTURE(logits_processing, top_p_0_9, sampling_params{.top_p = 0.9F})->Apply(vocabularies);
+BENCHMARK_CAPTURE(logits_processing, top_k_20_top_p_0_8,
+                  sampling_params{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F})
     ->Apply(vocabularies);
-BENCHMARK_CAPTURE(warping, min_p_0_05, warp{.min_p = 0.05F})->Apply(vocabularies);
+BENCHMARK_CAPTURE(logits_processing, min_p_0_05, sampling_params{.min_p = 0.05F})->Apply(vocabularies);
 
 BENCHMARK(mask)->Apply(vocabularies_and_masks);
 BENCHMARK(mask_of_ones_own)->Apply(vocabularies_and_masks);

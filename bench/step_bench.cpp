@@ -59,7 +59,7 @@ void step(benchmark::State& state, std::initializer_list<std::int32_t> tree) {
     generation_options options;
     options.max_tokens = 64;
     std::vector<token_id> const prompt{1};
-    metrics sum;
+    generation_metrics sum;
     for (auto _ : state) {
         ++options.seed;
         auto const g = loop(prompt, options);

@@ -14,15 +14,15 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 #include "support/rows.hpp"
 
 namespace {
@@ -47,10 +47,10 @@ struct drawn_trees {
             for (node_id node = 0; node < shape.size(); ++node) {
                 if (shape.child_count(node) == 0) continue;
                 auto const q = draft()(g, node);
-                auto sums = g.weigh(v, weight_of{q});
+                auto sums = g.sum_chunks(v, weight_of{q});
                 constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
                 auto const children =
-                    Sampler{}(g, q, sums, source, place{by_text ? position + shape.depth(node) : position, node},
+                    Sampler{}(g, q, sums, source, draw_site{by_text ? position + shape.depth(node) : position, node},
                               span<token_id>(drawn).subspan(static_cast<std::size_t>(shape.first_child(node)),
                                                             static_cast<std::size_t>(shape.child_count(node))));
                 certain_children[static_cast<std::size_t>(node)] = children.certain;
@@ -79,7 +79,7 @@ void verdict_of(benchmark::State& state, std::vector<int> const& children, bench
             make_drafted<typename Sampler::law>({trees.shape.parents(), trees.tokens[k]}, trees.certain[k]);
         verdict answer;
         if constexpr (std::is_same_v<Verifier, verify::shared_randomness>)
-            answer = verify::shared_randomness{}(g, tree, trees.target(), verify::unread{}, trees.source,
+            answer = verify::shared_randomness{}(g, tree, trees.target(), verify::no_draft_rows{}, trees.source,
                                                  position % trees.count, path);
         else
             answer = verify::verify_tree(Verifier{}, g, tree, trees.target(), trees.draft(), trees.source, position,
@@ -123,7 +123,8 @@ struct naive_traversal {
                 for (float& a : d) a /= left;
             }
         }
-        if (node == 0 || trees.source.coin(place{position, node}(purpose::acceptance, 0), weight, 1.0F)) end = node;
+        if (node == 0 || trees.source.bernoulli(draw_site{position, node}(purpose::acceptance, 0), weight, 1.0F))
+            end = node;
     }
 };
 
@@ -150,7 +151,7 @@ void rejection_at_every_inner_node(benchmark::State& state) {
         for (node_id node = 0; node < trees.shape.size(); ++node) {
             if (trees.shape.child_count(node) == 0) continue;
             auto sums =
-                g.weigh(trees.rows.size, verify::residual{trees.target()(g, node), trees.draft()(g, node), 1.0F});
+                g.sum_chunks(trees.rows.size, verify::residual{trees.target()(g, node), trees.draft()(g, node), 1.0F});
             benchmark::DoNotOptimize(sums.total);
         }
 }
@@ -176,18 +177,18 @@ void recursive_rejection_of_a_tree(benchmark::State& s) {
 }
 void multi_path_block_of_a_fork(benchmark::State& s) { verdict_of<verify::multi_path_block, draft::iid>(s, fork); }
 void traversal_of_a_fork(benchmark::State& s) { verdict_of<verify::traversal<law::iid>, draft::iid>(s, fork); }
-void binned_nested_ranked_block_of_a_cut_tree(benchmark::State& s) {
-    verdict_of<verify::binned_nested_ranked_block<law::stratified>, draft::stratified>(s, tree, {0.6F, 0.9});
+void nested_ranked_block_of_a_cut_tree(benchmark::State& s) {
+    verdict_of<verify::nested_ranked_block<law::stratified>, draft::stratified>(s, tree, {0.6F, 0.9});
 }
 void shared_randomness_of_a_tree(benchmark::State& s) {
     verdict_of<verify::shared_randomness, draft::shared_randomness>(s, tree);
 }
 
-void binned_ranked_block_of_a_tree(benchmark::State& s) {
-    verdict_of<verify::binned_ranked_block<law::stratified>, draft::stratified>(s, tree);
+void ranked_block_of_a_tree(benchmark::State& s) {
+    verdict_of<verify::ranked_block<law::stratified>, draft::stratified>(s, tree);
 }
-void binned_nested_ranked_block_of_a_tree(benchmark::State& s) {
-    verdict_of<verify::binned_nested_ranked_block<law::stratified>, draft::stratified>(s, tree);
+void nested_ranked_block_of_a_tree(benchmark::State& s) {
+    verdict_of<verify::nested_ranked_block<law::stratified>, draft::stratified>(s, tree);
 }
 
 BENCHMARK(speculative_sampling_of_a_chain)->Apply(vocabularies);
@@ -198,9 +199,9 @@ BENCHMARK(traversal_written_out)->Apply(vocabularies);
 BENCHMARK(traversal_of_a_fork)->Apply(vocabularies);
 BENCHMARK(multi_path_block_of_a_fork)->Apply(vocabularies);
 BENCHMARK(rejection_at_every_inner_node)->Apply(vocabularies);
-BENCHMARK(binned_ranked_block_of_a_tree)->Apply(vocabularies);
-BENCHMARK(binned_nested_ranked_block_of_a_tree)->Apply(vocabularies);
-BENCHMARK(binned_nested_ranked_block_of_a_cut_tree)->Apply(vocabularies);
+BENCHMARK(ranked_block_of_a_tree)->Apply(vocabularies);
+BENCHMARK(nested_ranked_block_of_a_tree)->Apply(vocabularies);
+BENCHMARK(nested_ranked_block_of_a_cut_tree)->Apply(vocabularies);
 BENCHMARK(shared_randomness_of_a_tree)->Apply(vocabularies);
 
 }  // namespace

@@ -14,13 +14,13 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/detail/ratio_histogram.hpp"
 #include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/rank_histogram.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verifier.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
 
@@ -56,7 +56,7 @@ void plain_sum(benchmark::State& state) {
     report_bytes(state, 2 * state.range(0) * 4);
 }
 
-/// One rejection: the residual's mass and the ledger that the emitted token is drawn from.
+/// One rejection: the residual's mass and the chunk sums that the emitted token is drawn from.
 void rejection_pass(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     bench::rows const r(1, v);
@@ -64,7 +64,7 @@ void rejection_pass(benchmark::State& state) {
     float c = 1;
     for (auto _ : state) {
         benchmark::DoNotOptimize(c);
-        auto sums = g.weigh(
+        auto sums = g.sum_chunks(
             v, verify::residual{probabilities<float>(r.target.data(), v), probabilities<float>(r.draft.data(), v), c});
         benchmark::DoNotOptimize(sums.total);
     }
@@ -75,16 +75,16 @@ constexpr bench::sampling nucleus{0.6F, 0.9};
 
 /// One histogram of p/q, of which a ranked verifier makes the law of its candidate.
 template <class Real, bool Cut = false>
-void rank_histogram(benchmark::State& state) {
+void ratio_histogram(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     bench::rows const r(1, v, 1, Cut ? nucleus : bench::sampling{});
     std::vector<Real> const target(r.target.begin(), r.target.end());
     std::vector<Real> const draft(r.draft.begin(), r.draft.end());
     verify::ratio_of const rows{probabilities<Real>(target.data(), v), probabilities<Real>(draft.data(), v), Real(1)};
-    std::array<double, verify::ratio_knots::count> mass{};
+    std::array<double, verify::ratio_grid::count> mass{};
     for (auto _ : state) {
         auto where = rows;
-        benchmark::DoNotOptimize(verify::rank_histogram<false>(host_group{}, where, {}, mass.data()));
+        benchmark::DoNotOptimize(verify::ratio_histogram<false>(host_group{}, where, {}, mass.data()));
         benchmark::DoNotOptimize(mass);
     }
     report_bytes(state, 2 * state.range(0) * static_cast<std::int64_t>(sizeof(Real)));
@@ -107,17 +107,17 @@ void ratio_sort(benchmark::State& state) {
     report_bytes(state, 2 * state.range(0) * 4);
 }
 
-/// A source whose coins all show one side.
+/// A source whose Bernoulli draws all have one outcome.
 struct fixed_source {
     bool side;
     template <class Real>
-    bool coin(address, Real, Real) const {
+    bool bernoulli(address, Real, Real) const {
         return side;
     }
     template <group G, class Real, class W>
-    index_t pick(G const& g, ledger<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
-                 address) const {
-        return g.search(sums, n, w, 0.5, taken);
+    index_t categorical(G const& g, chunk_sums<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
+                        address) const {
+        return g.inverse_cdf(sums, n, w, 0.5, taken);
     }
     template <class Real>
     Real uniform(address) const {
@@ -140,7 +140,7 @@ void acceptance(benchmark::State& state) {
     }
 }
 
-/// One node from probabilities: real candidates (without replacement unless said otherwise), real coins.
+/// One node from probabilities: real candidates (without replacement unless said otherwise), real draws.
 template <class Verifier, class Sampler = draft::sequential, bool Cut = false>
 void node(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
@@ -153,8 +153,8 @@ void node(benchmark::State& state) {
     std::vector<std::vector<token_id>> tokens(256, std::vector<token_id>(children));
     std::vector<verify::candidate_list> candidates;
     for (std::size_t k = 0; k < tokens.size(); ++k) {
-        auto sums = g.weigh(v, weight_of{q});
-        auto const drawn = Sampler{}(g, q, sums, source, place{static_cast<std::int32_t>(k), 0}, tokens[k]);
+        auto sums = g.sum_chunks(v, weight_of{q});
+        auto const drawn = Sampler{}(g, q, sums, source, draw_site{static_cast<std::int32_t>(k), 0}, tokens[k]);
         candidates.emplace_back(span<token_id const>(tokens[k]).first(static_cast<std::size_t>(drawn.count)),
                                 drawn.certain);
     }
@@ -165,9 +165,9 @@ void node(benchmark::State& state) {
         auto const& c = candidates[static_cast<std::size_t>(position) % candidates.size()];
         verify::node_verdict verdict;
         if constexpr (verify::needs_scratch<Verifier>)
-            verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0}, span<std::byte>(scratch));
+            verdict = Verifier{}.decide(g, p, q, c, source, draw_site{position++, 0}, span<std::byte>(scratch));
         else
-            verdict = Verifier{}.decide(g, p, q, c, source, place{position++, 0});
+            verdict = Verifier{}.decide(g, p, q, c, source, draw_site{position++, 0});
         accepted += verdict.child == none ? 0 : 1;
         benchmark::DoNotOptimize(verdict);
     }
@@ -185,15 +185,15 @@ void tree_from_logits(benchmark::State& state) {
     std::vector<softmax_row<row_view<float>>> draft_rows;
     rows_view<float> const draft(r.draft_logits.data(), shape.size(), v);
     for (node_id node = 0; node < shape.size(); ++node) {
-        auto q = warped(g, draft(node), warp{});
+        auto q = process_logits(g, draft(node), sampling_params{});
         draft_rows.push_back(q.row);
         if (shape.child_count(node) > 0)
             static_cast<void>(
-                draft::sequential{}(g, q.row, q.weights, source, place{0, node},
+                draft::sequential{}(g, q.row, q.sums, source, draw_site{0, node},
                                     span<token_id>(tokens).subspan(static_cast<std::size_t>(shape.first_child(node)),
                                                                    static_cast<std::size_t>(shape.child_count(node)))));
     }
-    logit_rows<float> const target(rows_view<float>(r.target_logits.data(), shape.size(), v), warp{});
+    logit_rows<float> const target(rows_view<float>(r.target_logits.data(), shape.size(), v), sampling_params{});
     prepared_rows<row_view<float>> const q(draft_rows, v);
     std::vector<node_id> path(8);
     std::int32_t position = 0;
@@ -220,17 +220,17 @@ void vocabularies_and_children(benchmark::internal::Benchmark* b) {
 BENCHMARK(scalar_sum)->Apply(vocabularies);
 BENCHMARK(plain_sum)->Apply(vocabularies);
 BENCHMARK(rejection_pass)->Apply(vocabularies);
-BENCHMARK(rank_histogram<float>)->Apply(vocabularies);
-BENCHMARK(rank_histogram<double>)->Apply(vocabularies);
-BENCHMARK(rank_histogram<float, true>)->Apply(vocabularies);
+BENCHMARK(ratio_histogram<float>)->Apply(vocabularies);
+BENCHMARK(ratio_histogram<double>)->Apply(vocabularies);
+BENCHMARK(ratio_histogram<float, true>)->Apply(vocabularies);
 BENCHMARK(ratio_sort)->Apply(vocabularies);
 BENCHMARK(acceptance)->Apply(vocabularies);
 BENCHMARK(node<verify::recursive_rejection<law::sequential>>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::naive<law::sequential>>)->Apply(vocabularies_and_children);
+BENCHMARK(node<multidraft::testing::reference::ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
-BENCHMARK(node<verify::binned_ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
-BENCHMARK(node<verify::binned_ranked<law::stratified>, draft::stratified>)->Apply(vocabularies_and_children);
-BENCHMARK(node<verify::binned_ranked<law::iid>, draft::iid, true>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::ranked<law::stratified>, draft::stratified>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::ranked<law::iid>, draft::iid, true>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::recursive_rejection<law::iid>, draft::iid, true>)->Apply(vocabularies_and_children);
 BENCHMARK(tree_from_logits)->Apply(vocabularies);
 

@@ -20,7 +20,7 @@ namespace md = multidraft;
 
 struct request {
     std::uint64_t seed;
-    md::warp warp;
+    md::sampling_params sampling;
     md::topology shape;  // how many children each node is to have
     int arrives;         // at this step
     int wanted = 40;     // tokens
@@ -57,7 +57,7 @@ std::vector<std::int32_t> text_of(request const& r, ragged const& batch, std::si
 //
 // The shape is a wish: a sampler returns how many children it drew, which are fewer where the draft has fewer tokens to
 // choose from. Those that were not drawn are not in the tree, nor is what would be below them.
-void add(ragged& batch, request const& r, md::warp const& of_draft) {
+void add(ragged& batch, request const& r, md::sampling_params const& of_draft) {
     md::host_group const g;
     md::addressed_source source{md::addressed_uniforms(r.seed)};
     auto const position = static_cast<std::int32_t>(r.text.size()) - 1;
@@ -72,8 +72,8 @@ void add(ragged& batch, request const& r, md::warp const& of_draft) {
         toy::forward(toy::model::target, text, batch.row(batch.target, node));
         toy::forward(toy::model::draft, text, batch.row(batch.draft, node));
         std::vector<md::token_id> children(static_cast<std::size_t>(wanted.count));
-        auto q = md::warped(g, md::row_view<float>(batch.row(batch.draft, node), toy::vocabulary), of_draft);
-        md::index_t const drawn = md::draft::sequential{}(g, q.row, q.weights, source, {position, v}, children).count;
+        auto q = md::process_logits(g, md::row_view<float>(batch.row(batch.draft, node), toy::vocabulary), of_draft);
+        md::index_t const drawn = md::draft::sequential{}(g, q.row, q.sums, source, {position, v}, children).count;
         for (md::index_t k = 0; k < drawn; ++k) {
             batch.parents.push_back(v);
             batch.tokens.push_back(children[static_cast<std::size_t>(k)]);
@@ -84,7 +84,7 @@ void add(ragged& batch, request const& r, md::warp const& of_draft) {
 }
 
 // The one verification call of a step. Requests do not touch each other's memory: the loop may run on any threads.
-void verify_all(ragged const& batch, std::vector<request*> const& active, md::warp const& of_draft) {
+void verify_all(ragged const& batch, std::vector<request*> const& active, md::sampling_params const& of_draft) {
     for (std::size_t b = 0; b < active.size(); ++b) {
         request& r = *active[b];
         std::size_t const first = batch.offsets[b];
@@ -99,7 +99,7 @@ void verify_all(ragged const& batch, std::vector<request*> const& active, md::wa
         std::vector<md::node_id> path(nodes);
         auto const v = md::verify::recursive_rejection<md::law::sequential>{}(
             md::host_group{}, md::drafted<md::law::sequential>{{parents, tokens}},
-            md::logit_rows<float>(rows(batch.target), r.warp), md::logit_rows<float>(rows(batch.draft), of_draft),
+            md::logit_rows<float>(rows(batch.target), r.sampling), md::logit_rows<float>(rows(batch.draft), of_draft),
             source, static_cast<std::int32_t>(r.text.size()) - 1, path);
         for (int d = 0; d < v.accepted; ++d)
             r.text.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(d)])]);
@@ -107,7 +107,7 @@ void verify_all(ragged const& batch, std::vector<request*> const& active, md::wa
     }
 }
 
-int serve(std::vector<request>& requests, md::warp const& of_draft) {
+int serve(std::vector<request>& requests, md::sampling_params const& of_draft) {
     for (int step = 0, left = 1; left > 0; ++step) {
         std::vector<request*> active;
         left = 0;
@@ -127,7 +127,7 @@ int serve(std::vector<request>& requests, md::warp const& of_draft) {
 }
 
 int main(int argc, char** argv) {
-    md::warp const of_draft{.top_k = argc > 1 ? std::atoi(argv[1]) : 0};
+    md::sampling_params const of_draft{.top_k = argc > 1 ? std::atoi(argv[1]) : 0};
     std::vector<request> requests{{1, {.temperature = 0.0F}, md::chain(3), 0},
                                   {2, {.temperature = 0.7F}, md::branching({3, 2, 1}), 0},
                                   {3, {.temperature = 1.0F, .top_k = 40}, md::fork(4, 3), 3},

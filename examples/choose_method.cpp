@@ -41,8 +41,8 @@ struct model_rows {
         toy::forward(model, text, row);
         return row;
     }
-    md::logit_rows<float> rows(std::size_t nodes, md::warp const& warp) const {
-        return {{logits.data(), static_cast<md::index_t>(nodes), toy::vocabulary, toy::row_stride}, warp};
+    md::logit_rows<float> rows(std::size_t nodes, md::sampling_params const& sampling) const {
+        return {{logits.data(), static_cast<md::index_t>(nodes), toy::vocabulary, toy::row_stride}, sampling};
     }
 };
 
@@ -50,7 +50,7 @@ using method_memory = md::method_memory<md::logit_rows<float>>;
 
 // One step of one request; gives the number of accepted tokens.
 int step(md::any_method const& method, md::topology const& shape, std::vector<std::int32_t>& text, std::uint64_t seed,
-         md::warp const& warp, method_memory& kept) {
+         md::sampling_params const& sampling, method_memory& kept) {
     md::draw_key const key{.seed = seed, .position = static_cast<std::int32_t>(text.size()) - 1};
 
     // 1. The tree, node by node. What is not drawn, for want of tokens, is not in the tree.
@@ -61,7 +61,7 @@ int step(md::any_method const& method, md::topology const& shape, std::vector<st
         md::node_range const wanted = shape.children(like[v]);
         float const* const row = draft.forward(t.text_of(text, static_cast<std::int32_t>(v)), v);
         std::vector<md::token_id> children(static_cast<std::size_t>(wanted.count));
-        auto const drawn = method.draw(md::row_view<float>(row, toy::vocabulary), warp, key,
+        auto const drawn = method.draw(md::row_view<float>(row, toy::vocabulary), sampling, key,
                                        {.node = static_cast<md::node_id>(v), .depth = t.depths[v]}, children);
         t.certain.push_back(drawn.certain);
         for (md::index_t k = 0; k < drawn.count; ++k) {
@@ -79,8 +79,8 @@ int step(md::any_method const& method, md::topology const& shape, std::vector<st
     // 3. The verdict. The tree carries the law that it was drawn by.
     std::vector<md::node_id> path(like.size());
     md::verdict const verdict =
-        method.verify({{t.parents, t.tokens}, t.certain, method.law_name()}, target.rows(like.size(), warp),
-                      draft.rows(like.size(), warp), key, path, kept);
+        method.verify({{t.parents, t.tokens}, t.certain, method.law_name()}, target.rows(like.size(), sampling),
+                      draft.rows(like.size(), sampling), key, path, kept);
     for (int k = 0; k < verdict.accepted; ++k)
         text.push_back(t.tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(k)])]);
     text.push_back(verdict.next);

@@ -46,15 +46,16 @@ struct rows {
     }
 
     // The rows as the library reads them: nothing is copied.
-    auto view(md::warp const& warp) const {
+    auto view(md::sampling_params const& sampling) const {
         auto const nodes = static_cast<int>(bias_offsets.size()) - 1;
-        return md::logit_rows(md::rows_view<float>(logits.data(), nodes, toy::vocabulary, toy::row_stride), warp,
+        return md::logit_rows(md::rows_view<float>(logits.data(), nodes, toy::vocabulary, toy::row_stride),
+                              sampling,
                               {.allowed = {allowed.data(), words_a_row}, .bias = {bias_tokens, bias, bias_offsets}});
     }
 };
 
 // One step: a tree of three candidates at the root and one below each.
-int step(text& so_far, std::uint64_t seed, md::warp const& warp) {
+int step(text& so_far, std::uint64_t seed, md::sampling_params const& sampling) {
     md::host_group const g;
     md::addressed_source source{md::addressed_uniforms(seed)};
     auto const position = static_cast<std::int32_t>(so_far.size()) - 1;
@@ -68,9 +69,9 @@ int step(text& so_far, std::uint64_t seed, md::warp const& warp) {
         int const end = static_cast<int>(tokens.size());
         for (int v = begin; v < end; ++v) {
             draft.add(toy::model::draft, texts[static_cast<std::size_t>(v)]);
-            auto q = draft.view(warp).weighed(g, v);
+            auto q = draft.view(sampling).with_sums(g, v);
             std::int32_t drawn[3];
-            int const count = md::draft::sequential{}(g, q.row, q.weights, source, {position, v},
+            int const count = md::draft::sequential{}(g, q.row, q.sums, source, {position, v},
                                                       {drawn, static_cast<std::size_t>(wanted)})
                                   .count;
             for (int k = 0; k < count; ++k) {
@@ -87,7 +88,7 @@ int step(text& so_far, std::uint64_t seed, md::warp const& warp) {
     std::int32_t path[2];
     md::drafted<md::law::sequential> const tree{{parents, tokens}};
     md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(
-        g, tree, target.view(warp), draft.view(warp), source, position, {path, 2});
+        g, tree, target.view(sampling), draft.view(sampling), source, position, {path, 2});
     for (int d = 0; d < v.accepted; ++d) so_far.push_back(tokens[static_cast<std::size_t>(path[d])]);
     so_far.push_back(v.next);
     return v.accepted;

@@ -16,7 +16,7 @@ namespace md = multidraft;
 class metered_group {
 public:
     template <class Real>
-    using ledger_type = md::ledger<Real>;
+    using chunk_sums_type = md::chunk_sums<Real>;
 
     explicit metered_group(long long& entries) : entries_(&entries) {}
 
@@ -25,21 +25,21 @@ public:
         return read(n), host_.sum(n, f);
     }
     template <class F>
-    auto largest(md::index_t n, F const& f) const {
-        return read(n), host_.largest(n, f);
+    auto max(md::index_t n, F const& f) const {
+        return read(n), host_.max(n, f);
     }
     template <class F>
-    md::index_t first_largest(md::index_t n, F const& f) const {
-        return read(n), host_.first_largest(n, f);
+    md::index_t argmax(md::index_t n, F const& f) const {
+        return read(n), host_.argmax(n, f);
     }
     template <class F>
-    void top(md::index_t n, F const& f, md::span<md::token_id> out) const {
+    void top_k(md::index_t n, F const& f, md::span<md::token_id> out) const {
         read(n);
-        host_.top(n, f, out);
+        host_.top_k(n, f, out);
     }
     template <class W>
-    auto weigh(md::index_t n, W const& w) const {
-        return read(n), host_.weigh(n, w);
+    auto sum_chunks(md::index_t n, W const& w) const {
+        return read(n), host_.sum_chunks(n, w);
     }
     template <class X, class Real>
     auto softmax(md::index_t n, X const& x, Real scale) const {
@@ -47,24 +47,24 @@ public:
     }
     // One chunk, however long the row.
     template <class Sums, class W>
-    md::index_t search(Sums const& sums, md::index_t n, W const& w, double u,
-                       md::span<md::token_id const> taken = {}) const {
-        return read(n < md::chunk_size ? n : md::chunk_size), host_.search(sums, n, w, u, taken);
+    md::index_t inverse_cdf(Sums const& sums, md::index_t n, W const& w, double u,
+                            md::span<md::token_id const> taken = {}) const {
+        return read(n < md::chunk_size ? n : md::chunk_size), host_.inverse_cdf(sums, n, w, u, taken);
     }
     template <class Sums, class W>
-    void reweigh(Sums& sums, md::index_t n, W const& w, md::span<md::token_id const> taken, md::index_t i) const {
+    void update_chunk(Sums& sums, md::index_t n, W const& w, md::span<md::token_id const> taken, md::index_t i) const {
         read(n < md::chunk_size ? n : md::chunk_size);
-        host_.reweigh(sums, n, w, taken, i);
+        host_.update_chunk(sums, n, w, taken, i);
     }
     template <class Bin, class Mass>
-    void count(md::index_t n, Bin const& bin, Mass const& mass, md::span<std::uint64_t> bins) const {
+    void histogram(md::index_t n, Bin const& bin, Mass const& mass, md::span<std::uint64_t> bins) const {
         read(n);
-        host_.count(n, bin, mass, bins);
+        host_.histogram(n, bin, mass, bins);
     }
     template <class F>
-    void count_pairs(md::index_t n, F const& f, md::span<std::uint64_t> bins) const {
+    void histogram_pairs(md::index_t n, F const& f, md::span<std::uint64_t> bins) const {
         read(n);
-        host_.count_pairs(n, f, bins);
+        host_.histogram_pairs(n, f, bins);
     }
     bool leader() const { return true; }
     void barrier() const {}

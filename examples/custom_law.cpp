@@ -23,17 +23,17 @@ struct guess_sampler {
     using law = guess_then_draw;
     md::token_id guess = 0;
 
-    template <md::group G, md::distribution Q, class Ledger, md::draw_source Source>
-    md::drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, md::place where,
+    template <md::group G, md::distribution Q, class Sums, md::draw_source Source>
+    md::drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, md::draw_site site,
                                   md::span<md::token_id> out) const {
         if (out.empty()) return {};
         out[0] = guess;
         md::weight_of const w{q};
-        g.reweigh(sums, q.size(), w, out.first(1), guess);  // the draft's mass without that token
+        g.update_chunk(sums, q.size(), w, out.first(1), guess);  // the draft's mass without that token
         for (std::size_t k = 1; k < out.size(); ++k) {
             auto const index = static_cast<md::index_t>(k);
             if (!md::can_draw(sums)) return {index};
-            out[k] = source.pick(g, sums, q.size(), w, out.first(1), where(md::purpose::draft, index));
+            out[k] = source.categorical(g, sums, q.size(), w, out.first(1), site(md::purpose::draft, index));
         }
         return {static_cast<md::index_t>(out.size())};
     }

@@ -78,7 +78,7 @@ int main() {
     std::vector<md::token_id> const prompt{'t', 'h', 'i', 's', ' '};
     md::generation_options options;
     options.max_tokens = 60;
-    options.warp.temperature = 0.0F;
+    options.sampling.temperature = 0.0F;
 
     auto loop = md::make_speculative<md::draft::sequential, md::verify::recursive_rejection<md::law::sequential>>(
         target, draft, md::chain(4));

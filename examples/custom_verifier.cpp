@@ -20,15 +20,15 @@ public:
 
     template <md::group G, md::distribution P, md::distribution Q, md::draw_source Source>
     md::verify::node_verdict decide(G const& g, P const& p, Q const& q, md::span<md::token_id const> candidates,
-                                    Source& source, md::place where) const {
+                                    Source& source, md::draw_site site) const {
         md::token_id const x = candidates[0];
         if (!(q(x) > 0)) return {};  // not drawn from q: "no token", an invalid_input on the host
-        if (source.coin(where(md::purpose::acceptance, 0), Leniency * p(x), q(x))) return {0, x};
+        if (source.bernoulli(site(md::purpose::acceptance, 0), Leniency * p(x), q(x))) return {0, x};
         // (p - q)+, never written out: a function of the token that the group sums and searches.
         md::verify::residual const rest{p, q, md::probability_of<P>(1)};
-        auto const sums = g.weigh(p.size(), rest);
-        if (!(sums.total > 0)) return {md::none, md::verify::emit_undrafted(g, p, candidates.first(1), source, where)};
-        return {md::none, source.pick(g, sums, p.size(), rest, {}, where(md::purpose::residual, 0))};
+        auto const sums = g.sum_chunks(p.size(), rest);
+        if (!(sums.total > 0)) return {md::none, md::verify::emit_undrafted(g, p, candidates.first(1), source, site)};
+        return {md::none, source.categorical(g, sums, p.size(), rest, {}, site(md::purpose::residual, 0))};
     }
 };
 

@@ -45,7 +45,7 @@ int main() {
     md::token_id tokens[] = {42, 0, 0};
     std::uint64_t const seed = 2024;
     std::int32_t const position = 1;
-    md::warp const warp{.temperature = 0.8F, .top_p = 0.95F};
+    md::sampling_params const sampling{.temperature = 0.8F, .top_p = 0.95F};
     std::vector<float> p(3 * toy::row_stride);
     std::vector<float> q(3 * toy::row_stride);
     md::host_group const g;
@@ -56,9 +56,9 @@ int main() {
         toy::forward(toy::model::target, text, p.data() + v * toy::row_stride);
         toy::forward(toy::model::draft, text, q.data() + v * toy::row_stride);
         if (v > 0) continue;
-        auto row = md::warped(g, md::row_view<float>(q.data(), toy::vocabulary), warp);
+        auto row = md::process_logits(g, md::row_view<float>(q.data(), toy::vocabulary), sampling);
         [[maybe_unused]] md::drawn_children const drawn =
-            sampler{}(g, row.row, row.weights, source, {position, 0}, {tokens + 1, 2});
+            sampler{}(g, row.row, row.sums, source, {position, 0}, {tokens + 1, 2});
     }
 
     // What the engine has on the device. `out` is written by the launch.
@@ -66,7 +66,8 @@ int main() {
     // The trees carry the sampler's law: with a verifier of another one the launch below does not compile.
     md::cuda::tree_batch const trees{1, device_array(2, offsets), device_array(3, parents), device_array(3, tokens), 3};
     auto const drafts = md::cuda::drawn_by<sampler::law>(trees);
-    md::cuda::request_batch const requests{device_array(1, &seed), nullptr, device_array(1, &position), nullptr, warp};
+    md::cuda::request_batch const requests{device_array(1, &seed), nullptr, device_array(1, &position), nullptr,
+                                           sampling};
     md::cuda::logits<float> const target{device_array(p.size(), p.data()), toy::row_stride};
     md::cuda::logits<float> const draft{device_array(q.size(), q.data()), toy::row_stride};
     std::size_t const size = md::cuda::verify_workspace_size<verifier>(1, 3, 1);
@@ -95,9 +96,9 @@ int main() {
     // The host takes the same decision, bit for bit.
     md::node_id host_path[1];
     auto const host = verifier{}(g, md::drafted<sampler::law>{{parents, tokens}},
-                                 md::logit_rows<float>({p.data(), 3, toy::vocabulary, toy::row_stride}, warp),
-                                 md::logit_rows<float>({q.data(), 3, toy::vocabulary, toy::row_stride}, warp), source,
-                                 position, host_path);
+                                 md::logit_rows<float>({p.data(), 3, toy::vocabulary, toy::row_stride}, sampling),
+                                 md::logit_rows<float>({q.data(), 3, toy::vocabulary, toy::row_stride}, sampling),
+                                 source, position, host_path);
     bool const same = host.accepted == device_accepted && host.next == device_next;
     std::printf("accepted %d, next token %d; as on the host: %s\n", device_accepted, device_next, same ? "yes" : "no");
     return same ? 0 : 1;

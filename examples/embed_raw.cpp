@@ -37,7 +37,7 @@ struct engine {
 };
 
 // One step of one request: a tree of two candidates at the root and one below each, verified in one target call.
-int step(engine& e, std::uint64_t seed, md::warp const& warp) {
+int step(engine& e, std::uint64_t seed, md::sampling_params const& sampling) {
     md::host_group const g;
     md::addressed_source source{md::addressed_uniforms(seed)};
     auto const position = static_cast<std::int32_t>(e.text.size()) - 1;  // of the root, the last token of the text
@@ -52,9 +52,9 @@ int step(engine& e, std::uint64_t seed, md::warp const& warp) {
         for (int v = begin; v < end; ++v) {
             float* const row = e.draft_logits.data() + v * toy::row_stride;
             toy::forward(toy::model::draft, e.text_of(parents.data(), tokens.data(), v), row);
-            auto q = md::warped(g, md::row_view<float>(row, toy::vocabulary), warp);
+            auto q = md::process_logits(g, md::row_view<float>(row, toy::vocabulary), sampling);
             std::int32_t drawn[2];
-            int const count = md::draft::sequential{}(g, q.row, q.weights, source, {position, v},
+            int const count = md::draft::sequential{}(g, q.row, q.sums, source, {position, v},
                                                       {drawn, static_cast<std::size_t>(wanted)})
                                   .count;
             for (int k = 0; k < count; ++k) {
@@ -77,8 +77,8 @@ int step(engine& e, std::uint64_t seed, md::warp const& warp) {
     }
 
     // 3. The verdict. Rows are read where they lie; nothing is copied, nothing vocabulary-sized is written.
-    md::logit_rows<float> const p({e.target_logits.data(), nodes, toy::vocabulary, toy::row_stride}, warp);
-    md::logit_rows<float> const q({e.draft_logits.data(), nodes, toy::vocabulary, toy::row_stride}, warp);
+    md::logit_rows<float> const p({e.target_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
+    md::logit_rows<float> const q({e.draft_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
     std::int32_t path[engine::max_nodes];
     md::drafted<md::law::sequential> const tree{{parents, tokens}};
     md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(g, tree, p, q, source, position,

@@ -118,10 +118,10 @@ void set(method_settings& s, json const& values) {
 generation_options options_of(json const& job) {
     generation_options options;
     options.max_tokens = job.value("tokens", 64);
-    options.warp.temperature = job.at("temperature").get<float>();
-    options.draft_warp = options.warp;
-    options.draft_warp->temperature =
-        job.value("draft_temperature", options.warp.greedy() ? 0.1F : options.warp.temperature);
+    options.sampling.temperature = job.at("temperature").get<float>();
+    options.draft_sampling = options.sampling;
+    options.draft_sampling->temperature =
+        job.value("draft_temperature", options.sampling.greedy() ? 0.1F : options.sampling.temperature);
     options.seed = job.value("seed", std::uint64_t{0});
     return options;
 }
@@ -140,7 +140,7 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
         generation const g = how.run(target, draft, shape, prompt, options, {});
         std::vector<token_id> text = prompt;
         text.insert(text.end(), g.tokens.begin(), g.tokens.end());
-        metrics const& m = g.metrics;
+        generation_metrics const& m = g.metrics;
         runs.push_back({{"tokens", m.tokens},
                         {"target_calls", m.target_calls},
                         {"accepted", m.accepted},
@@ -162,7 +162,7 @@ json steps(models& loaded, json const& job, std::vector<token_id> const& prompt)
     generation_options options = options_of(job);
     options.seed += job.at("first").get<std::uint64_t>();  // prompts have draws of their own
     static std::map<json, std::vector<token_id>> texts;
-    std::vector<token_id>& text = texts[{prompt, options.warp.temperature, options.max_tokens, options.seed}];
+    std::vector<token_id>& text = texts[{prompt, options.sampling.temperature, options.max_tokens, options.seed}];
     if (text.empty()) {
         auto const more = autoregressive(target, prompt, options).tokens;
         text = prompt;

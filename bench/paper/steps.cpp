@@ -12,9 +12,9 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "paper/remembered_text.hpp"
@@ -33,7 +33,7 @@ step make_step(model& target, model& draft, topology const& shape) {
     using loop = decltype(make_speculative<Sampler, Verifier>(target, draft, shape));
     auto const run = std::make_shared<loop>(make_speculative<Sampler, Verifier>(target, draft, shape));
     return [run](std::span<token_id const> text, generation_options const& options) {
-        metrics const m = (*run)(text, options, [](std::span<token_id const>) { return false; }).metrics;
+        generation_metrics const m = (*run)(text, options, [](std::span<token_id const>) { return false; }).metrics;
         if (m.target_calls != 1) throw std::logic_error("a step is one call of the target");
         return m.accepted;
     };
@@ -49,13 +49,12 @@ constexpr entry known[] = {
     {"recursive_rejection/iid", make_step<draft::iid, verify::recursive_rejection<law::iid>>},
     {"traversal/iid", make_step<draft::iid, verify::traversal<law::iid>>},
     {"multi_path_block/iid", make_step<draft::iid, verify::multi_path_block>},
-    {"ranked_block/iid", make_step<draft::iid, verify::binned_ranked_block<law::iid>>},
-    {"nested_ranked_block/iid", make_step<draft::iid, verify::binned_nested_ranked_block<law::iid>>},
+    {"ranked_block/iid", make_step<draft::iid, verify::ranked_block<law::iid>>},
+    {"nested_ranked_block/iid", make_step<draft::iid, verify::nested_ranked_block<law::iid>>},
     {"recursive_rejection/sequential", make_step<draft::sequential, verify::recursive_rejection<law::sequential>>},
     {"traversal/sequential", make_step<draft::sequential, verify::traversal<law::sequential>>},
-    {"ranked_block/stratified", make_step<draft::stratified, verify::binned_ranked_block<law::stratified>>},
-    {"nested_ranked_block/stratified",
-     make_step<draft::stratified, verify::binned_nested_ranked_block<law::stratified>>},
+    {"ranked_block/stratified", make_step<draft::stratified, verify::ranked_block<law::stratified>>},
+    {"nested_ranked_block/stratified", make_step<draft::stratified, verify::nested_ranked_block<law::stratified>>},
 };
 
 }  // namespace

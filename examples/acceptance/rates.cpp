@@ -11,7 +11,7 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/certain_selection.hpp"
-#include "multidraft/verify/ranked_node.hpp"
+#include "multidraft/testing/reference/ranked_node.hpp"
 
 namespace multidraft::examples {
 
@@ -29,12 +29,13 @@ probabilities<double> view(std::vector<double> const& row) { return {row.data(),
 }  // namespace
 
 double ranked_iid(row_pair const& pair, index_t drafts) {
-    return verify::ranked_node(view(pair.p), view(pair.q), {}, drafts).acceptance();
+    return multidraft::testing::reference::ranked_node(view(pair.p), view(pair.q), {}, drafts).acceptance();
 }
 
 double ranked_stratified(row_pair const& pair, index_t drafts) {
     testing::certain_selection const chosen(draft::stratified{}, pair.q, drafts);
-    return verify::ranked_node(view(pair.p), view(pair.q), span<token_id const>(chosen.tokens), chosen.draws)
+    return multidraft::testing::reference::ranked_node(view(pair.p), view(pair.q), span<token_id const>(chosen.tokens),
+                                                       chosen.draws)
         .acceptance();
 }
 
@@ -45,7 +46,7 @@ std::vector<measure> const& measures() {
     auto* const greedy =
         +[](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_stratified(r, n, 1)}; };
     auto* const top = +[](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_deterministic(r, n)}; };
-    // A warp may leave fewer tokens than are asked for; drafts without replacement then are all of them.
+    // Processing may leave fewer tokens than are asked for; drafts without replacement then are all of them.
     static std::vector<measure> const all{
         {"iid", "", [](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_iid(r, n)}; }},
         {"iid", "recursive_rejection",

@@ -8,8 +8,8 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/warp.hpp"
 
 namespace multidraft::examples {
 namespace {
@@ -50,7 +50,7 @@ row_pairs::row_pairs(std::filesystem::path const& target, std::filesystem::path 
                                  shape(p) + ": target and draft have the same rows and one vocabulary");
     for (double const t : {options.temperature, options.draft_temperature})
         if (!(t >= 0) || !std::isfinite(t)) refuse("temperature", t, "a temperature is a finite number, 0 or larger");
-    validate(warp{1.0F, options.top_k, options.top_p, options.min_p});
+    validate(sampling_params{1.0F, options.top_k, options.top_p, options.min_p});
 }
 
 std::vector<double> row_pairs::load(npy_file const& file, std::int64_t row, double temperature,
@@ -86,8 +86,8 @@ std::vector<double> row_pairs::load(npy_file const& file, std::int64_t row, doub
                  (support == 1 ? " token" : " tokens"));
     if (!options_.logits) return values;
 
-    // The temperature is applied here, in double precision: a warp has it in single precision.
-    warp w{1.0F, options_.top_k, options_.top_p, options_.min_p};
+    // The temperature is applied here, in double precision: `sampling_params` has it in single precision.
+    sampling_params w{1.0F, options_.top_k, options_.top_p, options_.min_p};
     if (temperature > 0) {
         double largest = -std::numeric_limits<double>::infinity();
         for (double const x : values) largest = std::max(largest, x);
@@ -96,11 +96,11 @@ std::vector<double> row_pairs::load(npy_file const& file, std::int64_t row, doub
         w.temperature = 0.0F;
     }
     auto const logits = row_view<double>(values.data(), static_cast<index_t>(values.size()));
-    auto const warped_row = warped(host_group{}, logits, w, file.name().c_str()).row;
+    auto const row_of_logits = process_logits(host_group{}, logits, w, file.name().c_str()).row;
     std::vector<double> result(values.size());
     double sum = 0;
     for (std::size_t i = 0; i < result.size(); ++i) {
-        result[i] = warped_row.weight(static_cast<index_t>(i));
+        result[i] = row_of_logits.weight(static_cast<index_t>(i));
         sum += result[i];
     }
     for (double& x : result) x /= sum;

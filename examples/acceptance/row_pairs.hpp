@@ -1,4 +1,4 @@
-// The rows of a target and a draft model, from two array files: checked, warped, as probabilities.
+// The rows of a target and a draft model, from two array files: checked, processed, as probabilities.
 #pragma once
 
 #include <cstdint>
@@ -38,7 +38,7 @@ public:
     [[nodiscard]] index_t vocabulary() const noexcept { return static_cast<index_t>(target_.array().columns); }
 
     /// One pair of rows, from any thread. Throws for entries that are not finite or negative, sums far from 1, logits
-    /// that are NaN or plus infinity, and a draft row that gives mass to fewer than `drafts` tokens (before the warp:
+    /// that are NaN or plus infinity, and a draft row that gives mass to fewer than `drafts` tokens (before processing:
     /// a nucleus may be smaller).
     [[nodiscard]] row_pair load(std::int64_t row, index_t drafts) const;
 

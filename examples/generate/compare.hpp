@@ -55,22 +55,22 @@ private:
 struct comparison {
     method const* how = nullptr;
     std::string tree;
-    metrics sum;
+    generation_metrics sum;
     double speed_up = 0;
     std::size_t same_text = 0;  ///< runs whose tokens were those of the autoregressive loop
     std::size_t runs = 0;
-    std::int32_t depth = 0;      ///< of the tree that was asked for
-    double size_ratio = 0;       ///< parameters of the draft / of the target
-    std::vector<metrics> each;   ///< the runs, for intervals
-    std::vector<double> nll;     ///< of each run's tokens, where it was asked for
-    std::vector<double> joules;  ///< of each run, where there is a counter
+    std::int32_t depth = 0;                ///< of the tree that was asked for
+    double size_ratio = 0;                 ///< parameters of the draft / of the target
+    std::vector<generation_metrics> each;  ///< the runs, for intervals
+    std::vector<double> nll;               ///< of each run's tokens, where it was asked for
+    std::vector<double> joules;            ///< of each run, where there is a counter
     std::string energy_source;
 
     /// A statistic of the sums over some runs, with its 95 % interval over prompts and seeds.
     template <class Statistic>
     [[nodiscard]] analysis::estimate estimate(Statistic statistic) const {
         return analysis::bootstrap(each.size(), [&](std::span<std::size_t const> runs_of) {
-            metrics total;
+            generation_metrics total;
             for (std::size_t const i : runs_of) total += each[i];
             return statistic(total);
         });
@@ -89,18 +89,18 @@ struct comparison {
     }
     [[nodiscard]] analysis::estimate joules_per_token() const {
         std::vector<double> tokens;
-        for (metrics const& m : each) tokens.push_back(static_cast<double>(m.tokens));
+        for (generation_metrics const& m : each) tokens.push_back(static_cast<double>(m.tokens));
         return analysis::bootstrap_ratio(joules, tokens);
     }
     /// Memory-bound speed-up: what the block efficiency is worth where a call costs the bytes of its model. Draft calls
     /// a step stand for the depth, so that it holds for trees of changing depth too.
-    [[nodiscard]] double memory_bound_speed_up(metrics const& m) const {
+    [[nodiscard]] double memory_bound_speed_up(generation_metrics const& m) const {
         if (m.target_calls == 0) return 0;
         double const calls = static_cast<double>(m.draft_calls) / static_cast<double>(m.target_calls);
         return m.block_efficiency() / (calls * size_ratio + 1);
     }
     /// What the acceptance rate alone promises for the measured costs (Leviathan et al. 2023, Theorem 3.8).
-    [[nodiscard]] double improvement_factor(metrics const& m) const {
+    [[nodiscard]] double improvement_factor(generation_metrics const& m) const {
         if (m.target_calls == 0 || m.target_seconds <= 0) return 1;
         double const target = m.target_seconds / static_cast<double>(m.target_calls);
         double const draft = m.draft_calls > 0 ? m.draft_seconds / static_cast<double>(m.draft_calls) : 0;
@@ -160,7 +160,7 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     std::printf("%-36s %-12s %9s %9s %11s %11s %7s %7s %7s%s\n", "method", "tree", "tokens/s", "speed-up", "block eff.",
                 "acceptance", "target", "draft", "ours", greedy ? "  same text" : "");
     for (comparison const& row : rows) {
-        metrics const& m = row.sum;
+        generation_metrics const& m = row.sum;
         std::printf("%-36s %-12s %9.1f %8.2fx %11.3f %11.3f %6.1f%% %6.1f%% %6.1f%%", row.how->name.c_str(),
                     row.tree.empty() ? "-" : row.tree.c_str(), m.tokens_per_second(), row.speed_up,
                     m.block_efficiency(), m.acceptance_rate(), 100 * share(m, m.target_seconds),
@@ -172,9 +172,9 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     std::printf("\n%-36s %-21s %-21s %-15s%s\n", "95 % intervals over runs", "block efficiency", "acceptance",
                 "memory-bound", rows.front().nll.empty() ? "" : "  perplexity of the text under the target");
     for (comparison const& row : rows) {
-        auto const efficiency = row.estimate([](metrics const& m) { return m.block_efficiency(); });
-        auto const rate = row.estimate([](metrics const& m) { return m.acceptance_rate(); });
-        auto const bound = row.estimate([&](metrics const& m) { return row.memory_bound_speed_up(m); });
+        auto const efficiency = row.estimate([](generation_metrics const& m) { return m.block_efficiency(); });
+        auto const rate = row.estimate([](generation_metrics const& m) { return m.acceptance_rate(); });
+        auto const bound = row.estimate([&](generation_metrics const& m) { return row.memory_bound_speed_up(m); });
         std::printf("%-36s %5.3f [%.3f, %.3f]  %5.3f [%.3f, %.3f]  %4.2fx", row.how->name.c_str(), efficiency.value,
                     efficiency.low, efficiency.high, rate.value, rate.low, rate.high, bound.value);
         if (!row.nll.empty()) {
@@ -190,7 +190,7 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
 }
 
 inline nlohmann::ordered_json to_json(comparison const& row) {
-    metrics const& m = row.sum;
+    generation_metrics const& m = row.sum;
     auto const with_interval = [](analysis::estimate const& e) {
         return nlohmann::ordered_json{{"value", e.value}, {"low", e.low}, {"high", e.high}, {"runs", e.samples}};
     };
@@ -199,15 +199,18 @@ inline nlohmann::ordered_json to_json(comparison const& row) {
     auto by_rank = nlohmann::ordered_json::array();
     for (std::size_t k = 0; k < m.tried_at_rank.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
     nlohmann::ordered_json estimates = {
-        {"block_efficiency", with_interval(row.estimate([](metrics const& x) { return x.block_efficiency(); }))},
-        {"acceptance_rate", with_interval(row.estimate([](metrics const& x) { return x.acceptance_rate(); }))},
+        {"block_efficiency",
+         with_interval(row.estimate([](generation_metrics const& x) { return x.block_efficiency(); }))},
+        {"acceptance_rate",
+         with_interval(row.estimate([](generation_metrics const& x) { return x.acceptance_rate(); }))},
         {"accepted_fraction",
-         with_interval(row.estimate([&](metrics const& x) { return x.accepted_fraction(row.depth); }))},
+         with_interval(row.estimate([&](generation_metrics const& x) { return x.accepted_fraction(row.depth); }))},
         {"improvement_factor",
-         with_interval(row.estimate([&](metrics const& x) { return row.improvement_factor(x); }))},
+         with_interval(row.estimate([&](generation_metrics const& x) { return row.improvement_factor(x); }))},
         {"memory_bound_speed_up",
-         with_interval(row.estimate([&](metrics const& x) { return row.memory_bound_speed_up(x); }))},
-        {"tokens_per_second", with_interval(row.estimate([](metrics const& x) { return x.tokens_per_second(); }))}};
+         with_interval(row.estimate([&](generation_metrics const& x) { return row.memory_bound_speed_up(x); }))},
+        {"tokens_per_second",
+         with_interval(row.estimate([](generation_metrics const& x) { return x.tokens_per_second(); }))}};
     if (!row.nll.empty()) estimates["perplexity"] = with_interval(row.perplexity());
     if (row.joules.size() == row.each.size()) estimates["joules_per_token"] = with_interval(row.joules_per_token());
     return {{"method", row.how->name},

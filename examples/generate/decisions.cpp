@@ -8,7 +8,7 @@
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/autoregressive.hpp"
-#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/random/source.hpp"
 #include "transformer/safetensors.hpp"
@@ -76,11 +76,11 @@ void write_decisions(transformer& target, transformer& draft, std::span<token_id
         auto const view = [&](std::vector<float> const& logits) {
             return row_view<float>(logits.data() + static_cast<std::ptrdiff_t>(i * vocabulary), target.vocabulary());
         };
-        auto const p = warped(g, view(p_logits), options.warp).row;
-        auto const q = warped(g, view(q_logits), options.draft_warp.value_or(options.warp));
-        place const where{static_cast<std::int32_t>(i), 1};
-        token_id const x = source.pick(g, q.weights, q.row.size(), weight_of{q.row}, {}, where(purpose::test, 0));
-        bool const accepted = source.coin(where(purpose::test, 1), p(x), q.row(x));
+        auto const p = process_logits(g, view(p_logits), options.sampling).row;
+        auto const q = process_logits(g, view(q_logits), options.draft_sampling.value_or(options.sampling));
+        draw_site const site{static_cast<std::int32_t>(i), 1};
+        token_id const x = source.categorical(g, q.sums, q.row.size(), weight_of{q.row}, {}, site(purpose::test, 0));
+        bool const accepted = source.bernoulli(site(purpose::test, 1), p(x), q.row(x));
         probability_stop::read(g, q.row, std::span<float>(features));
         out << "{";
         write_list(out, "top", std::span<float const>(features).first(features.size() - 1));

@@ -162,13 +162,13 @@ int run(int argc, char** argv) {
         ->capture_default_str();
     app.add_option("--typical-delta", single.typical_delta, "lossy/typical_acceptance: the factor of that")
         ->capture_default_str();
-    app.add_option("--temperature", options.warp.temperature, "0 is greedy")->capture_default_str();
+    app.add_option("--temperature", options.sampling.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temperature", draft_temperature,
         "of the draft, which never changes the law of the text (default: the target's, or 0.1 where that is 0)");
-    app.add_option("--top-k", options.warp.top_k, "0: off")->capture_default_str();
-    app.add_option("--top-p", options.warp.top_p, "1: off")->capture_default_str();
-    app.add_option("--min-p", options.warp.min_p, "0: off")->capture_default_str();
+    app.add_option("--top-k", options.sampling.top_k, "0: off")->capture_default_str();
+    app.add_option("--top-p", options.sampling.top_p, "1: off")->capture_default_str();
+    app.add_option("--min-p", options.sampling.min_p, "0: off")->capture_default_str();
     app.add_option("--tokens", options.max_tokens, "emit at most so many tokens")->capture_default_str();
     app.add_option("--seed", options.seed, "equal seeds give equal texts")
         ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
@@ -237,11 +237,11 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--repeat " + std::to_string(repeat) + ": the last seed would exceed 2^64 - 1");
     // Before a model is opened, which would take the place of an input that is closed.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
-    validate(options.warp);
-    options.draft_warp = options.warp;
-    if (draft_temperature_option->count() > 0 || options.warp.greedy())
-        options.draft_warp->temperature = draft_temperature;
-    validate(*options.draft_warp);
+    validate(options.sampling);
+    options.draft_sampling = options.sampling;
+    if (draft_temperature_option->count() > 0 || options.sampling.greedy())
+        options.draft_sampling->temperature = draft_temperature;
+    validate(*options.draft_sampling);
     method const& how = find_method(method_name);
     auto const [tree_text, shape] = shape_of(how, tree);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
@@ -311,7 +311,7 @@ int run(int argc, char** argv) {
         if (json) {
             for (comparison const& row : rows) std::cout << to_json(row).dump() << '\n';
         } else {
-            print_table(rows, options.warp.greedy());
+            print_table(rows, options.sampling.greedy());
         }
         return 0;
     }

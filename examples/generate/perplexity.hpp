@@ -15,7 +15,7 @@
 namespace multidraft::examples {
 
 /// -log p of `emitted` as a continuation of `prompt`, in nats, by the model's own distribution (temperature 1, no
-/// warp). The model's cache is reset. exp of it divided by the number of tokens is the perplexity.
+/// sampling parameters). The model's cache is reset. exp of it divided by the number of tokens is the perplexity.
 template <language_model Model>
 [[nodiscard]] double negative_log_likelihood(Model& model, std::span<token_id const> prompt,
                                              std::span<token_id const> emitted) {

@@ -37,7 +37,7 @@ inline char const* name_of(stop_reason why) {
 /// The object that `--json` prints for a run.
 inline nlohmann::ordered_json to_json(method const& how, generation const& g, std::string const& text,
                                       std::uint64_t seed) {
-    metrics const& m = g.metrics;
+    generation_metrics const& m = g.metrics;
     nlohmann::ordered_json by_depth = nlohmann::ordered_json::array();
     for (std::size_t d = 0; d < m.tried_at_depth.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
     nlohmann::ordered_json by_rank = nlohmann::ordered_json::array();
@@ -68,13 +68,13 @@ inline nlohmann::ordered_json to_json(method const& how, generation const& g, st
 }
 
 /// The share of the decoding time, the prompt's left out, that some seconds are.
-inline double share(metrics const& m, double seconds) {
+inline double share(generation_metrics const& m, double seconds) {
     double const whole = m.seconds - m.prompt_seconds;
     return whole > 0 ? seconds / whole : 0;
 }
 
 /// One line about a run, to standard error.
-inline void print_summary(method const& how, metrics const& m) {
+inline void print_summary(method const& how, generation_metrics const& m) {
     std::fprintf(stderr,
                  "[%s: %lld tokens, %.1f tokens/s, %lld target calls, %.2f tokens a call, target %.0f%%, draft %.0f%%, "
                  "sampling + mask + verification %.1f%% of the time]\n",

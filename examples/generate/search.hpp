@@ -67,7 +67,7 @@ inline search_result search(transformer& target, transformer& draft, method cons
                             std::int32_t budget) {
     search_result result;
     constexpr std::size_t levels = 8;
-    metrics sum;
+    generation_metrics sum;
     // Wide at the root for the ranks, and deep enough for the levels to count.
     for (prompt_tokens const& prompt : prompts)
         sum +=

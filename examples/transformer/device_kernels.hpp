@@ -248,11 +248,11 @@ struct attend {
             best = best > largest ? best : largest;
             float weights = 0;
             for (std::int32_t k = t; k < here; k += threads) {
-                float const weight = exponential(shared.score[k] - best);
+                float const weight = fp::exp(shared.score[k] - best);
                 shared.score[k] = weight;
                 weights += weight;
             }
-            float const shrink = begin == 0 ? 0.0F : exponential(largest - best);
+            float const shrink = begin == 0 ? 0.0F : fp::exp(largest - best);
             total = total * shrink + block_sum(lanes, weights, shared);  // its barriers show the weights to all
             largest = best;
             for (int j = 0; j < 2; ++j) sums[j] *= shrink;
@@ -290,7 +290,7 @@ struct gated {
         for (std::int32_t i = lanes.thread(); i < width; i += threads) {
             float const gate = row[i];
             out[static_cast<std::int64_t>(r) * width + i] =
-                bfloat16(gate / (1.0F + exponential(-gate)) * row[width + i]);
+                bfloat16(gate / (1.0F + fp::exp(-gate)) * row[width + i]);
         }
     }
 };

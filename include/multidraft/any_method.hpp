@@ -23,20 +23,20 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/warp.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods.hpp"
 #include "multidraft/random/address.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/unread.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft {
 
@@ -136,22 +136,23 @@ struct rows_of_several {
     }
 };
 
-template <class Row, class Ledger>
+template <class Row, class Sums>
 struct draw_of {
-    using function = drawn_children (*)(Row const& q, Ledger& weights, draw_key const& key, parent_node const& parent,
+    using function = drawn_children (*)(Row const& q, Sums& weights, draw_key const& key, parent_node const& parent,
                                         span<token_id> out);
 
     template <class Method>
-    static drawn_children by(Row const& q, Ledger& weights, draw_key const& key, parent_node const& parent,
+    static drawn_children by(Row const& q, Sums& weights, draw_key const& key, parent_node const& parent,
                              span<token_id> out) {
         host_group const g;
         addressed_source source{addressed_uniforms(key.seed, key.request)};
         if constexpr (of_several_drafts<Method>) {
-            place const where{key.position, parent.node};
+            draw_site const site{key.position, parent.node};
             if (!can_draw(weights)) return {};
             for (std::size_t k = 0; k < out.size(); ++k) {
                 index_t const child = parent.first_child + static_cast<index_t>(k);
-                index_t const x = source.pick(g, weights, q.size(), weight_of{q}, {}, where(purpose::draft, child));
+                index_t const x =
+                    source.categorical(g, weights, q.size(), weight_of{q}, {}, site(purpose::draft, child));
                 if (x == none) return {static_cast<index_t>(k)};
                 out[k] = x;
             }
@@ -163,7 +164,7 @@ struct draw_of {
                        std::string(Method::name) + " draws the children of a node together");
             constexpr bool by_text = requires { requires sampler::addressed_by_text; };
             std::int32_t const levels = by_text ? parent.depth : 0;
-            return sampler{}(g, q, weights, source, place{key.position + levels, parent.node}, out);
+            return sampler{}(g, q, weights, source, draw_site{key.position + levels, parent.node}, out);
         }
     }
 
@@ -182,8 +183,8 @@ struct verify_of {
     static verdict by(any_drafted const& drafts, Target const& target, span<Draft const> draft, draw_key const& key,
                       span<node_id> path, span<std::byte> scratch) {
         if constexpr (!reads_draft_rows<Method>) {
-            return call<Method>(drafts, target, verify::unread{}, key, path, scratch);
-        } else if constexpr (std::is_same_v<Draft, verify::unread>) {
+            return call<Method>(drafts, target, verify::no_draft_rows{}, key, path, scratch);
+        } else if constexpr (std::is_same_v<Draft, verify::no_draft_rows>) {
             refuse("draft", "unread", std::string(Method::name) + " reads the draft's rows");
         } else if constexpr (of_several_drafts<Method>) {
             if (draft.empty()) refuse("draft.size", 0, "there are the rows of one draft model or more");
@@ -251,7 +252,7 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
 /// Rows that are made anew each time they are asked for, and can be remembered.
 template <class Rows>
 concept made_each_time = requires(Rows const& rows, host_group const& g) {
-    { rows.weighed(g, node_id{}).row } -> distribution;
+    { rows.with_sums(g, node_id{}).row } -> distribution;
     requires std::default_initializable<std::decay_t<decltype(rows(g, node_id{}))>>;
 };
 
@@ -325,7 +326,7 @@ public:
     [[nodiscard]] trees_taken trees() const noexcept { return facts().trees; }
     /// Whether what is emitted has the target's law.
     [[nodiscard]] bool is_lossless() const noexcept { return facts().lossless; }
-    /// Whether verifying reads rows of the draft; `verify::unread{}` may stand for them if not.
+    /// Whether verifying reads rows of the draft; `verify::no_draft_rows{}` may stand for them if not.
     [[nodiscard]] bool reads_draft() const noexcept { return facts().reads_draft; }
     /// Whether trees say how many children of each node are certain (`any_drafted::certain`).
     [[nodiscard]] bool counts_certain() const noexcept { return facts().counts_certain; }
@@ -342,7 +343,7 @@ public:
     }
 
     /// Draws up to `out.size()` children of one node from the draft's distribution after it, whose weights have the
-    /// ledger `weights` (which may be changed), writes them in the order drawn and returns how many there are and how
+    /// row_sums `weights` (which may be changed), writes them in the order drawn and returns how many there are and how
     /// many are certain. Fewer than wanted mean that the draft's support was exhausted; entries of `out` behind them
     /// mean nothing.
     ///
@@ -351,21 +352,22 @@ public:
     /// from draft model k, so one call a model, with the number of the child in `parent.first_child`.
     ///
     /// Throws `invalid_input` for a node that no tree has, and what the sampler throws.
-    template <distribution Row, class Ledger>
-    [[nodiscard]] drawn_children draw(Row const& q, Ledger& weights, draw_key const& key, parent_node const& parent,
+    template <distribution Row, class Sums>
+    [[nodiscard]] drawn_children draw(Row const& q, Sums& weights, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
-        using table = typename List::template as<detail::draw_of<Row, Ledger>::template table>;
+        using table = typename List::template as<detail::draw_of<Row, Sums>::template table>;
         check(key, parent, out.size());
         return table::functions[index_](q, weights, key, parent, out);
     }
 
-    /// The same from a row of logits, to which `w` is applied (see `warped`). Throws for a row that is no distribution.
+    /// The same from a row of logits, to which `w` is applied (see `process_logits`). Throws for a row that is no
+    /// distribution.
     template <class T, class Layout>
-    [[nodiscard]] drawn_children draw(row_view<T, Layout> logits, warp const& w, draw_key const& key,
+    [[nodiscard]] drawn_children draw(row_view<T, Layout> logits, sampling_params const& w, draw_key const& key,
                                       parent_node const& parent, span<token_id> out) const {
         check(key, parent, out.size());
-        auto q = warped(host_group{}, logits, w);
-        return draw(q.row, q.weights, key, parent, out);
+        auto q = process_logits(host_group{}, logits, w);
+        return draw(q.row, q.sums, key, parent, out);
     }
 
     /// The same from a row of probabilities. Throws for a row without mass, with an infinite one, or with NaN; what
@@ -376,7 +378,7 @@ public:
         check(key, parent, out.size());
         validate_row_size(q.size(), "draft");
         host_group const g;
-        auto weights = g.weigh(q.size(), weight_of{q});
+        auto weights = g.sum_chunks(q.size(), weight_of{q});
         if (!(weights.total > 0 && weights.total <= largest_number<real_of<T>>))
             verify::detail::check_row(g, q, "draft", parent.node);
         return draw(q, weights, key, parent, out);
@@ -414,9 +416,9 @@ public:
 
     /// The same for methods that read no rows of the draft.
     template <detail::tree_rows Target>
-    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, verify::unread /*draft*/,
+    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, verify::no_draft_rows /*draft*/,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
-        return verify(drafts, target, span<verify::unread const>{}, key, path, scratch);
+        return verify(drafts, target, span<verify::no_draft_rows const>{}, key, path, scratch);
     }
 
     /// The same in memory that is owned, in which rows of logits are remembered as well: each is made once, however

@@ -18,13 +18,13 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
+#include "multidraft/testing/reference/ranked.hpp"
+#include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
+#include "multidraft/verify/detail/merged.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
@@ -177,36 +177,35 @@ using by_node = method_list<recursive_rejection_sequential, recursive_rejection_
 
 // Ranked verification by histograms: linear in the vocabulary, and within a thousandth of the sorted forms.
 
-struct nested_ranked_block_stratified
-    : listed_method<draft::stratified, verify::binned_nested_ranked_block<law::stratified>> {
+struct nested_ranked_block_stratified : listed_method<draft::stratified, verify::nested_ranked_block<law::stratified>> {
     static constexpr std::string_view name = "nested_ranked_block/stratified";
     static constexpr std::string_view summary =
         "the likely candidates with certainty, the rest drawn; the path of the best subtrees, accepted as a block";
     static constexpr proof_by proof = proof_by::itself;
 };
 
-struct nested_ranked_block_iid : listed_method<draft::iid, verify::binned_nested_ranked_block<law::iid>> {
+struct nested_ranked_block_iid : listed_method<draft::iid, verify::nested_ranked_block<law::iid>> {
     static constexpr std::string_view name = "nested_ranked_block/iid";
     static constexpr std::string_view summary = "the same of independent candidates";
     static constexpr proof_by proof = proof_by::itself;
 };
 
-struct ranked_block_stratified : listed_method<draft::stratified, verify::binned_ranked_block<law::stratified>> {
+struct ranked_block_stratified : listed_method<draft::stratified, verify::ranked_block<law::stratified>> {
     static constexpr std::string_view name = "ranked_block/stratified";
     static constexpr std::string_view summary = "the path that ranked verification offers, accepted as a block";
 };
 
-struct ranked_block_iid : listed_method<draft::iid, verify::binned_ranked_block<law::iid>> {
+struct ranked_block_iid : listed_method<draft::iid, verify::ranked_block<law::iid>> {
     static constexpr std::string_view name = "ranked_block/iid";
     static constexpr std::string_view summary = "the same of independent candidates";
 };
 
-struct ranked_stratified : listed_method<draft::stratified, verify::binned_ranked<law::stratified>> {
+struct ranked_stratified : listed_method<draft::stratified, verify::ranked<law::stratified>> {
     static constexpr std::string_view name = "ranked/stratified";
     static constexpr std::string_view summary = "certain and drawn candidates, the best verifier at one node";
 };
 
-struct ranked_iid : listed_method<draft::iid, verify::binned_ranked<law::iid>> {
+struct ranked_iid : listed_method<draft::iid, verify::ranked<law::iid>> {
     static constexpr std::string_view name = "ranked/iid";
     static constexpr std::string_view summary = "independent candidates, the best verifier at one node";
 };
@@ -289,45 +288,47 @@ using of_drafters =
 /// What engines choose from (`any_method`); the first is the default.
 using for_engines = joined<of_shapes, of_drafters>;
 
-// The sorted forms of the ranked verifiers: exact to the last bit, and on hosts only.
+// The reference forms of the ranked verifiers: exact to the last bit, and on hosts only.
 
-struct sorted_ranked_iid : listed_method<draft::iid, verify::ranked<law::iid>> {
-    static constexpr std::string_view name = "sorted ranked/iid";
+struct reference_ranked_iid : listed_method<draft::iid, testing::reference::ranked<law::iid>> {
+    static constexpr std::string_view name = "reference ranked/iid";
 };
 
-struct sorted_ranked_stratified : listed_method<draft::stratified, verify::ranked<law::stratified>> {
-    static constexpr std::string_view name = "sorted ranked/stratified";
+struct reference_ranked_stratified : listed_method<draft::stratified, testing::reference::ranked<law::stratified>> {
+    static constexpr std::string_view name = "reference ranked/stratified";
 };
 
-struct sorted_ranked_block_iid : listed_method<draft::iid, verify::ranked_block<law::iid>> {
-    static constexpr std::string_view name = "sorted ranked_block/iid";
+struct reference_ranked_block_iid : listed_method<draft::iid, testing::reference::ranked_block<law::iid>> {
+    static constexpr std::string_view name = "reference ranked_block/iid";
 };
 
-struct sorted_ranked_block_stratified : listed_method<draft::stratified, verify::ranked_block<law::stratified>> {
-    static constexpr std::string_view name = "sorted ranked_block/stratified";
+struct reference_ranked_block_stratified
+    : listed_method<draft::stratified, testing::reference::ranked_block<law::stratified>> {
+    static constexpr std::string_view name = "reference ranked_block/stratified";
 };
 
-struct sorted_nested_ranked_block_iid : listed_method<draft::iid, verify::nested_ranked_block<law::iid>> {
-    static constexpr std::string_view name = "sorted nested_ranked_block/iid";
+struct reference_nested_ranked_block_iid
+    : listed_method<draft::iid, testing::reference::nested_ranked_block<law::iid>> {
+    static constexpr std::string_view name = "reference nested_ranked_block/iid";
     static constexpr proof_by proof = proof_by::integration;
 };
 
-struct sorted_nested_ranked_block_stratified
-    : listed_method<draft::stratified, verify::nested_ranked_block<law::stratified>> {
-    static constexpr std::string_view name = "sorted nested_ranked_block/stratified";
+struct reference_nested_ranked_block_stratified
+    : listed_method<draft::stratified, testing::reference::nested_ranked_block<law::stratified>> {
+    static constexpr std::string_view name = "reference nested_ranked_block/stratified";
     static constexpr proof_by proof = proof_by::integration;
 };
 
-using sorted =
-    method_list<sorted_ranked_iid, sorted_ranked_stratified, sorted_ranked_block_iid, sorted_ranked_block_stratified,
-                sorted_nested_ranked_block_iid, sorted_nested_ranked_block_stratified>;
+using references = method_list<reference_ranked_iid, reference_ranked_stratified, reference_ranked_block_iid,
+                               reference_ranked_block_stratified, reference_nested_ranked_block_iid,
+                               reference_nested_ranked_block_stratified>;
 
 }  // namespace methods
 
 /// Whether a verifier is one of the lists', and so has a proof.
 template <class Verifier>
 inline constexpr bool is_proved =
-    methods::of_shapes::has<Verifier> || methods::of_drafters::has<Verifier> || methods::sorted::has<Verifier>;
+    methods::of_shapes::has<Verifier> || methods::of_drafters::has<Verifier> || methods::references::has<Verifier>;
 
 /// `Verifier::lossless`, which does not compile for one that says so and is in none of the lists.
 template <class Verifier>

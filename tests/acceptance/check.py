@@ -44,7 +44,7 @@ def softmax(row, temperature=1.0):
     return [w / sum(weights) for w in weights]
 
 
-def warped(row, temperature, top_k=0, top_p=1.0):
+def processed(row, temperature, top_k=0, top_p=1.0):
     p = softmax(row, temperature)
     order = sorted(range(len(p)), key=lambda i: (-p[i], i))
     if top_k:
@@ -171,8 +171,8 @@ class Acceptance(unittest.TestCase):
         for temperature, top_k, top_p in ((1, 0, 1.0), (0.7, 0, 1.0), (0.7, 8, 1.0), (1.3, 0, 0.9), (0.9, 12, 0.8)):
             found = result(*self.arrays(p, q), "--drafts", 3, "--logits", "--temperature", temperature, "--top-k", top_k,
                            "--top-p", top_p)["laws"]
-            a = [warped(row, temperature, top_k, top_p) for row in p]
-            b = [warped(row, temperature, top_k, top_p) for row in q]
+            a = [processed(row, temperature, top_k, top_p) for row in p]
+            b = [processed(row, temperature, top_k, top_p) for row in q]
             naive = sum(x * (1 - (1 - y) ** 3) for r, s in zip(a, b) for x, y in zip(r, s)) / 10
             self.assertAlmostEqual(found["iid"]["verifiers"]["naive"]["mean"], naive, delta=1e-9)
         infinite = [[-math.inf if k % 3 == 0 else x for k, x in enumerate(row)] for row in q]

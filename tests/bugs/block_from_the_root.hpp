@@ -5,7 +5,7 @@
 
 namespace multidraft::bugs {
 
-/// The path grows while the coins show yes, as in token by token verification; the chances are those of a path that
+/// The path grows while the draws say yes, as in token by token verification; the chances are those of a path that
 /// has been given up below.
 struct block_from_the_root {
     using law = multidraft::law::iid;
@@ -16,7 +16,7 @@ struct block_from_the_root {
         written_block<G, Target, Draft> const b(g, drafts.tree, target, draft, true);
         std::int32_t level = 0;
         while (level < b.length() &&
-               source.coin(place{position, level + 1}(purpose::acceptance, 0), b.chance(level + 1), 1.0))
+               source.bernoulli(draw_site{position, level + 1}(purpose::acceptance, 0), b.chance(level + 1), 1.0))
             ++level;
         return b.stop(level, source, position, path);
     }

@@ -58,7 +58,7 @@ struct written_block {
         double mass = 0;
         for (double const x : row) mass += x;
         if (!(mass > 0)) row = copy_of(target(g, level));
-        return {level, bugs::draw(g, row, source, place{position, level}(purpose::residual, 0))};
+        return {level, bugs::draw(g, row, source, draw_site{position, level}(purpose::residual, 0))};
     }
 };
 

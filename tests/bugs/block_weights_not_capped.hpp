@@ -14,7 +14,8 @@ struct block_weights_not_capped {
                        std::int32_t position, span<node_id> path) const {
         written_block<G, Target, Draft> const b(g, drafts.tree, target, draft, false);
         std::int32_t level = b.length();
-        while (level > 0 && !source.coin(place{position, level}(purpose::acceptance, 0), b.chance(level), 1.0)) --level;
+        while (level > 0 && !source.bernoulli(draw_site{position, level}(purpose::acceptance, 0), b.chance(level), 1.0))
+            --level;
         return b.stop(level, source, position, path);
     }
 };

@@ -9,11 +9,11 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/ranked.hpp"
 
 namespace multidraft::bugs {
 
@@ -21,7 +21,7 @@ namespace multidraft::bugs {
 /// are. In floats 1 - q(top) is off by the rounding of q, and certain tokens are taken for draws.
 struct certain_recounted : verify::node_by_node<certain_recounted, law::stratified> {
     static constexpr bool lossless = true;
-    using right = verify::binned_ranked<multidraft::law::stratified>;
+    using right = verify::ranked<multidraft::law::stratified>;
 
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return right::scratch_bytes(nodes, depth);
@@ -29,7 +29,7 @@ struct certain_recounted : verify::node_by_node<certain_recounted, law::stratifi
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
-                                              Source& source, place where, span<std::byte> scratch) const {
+                                              Source& source, draw_site site, span<std::byte> scratch) const {
         index_t const n = candidates.count();
         double left = 1;
         candidates.certain = 0;
@@ -39,7 +39,7 @@ struct certain_recounted : verify::node_by_node<certain_recounted, law::stratifi
             left -= top;
             ++candidates.certain;
         }
-        return right{}.decide(g, p, q, candidates, source, where, scratch);
+        return right{}.decide(g, p, q, candidates, source, site, scratch);
     }
 };
 

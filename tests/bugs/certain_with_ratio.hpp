@@ -2,7 +2,7 @@
 #pragma once
 
 #include "multidraft/draft/law.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/verify/ranked.hpp"
 
 namespace multidraft::bugs {
 
@@ -11,14 +11,14 @@ struct certain_with_ratio : verify::node_by_node<certain_with_ratio, law::strati
     static constexpr bool lossless = true;
 
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
-        return verify::binned_ranked<multidraft::law::iid>::scratch_bytes(nodes, depth);
+        return verify::ranked<multidraft::law::iid>::scratch_bytes(nodes, depth);
     }
 
     template <class G, class P, class Q, class Source>
     verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates, Source& source,
-                                place where, span<std::byte> scratch) const {
+                                draw_site site, span<std::byte> scratch) const {
         candidates.certain = 0;
-        return verify::binned_ranked<multidraft::law::iid>{}.decide(g, p, q, candidates, source, where, scratch);
+        return verify::ranked<multidraft::law::iid>{}.decide(g, p, q, candidates, source, site, scratch);
     }
 };
 

@@ -11,8 +11,8 @@ namespace multidraft::bugs {
 struct deterministic_with_ratio : verify::node_by_node<deterministic_with_ratio, law::deterministic> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
-        return verify::recursive_rejection<multidraft::law::sequential>{}.decide(g, p, q, candidates, source, where);
+                                              Source& source, draw_site site) const {
+        return verify::recursive_rejection<multidraft::law::sequential>{}.decide(g, p, q, candidates, source, site);
     }
 };
 

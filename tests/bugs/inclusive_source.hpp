@@ -14,13 +14,13 @@ public:
     explicit inclusive_source(double uniform) noexcept : uniform_(uniform) {}
 
     template <class Real>
-    [[nodiscard]] bool coin(address, Real numerator, Real denominator) const {
+    [[nodiscard]] bool bernoulli(address, Real numerator, Real denominator) const {
         return static_cast<Real>(uniform_) * denominator <= numerator;
     }
 
     template <group G, class Real, class W>
-    [[nodiscard]] index_t pick(G const&, ledger<Real> const& sums, index_t n, W const& w, span<token_id const> taken,
-                               address) const {
+    [[nodiscard]] index_t categorical(G const&, chunk_sums<Real> const& sums, index_t n, W const& w,
+                                      span<token_id const> taken, address) const {
         Real before = 0;
         for (index_t i = 0; i < n; ++i) {
             bool out = false;

@@ -12,7 +12,7 @@
 namespace multidraft::bugs {
 
 /// Each path alone would be verified without loss, but keeping the longest prefers tokens that are easy to continue.
-/// The number of nodes addresses the coins: those of two paths are independent.
+/// The number of nodes addresses the draws: those of two paths are independent.
 template <draft_law Law>
 struct longest_path {
     using law = Law;
@@ -30,8 +30,8 @@ struct longest_path {
             for (node_id const v : nodes) {
                 node_id const parent = tree.parents[at(v)];
                 token_id const x = tree.tokens[at(v)];
-                address const coin{position, v, purpose::acceptance, leaf};
-                if (!source.coin(coin, target(g, parent)(x), draft(g, parent)(x))) break;
+                address const site{position, v, purpose::acceptance, leaf};
+                if (!source.bernoulli(site, target(g, parent)(x), draft(g, parent)(x))) break;
                 ++accepted;
             }
             nodes.resize(accepted);
@@ -40,10 +40,10 @@ struct longest_path {
         verdict result;
         for (node_id const v : longest) path[at(result.accepted++)] = v;
         node_id const end = longest.empty() ? 0 : longest.back();
-        place const where{position, end};
+        draw_site const site{position, end};
         auto row = copy_of(target(g, end));
         if (tree.children(end).count > 0) subtract(row, copy_of(draft(g, end)));
-        result.next = bugs::draw(g, row, source, where(purpose::residual, 0));
+        result.next = bugs::draw(g, row, source, site(purpose::residual, 0));
         return result;
     }
 };

@@ -13,7 +13,7 @@ namespace multidraft::bugs {
 struct merged_duplicates : verify::node_by_node<merged_duplicates, law::iid> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         std::vector<token_id> merged;
         std::vector<index_t> child;
         for (std::size_t k = 0; k < candidates.size(); ++k) {
@@ -23,7 +23,7 @@ struct merged_duplicates : verify::node_by_node<merged_duplicates, law::iid> {
             merged.push_back(candidates[k]);
             child.push_back(static_cast<index_t>(k));
         }
-        auto decision = verify::recursive_rejection<multidraft::law::iid>{}.decide(g, p, q, merged, source, where);
+        auto decision = verify::recursive_rejection<multidraft::law::iid>{}.decide(g, p, q, merged, source, site);
         if (decision.child != none) decision.child = child[static_cast<std::size_t>(decision.child)];
         return decision;
     }

@@ -7,8 +7,8 @@
 
 namespace multidraft::bugs {
 
-/// Decides by 24 of a uniform's 53 bits. Tokens of less than 2^-24 are drawn far too often or not at all, and coins of
-/// less fall once in 2^24. Gives the same uniform to every draw.
+/// Decides by 24 of a uniform's 53 bits. Tokens of less than 2^-24 are drawn far too often or not at all, and
+/// probabilities of less fall once in 2^24. Gives the same uniform to every draw.
 class narrow_uniforms {
 public:
     explicit narrow_uniforms(double uniform) noexcept
@@ -17,14 +17,14 @@ public:
     }
 
     template <class Real>
-    [[nodiscard]] bool coin(address, Real numerator, Real denominator) const {
+    [[nodiscard]] bool bernoulli(address, Real numerator, Real denominator) const {
         return static_cast<Real>(uniform_) * denominator < numerator;
     }
 
-    template <group G, class Ledger, class W>
-    [[nodiscard]] index_t pick(G const& g, Ledger const& sums, index_t n, W const& w, span<token_id const> taken,
-                               address) const {
-        return g.search(sums, n, w, static_cast<double>(uniform_), taken);
+    template <group G, class Sums, class W>
+    [[nodiscard]] index_t categorical(G const& g, Sums const& sums, index_t n, W const& w, span<token_id const> taken,
+                                      address) const {
+        return g.inverse_cdf(sums, n, w, static_cast<double>(uniform_), taken);
     }
 
     template <class Real>

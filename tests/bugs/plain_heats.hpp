@@ -33,7 +33,7 @@ struct plain_heats : verify::node_by_node<plain_heats<Size, Rules>, law::iid> {
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         auto const stale = copy_of(p);
         auto r = stale;
         auto const d = copy_of(q);
@@ -46,10 +46,10 @@ struct plain_heats : verify::node_by_node<plain_heats<Size, Rules>, law::iid> {
                 if (rank_in(used, candidates[k]) < rank_in(used, candidates[best])) best = k;
             auto const b = law_of_best(fresh, r, d, end - first);
             token_id const x = candidates[best];
-            if (source.coin(where(purpose::acceptance, first), r[at(x)], b[at(x)])) return {best, x};
+            if (source.bernoulli(site(purpose::acceptance, first), r[at(x)], b[at(x)])) return {best, x};
             subtract(r, b);
         }
-        return verify::found_among(candidates, draw(g, r, source, where(purpose::residual, 0)));
+        return verify::found_among(candidates, draw(g, r, source, site(purpose::residual, 0)));
     }
 
 private:

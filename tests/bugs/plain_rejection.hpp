@@ -11,7 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -63,8 +63,8 @@ template <group G, class Real, draw_source Source>
 [[nodiscard]] token_id draw(G const& g, std::vector<Real> const& row, Source& source, address a) {
     auto const weight = [&row](index_t i) { return row[at(i)]; };
     auto const n = static_cast<index_t>(row.size());
-    auto const sums = g.weigh(n, weight);
-    return source.pick(g, sums, n, weight, {}, a);
+    auto const sums = g.sum_chunks(n, weight);
+    return source.categorical(g, sums, n, weight, {}, a);
 }
 
 /// Recursive rejection without a bug.
@@ -72,17 +72,17 @@ template <draft_law Law>
 struct plain_rejection : verify::node_by_node<plain_rejection<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         auto r = copy_of(p);
         auto d = copy_of(q);
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             auto const index = static_cast<index_t>(k);
-            if (source.coin(where(purpose::acceptance, index), r[at(x)], d[at(x)])) return {index, x};
+            if (source.bernoulli(site(purpose::acceptance, index), r[at(x)], d[at(x)])) return {index, x};
             subtract(r, d);
             if constexpr (std::is_same_v<Law, law::sequential>) take_out(d, x);
         }
-        return {none, draw(g, r, source, where(purpose::residual, 0))};
+        return {none, draw(g, r, source, site(purpose::residual, 0))};
     }
 };
 

@@ -77,10 +77,10 @@ private:
             }
             if (!Rules::decides_inner_nodes && node != 0) return;
         }
-        place const where{position, node};
-        if (node != 0 && !source.coin(where(purpose::acceptance, 0), w, 1.0)) return;
+        draw_site const site{position, node};
+        if (node != 0 && !source.bernoulli(site(purpose::acceptance, 0), w, 1.0)) return;
         end = node;
-        token = bugs::draw(g, r, source, where(purpose::residual, 0));
+        token = bugs::draw(g, r, source, site(purpose::residual, 0));
     }
 };
 

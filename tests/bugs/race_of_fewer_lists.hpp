@@ -20,7 +20,7 @@ struct race_of_fewer_lists {
         auto const p = target(g, 0);
         race_noise const noise{source.uniforms(), position};
         auto const children = drafts.tree.children(0);
-        index_t const x = g.first_largest(p.size(), [&](index_t i) {
+        index_t const x = g.argmax(p.size(), [&](index_t i) {
             double best = 0;
             for (node_id v = children.first; v < children.end(); ++v) {
                 if (v > children.first && drafts.tree.tokens[static_cast<std::size_t>(v)] != i) continue;

@@ -10,15 +10,15 @@ namespace multidraft::bugs {
 struct refused_not_removed : verify::node_by_node<refused_not_removed, law::deterministic> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         auto const r = copy_of(p);
         static_cast<void>(q);
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             auto const index = static_cast<index_t>(k);
-            if (source.coin(where(purpose::acceptance, index), r[at(x)], probability_of<P>(1))) return {index, x};
+            if (source.bernoulli(site(purpose::acceptance, index), r[at(x)], probability_of<P>(1))) return {index, x};
         }
-        return {none, draw(g, r, source, where(purpose::residual, 0))};
+        return {none, draw(g, r, source, site(purpose::residual, 0))};
     }
 };
 

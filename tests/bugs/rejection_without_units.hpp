@@ -10,7 +10,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -26,7 +26,7 @@ struct rejection_without_units : verify::node_by_node<rejection_without_units<La
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         using real = probability_of<P>;
         real c = 0;
         real z = 1;
@@ -34,22 +34,22 @@ struct rejection_without_units : verify::node_by_node<rejection_without_units<La
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             real const rest = p(x) - c * q(x);
-            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), (rest > 0 ? rest : real(0)) * left,
-                            z * q(x)))
+            if (source.bernoulli(site(purpose::acceptance, static_cast<index_t>(k)), (rest > 0 ? rest : real(0)) * left,
+                                 z * q(x)))
                 return {static_cast<index_t>(k), x};
             c += z / left;
             if (Clamped && c > std::numeric_limits<real>::max()) c = std::numeric_limits<real>::max();
             verify::residual const r{p, q, c};
-            auto const sums = g.weigh(p.size(), r);
+            auto const sums = g.sum_chunks(p.size(), r);
             z = sums.total;
             if (z != z) return {};
-            if (!(z > 0)) return {none, verify::emit_undrafted(g, p, candidates.first(k + 1), source, where)};
+            if (!(z > 0)) return {none, verify::emit_undrafted(g, p, candidates.first(k + 1), source, site)};
             if (k + 1 == candidates.size())
-                return {none, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0))};
+                return {none, source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0))};
             if constexpr (std::is_same_v<Law, law::sequential>) {
-                auto rest_of_q = g.weigh(q.size(), q);
+                auto rest_of_q = g.sum_chunks(q.size(), q);
                 for (token_id const t : candidates.first(k + 1))
-                    g.reweigh(rest_of_q, q.size(), q, candidates.first(k + 1), t);
+                    g.update_chunk(rest_of_q, q.size(), q, candidates.first(k + 1), t);
                 left = rest_of_q.total;
             }
         }

@@ -9,7 +9,7 @@
 #include "multidraft/decode/arranged_drafter.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::bugs {
@@ -28,16 +28,16 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
         this->start(text, 3);
         std::vector<char> kept{1};
         if (depth > 0) {
             this->expand_root(g, text, w, m);
             std::vector<token_id> drawn(2);
             auto const position = static_cast<std::int32_t>(text.size()) - 1;
-            drawn_children const found = draft::sequential{}(g, this->distribution(0), this->weights(0), source,
-                                                             place{position, 0}, span<token_id>(drawn));
+            drawn_children const found = draft::sequential{}(g, this->distribution(0), this->sums(0), source,
+                                                             draw_site{position, 0}, span<token_id>(drawn));
             index_t const count = found.count;
             for (index_t k = 0; k < count; ++k) this->add(0, drawn[static_cast<std::size_t>(k)]);
             auto const q = this->distribution(0);

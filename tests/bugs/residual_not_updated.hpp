@@ -11,18 +11,18 @@ template <draft_law Law>
 struct residual_not_updated : verify::node_by_node<residual_not_updated<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         auto r = copy_of(p);
         auto d = copy_of(q);
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             auto const index = static_cast<index_t>(k);
-            if (source.coin(where(purpose::acceptance, index), r[at(x)], d[at(x)])) return {index, x};
+            if (source.bernoulli(site(purpose::acceptance, index), r[at(x)], d[at(x)])) return {index, x};
             bool const last = k + 1 == candidates.size();
             if (last) subtract(r, d);
             if constexpr (std::is_same_v<Law, law::sequential>) take_out(d, x);
         }
-        return {none, draw(g, r, source, where(purpose::residual, 0))};
+        return {none, draw(g, r, source, site(purpose::residual, 0))};
     }
 };
 

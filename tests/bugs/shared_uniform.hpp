@@ -15,7 +15,7 @@ template <draft_law Law>
 struct shared_uniform : verify::node_by_node<shared_uniform<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         using real = probability_of<P>;
         auto r = copy_of(p);
         auto d = copy_of(q);
@@ -29,9 +29,9 @@ struct shared_uniform : verify::node_by_node<shared_uniform<Law>, Law> {
             if constexpr (std::is_same_v<Law, law::sequential>) take_out(d, x);
         }
         chances.push_back(1 - highest);
-        token_id const chosen = draw(g, chances, source, where(purpose::acceptance, 0));
+        token_id const chosen = draw(g, chances, source, site(purpose::acceptance, 0));
         if (at(chosen) < candidates.size()) return {chosen, candidates[at(chosen)]};
-        return {none, draw(g, r, source, where(purpose::residual, 0))};
+        return {none, draw(g, r, source, site(purpose::residual, 0))};
     }
 };
 

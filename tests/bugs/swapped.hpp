@@ -11,17 +11,17 @@ template <draft_law Law>
 struct swapped : verify::node_by_node<swapped<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         auto r = copy_of(q);
         auto d = copy_of(p);
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             auto const index = static_cast<index_t>(k);
-            if (source.coin(where(purpose::acceptance, index), r[at(x)], d[at(x)])) return {index, x};
+            if (source.bernoulli(site(purpose::acceptance, index), r[at(x)], d[at(x)])) return {index, x};
             subtract(r, d);
             if constexpr (std::is_same_v<Law, law::sequential>) take_out(d, x);
         }
-        return {none, draw(g, r, source, where(purpose::residual, 0))};
+        return {none, draw(g, r, source, site(purpose::residual, 0))};
     }
 };
 

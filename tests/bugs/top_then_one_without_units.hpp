@@ -8,7 +8,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/emit.hpp"
@@ -22,15 +22,15 @@ struct top_then_one_without_units : verify::node_by_node<top_then_one_without_un
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         using real = probability_of<P>;
-        if (candidates.draws() == 0) return verify::found_among(candidates, verify::emit(g, p, source, where));
+        if (candidates.draws() == 0) return verify::found_among(candidates, verify::emit(g, p, source, site));
         auto d = copy_of(q);
         for (token_id const t : candidates.certain_tokens()) d[at(t)] = 0;
         real left = 0;
         for (real const x : d) left += x;
         token_id const x = candidates[candidates.certain];
-        if (source.coin(where(purpose::acceptance, 0), p(x) * left, d[at(x)])) return {candidates.certain, x};
+        if (source.bernoulli(site(purpose::acceptance, 0), p(x) * left, d[at(x)])) return {candidates.certain, x};
         auto rest = copy_of(p);
         real mass = 0;
         for (std::size_t i = 0; i < rest.size(); ++i) {
@@ -39,8 +39,8 @@ struct top_then_one_without_units : verify::node_by_node<top_then_one_without_un
             if (rest[i] < 0) rest[i] = 0;
             mass += rest[i];
         }
-        if (!(mass > 0)) return {none, verify::emit_undrafted(g, p, candidates, source, where)};
-        return verify::found_among(candidates, draw(g, rest, source, where(purpose::residual, 0)));
+        if (!(mass > 0)) return {none, verify::emit_undrafted(g, p, candidates, source, site)};
+        return verify::found_among(candidates, draw(g, rest, source, site(purpose::residual, 0)));
     }
 };
 

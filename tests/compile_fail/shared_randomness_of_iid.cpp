@@ -7,6 +7,6 @@ using namespace multidraft;
 
 verdict verify_it(tree_view tree, probability_rows<float> const& target, addressed_source const& source,
                   span<node_id> path) {
-    return verify::shared_randomness{}(host_group{}, drafted<law::iid>{tree}, target, verify::unread{}, source, 0,
-                                       path);
+    return verify::shared_randomness{}(host_group{}, drafted<law::iid>{tree}, target, verify::no_draft_rows{}, source,
+                                       0, path);
 }

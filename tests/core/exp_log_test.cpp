@@ -10,10 +10,10 @@
 
 namespace {
 
-using multidraft::exponential;
+namespace fp = multidraft::fp;
+using multidraft::exp_nonpositive;
 using multidraft::exponential_variate;
-using multidraft::falling_exponential;
-using multidraft::logarithm;
+namespace fp = multidraft::fp;
 using multidraft::detail::bits_of;
 using multidraft::detail::float_of;
 
@@ -37,12 +37,12 @@ struct worst {
     }
 };
 
-TEST(exponential, is_within_one_ulp_of_the_truth_everywhere) {
+TEST(exp, is_within_one_ulp_of_the_truth_everywhere) {
     worst all;
     auto const check = [&](std::uint32_t pattern) {
         float const x = float_of(static_cast<std::int32_t>(pattern));
         if (std::isnan(x)) return;
-        all.see(ulps(exponential(x), std::exp(static_cast<long double>(x))), x);
+        all.see(ulps(fp::exp(x), std::exp(static_cast<long double>(x))), x);
     };
     for (std::uint64_t p = 0; p < (std::uint64_t{1} << 32); p += 1021) check(static_cast<std::uint32_t>(p));
     // Densely where something changes: around 0, overflow (88.72), subnormal results (-87.33), zero (-103.97), the
@@ -56,24 +56,24 @@ TEST(exponential, is_within_one_ulp_of_the_truth_everywhere) {
     RecordProperty("ulps", std::to_string(all.error));
 }
 
-TEST(exponential, handles_the_special_values) {
-    EXPECT_EQ(exponential(0.0F), 1.0F);
-    EXPECT_EQ(exponential(-0.0F), 1.0F);
-    EXPECT_EQ(bits_of(exponential(-infinity)), 0);
-    EXPECT_EQ(exponential(infinity), infinity);
-    EXPECT_EQ(exponential(std::numeric_limits<float>::max()), infinity);
-    EXPECT_EQ(bits_of(exponential(std::numeric_limits<float>::lowest())), 0);
-    EXPECT_EQ(exponential(-104.0F), 0.0F);
-    EXPECT_EQ(exponential(-103.9F), std::numeric_limits<float>::denorm_min());
-    EXPECT_EQ(bits_of(exponential(std::nanf(""))), 0x7fc00000);
-    EXPECT_EQ(bits_of(exponential(-std::nanf("7"))), 0x7fc00000);
+TEST(exp, handles_the_special_values) {
+    EXPECT_EQ(fp::exp(0.0F), 1.0F);
+    EXPECT_EQ(fp::exp(-0.0F), 1.0F);
+    EXPECT_EQ(bits_of(fp::exp(-infinity)), 0);
+    EXPECT_EQ(fp::exp(infinity), infinity);
+    EXPECT_EQ(fp::exp(std::numeric_limits<float>::max()), infinity);
+    EXPECT_EQ(bits_of(fp::exp(std::numeric_limits<float>::lowest())), 0);
+    EXPECT_EQ(fp::exp(-104.0F), 0.0F);
+    EXPECT_EQ(fp::exp(-103.9F), std::numeric_limits<float>::denorm_min());
+    EXPECT_EQ(bits_of(fp::exp(std::nanf(""))), 0x7fc00000);
+    EXPECT_EQ(bits_of(fp::exp(-std::nanf("7"))), 0x7fc00000);
 }
 
 // Of the power with the rounded rate, which is another temperature by a relative 2^-24 at most.
-TEST(falling_exponential, is_within_two_ulps_of_the_power) {
+TEST(exp_nonpositive, is_within_two_ulps_of_the_power) {
     worst all;
     for (float const scale : {1.0F, 0.7F, 3.3F, 0.01F, 1000.0F, 1e-30F, 1e30F}) {
-        falling_exponential<float> const w(scale);
+        exp_nonpositive<float> const w(scale);
         long double const rate = static_cast<long double>(scale * 0x1.715476p0F);
         for (std::uint64_t k = 0; k < (std::uint64_t{1} << 31); k += 2039) {
             float const x = float_of(static_cast<std::int32_t>(0x80000000U + static_cast<std::uint32_t>(k)));
@@ -94,10 +94,10 @@ TEST(falling_exponential, is_within_two_ulps_of_the_power) {
     RecordProperty("ulps", std::to_string(all.error));
 }
 
-TEST(falling_exponential, is_exp_of_the_scaled_argument) {
+TEST(exp_nonpositive, is_exp_of_the_scaled_argument) {
     for (float const scale : {1.0F, 0.7F, 3.3F}) {
-        falling_exponential<float> const w(scale);
-        falling_exponential<double> const reference(static_cast<double>(scale));
+        exp_nonpositive<float> const w(scale);
+        exp_nonpositive<double> const reference(static_cast<double>(scale));
         for (float x = 0.0F; x > -68.0F / scale; x -= 0.01F) {
             double const exact = reference(static_cast<double>(x));
             double const argument = -static_cast<double>(scale * x);
@@ -106,28 +106,28 @@ TEST(falling_exponential, is_exp_of_the_scaled_argument) {
     }
 }
 
-TEST(falling_exponential, handles_the_special_values_at_every_scale) {
+TEST(exp_nonpositive, handles_the_special_values_at_every_scale) {
     constexpr float most = std::numeric_limits<float>::max();
     for (float const scale : {1.0F, 0.7F, 1e-30F, 1e30F, most, std::numeric_limits<float>::denorm_min(),
                               std::numeric_limits<float>::min()}) {
-        falling_exponential<float> const w(scale);
+        exp_nonpositive<float> const w(scale);
         EXPECT_EQ(w(0.0F), 1.0F) << scale;
         EXPECT_EQ(w(-0.0F), 1.0F) << scale;
         EXPECT_EQ(bits_of(w(-infinity)), 0) << scale;
         EXPECT_TRUE(std::isnan(w(std::nanf("")))) << scale;
         EXPECT_TRUE(std::isnan(w(-std::nanf("7")))) << scale;
-        EXPECT_EQ(falling_exponential<double>(static_cast<double>(scale))(-std::numeric_limits<double>::infinity()), 0);
+        EXPECT_EQ(exp_nonpositive<double>(static_cast<double>(scale))(-std::numeric_limits<double>::infinity()), 0);
     }
-    EXPECT_EQ(falling_exponential<float>(most)(-1e-30F), 0.0F);
-    EXPECT_EQ(falling_exponential<float>(std::numeric_limits<float>::denorm_min())(-1e25F), 1.0F);
+    EXPECT_EQ(exp_nonpositive<float>(most)(-1e-30F), 0.0F);
+    EXPECT_EQ(exp_nonpositive<float>(std::numeric_limits<float>::denorm_min())(-1e25F), 1.0F);
 }
 
-TEST(logarithm, is_within_one_ulp_of_the_truth_everywhere) {
+TEST(log, is_within_one_ulp_of_the_truth_everywhere) {
     worst all;
     auto const check = [&](std::uint32_t pattern) {
         float const x = float_of(static_cast<std::int32_t>(pattern));
         if (!(x > 0.0F) || x == infinity) return;
-        all.see(ulps(logarithm(x), std::log(static_cast<long double>(x))), x);
+        all.see(ulps(fp::log(x), std::log(static_cast<long double>(x))), x);
     };
     for (std::uint32_t p = 0; p < 0x7f800000U; p += 509) check(p);
     for (float const edge : {1.0F, 0.75F, 1.5F, 0.5F, 2.0F, 1.17549435e-38F, 1e-45F, 3.4e38F}) {
@@ -139,13 +139,13 @@ TEST(logarithm, is_within_one_ulp_of_the_truth_everywhere) {
     RecordProperty("ulps", std::to_string(all.error));
 }
 
-TEST(logarithm, handles_the_special_values) {
-    EXPECT_EQ(bits_of(logarithm(1.0F)), 0);
-    EXPECT_EQ(logarithm(0.0F), -infinity);
-    EXPECT_EQ(logarithm(-0.0F), -infinity);
-    EXPECT_EQ(logarithm(infinity), infinity);
+TEST(log, handles_the_special_values) {
+    EXPECT_EQ(bits_of(fp::log(1.0F)), 0);
+    EXPECT_EQ(fp::log(0.0F), -infinity);
+    EXPECT_EQ(fp::log(-0.0F), -infinity);
+    EXPECT_EQ(fp::log(infinity), infinity);
     for (float const x : {-1.0F, -infinity, -1e-45F, std::nanf(""), -std::nanf("3")}) {
-        EXPECT_EQ(bits_of(logarithm(x)), 0x7fc00000);
+        EXPECT_EQ(bits_of(fp::log(x)), 0x7fc00000);
     }
 }
 
@@ -188,19 +188,19 @@ TEST(exp_log, give_the_same_bits_everywhere) {
     for (int i = 0; i < 1000000; ++i) {
         state = state * 1664525U + 1013904223U;
         float const x = float_of(static_cast<std::int32_t>(state));
-        std::uint32_t const parts[] = {static_cast<std::uint32_t>(bits_of(exponential(x))),
-                                       static_cast<std::uint32_t>(bits_of(logarithm(x))),
+        std::uint32_t const parts[] = {static_cast<std::uint32_t>(bits_of(fp::exp(x))),
+                                       static_cast<std::uint32_t>(bits_of(fp::log(x))),
                                        static_cast<std::uint32_t>(bits_of(exponential_variate(state)))};
         for (std::uint32_t const part : parts) mixed = (mixed ^ part) * 0x100000001b3U;
     }
     EXPECT_EQ(mixed, 0xaae895f6a9b3a4abU);
 }
 
-TEST(falling_exponential, gives_the_same_bits_everywhere) {
+TEST(exp_nonpositive, gives_the_same_bits_everywhere) {
     if (!multidraft::has_fma) GTEST_SKIP() << "no FMA instruction in this build";
     std::uint64_t mixed = 0;
     for (float const scale : {1.0F, 0.7F, 5.0F}) {
-        falling_exponential<float> const w(scale);
+        exp_nonpositive<float> const w(scale);
         for (float x = 0.0F; x > -90.0F; x -= 0.000317F)
             mixed = (mixed ^ static_cast<std::uint32_t>(bits_of(w(x)))) * 0x100000001b3U;
     }
@@ -212,10 +212,10 @@ TEST(exp_log, give_the_same_bits_inside_a_loop) {
     std::vector<float> x(4096);
     std::vector<float> out(4096);
     for (std::size_t i = 0; i < x.size(); ++i) x[i] = -0.03F * static_cast<float>(i);
-    for (std::size_t i = 0; i < x.size(); ++i) out[i] = exponential(x[i]);
+    for (std::size_t i = 0; i < x.size(); ++i) out[i] = fp::exp(x[i]);
     float lanes[64] = {};
     for (std::size_t row = 0; row < 64; ++row) {
-        for (std::size_t lane = 0; lane < 64; ++lane) lanes[lane] += exponential(x[row * 64 + lane]);
+        for (std::size_t lane = 0; lane < 64; ++lane) lanes[lane] += fp::exp(x[row * 64 + lane]);
     }
     for (std::size_t lane = 0; lane < 64; ++lane) {
         float volatile sum = 0.0F;
@@ -224,13 +224,13 @@ TEST(exp_log, give_the_same_bits_inside_a_loop) {
     }
     for (std::size_t i = 0; i < x.size(); ++i) {
         float volatile one = x[i];
-        ASSERT_EQ(bits_of(out[i]), bits_of(exponential(one)));
+        ASSERT_EQ(bits_of(out[i]), bits_of(fp::exp(one)));
     }
 }
 
 TEST(exp_log, have_double_forms_for_references) {
-    EXPECT_DOUBLE_EQ(exponential(1.0), 2.718281828459045);
-    EXPECT_DOUBLE_EQ(logarithm(2.0), 0.6931471805599453);
+    EXPECT_DOUBLE_EQ(fp::exp(1.0), 2.718281828459045);
+    EXPECT_DOUBLE_EQ(fp::log(2.0), 0.6931471805599453);
 }
 
 }  // namespace

@@ -17,9 +17,9 @@
 
 namespace {
 
+using multidraft::chunk_sums;
 using multidraft::host_group;
 using multidraft::index_t;
-using multidraft::ledger;
 using multidraft::none;
 using multidraft::span;
 using multidraft::token_id;
@@ -27,7 +27,7 @@ using multidraft::testing::test_numbers;
 
 constexpr host_group g;
 
-// 1 048 576 entries are 256 chunks, all that a ledger holds.
+// 1 048 576 entries are 256 chunks, all whose sums are kept.
 constexpr index_t full = 256 * 4096;
 constexpr index_t sizes[] = {1,    2,    15,   16,    17,     63,     64,       255,  256,      257,
                              4095, 4096, 4097, 32000, 128256, 152064, full - 1, full, full + 1, 257 * 4096 + 300};
@@ -62,7 +62,7 @@ Real pairwise(std::vector<Real> lanes) {
     return lanes[0];
 }
 
-/// `count` terms from `begin` in `lanes` strided lanes; terms beyond the row are 0.
+/// `histogram` terms from `begin` in `lanes` strided lanes; terms beyond the row are 0.
 template <class Real>
 Real strided_sum(std::vector<Real> const& row, std::size_t begin, std::size_t count, std::size_t lanes) {
     std::vector<Real> lane(lanes, Real(0));
@@ -131,10 +131,10 @@ TYPED_TEST(host_group_of, sums_in_the_documented_order) {
         auto const chunks = documented_chunks(row);
         real const total = in_order(chunks);
         EXPECT_EQ(g.sum(n, of(row)), total) << n;
-        auto const sums = g.weigh(n, of(row));
+        auto const sums = g.sum_chunks(n, of(row));
         EXPECT_EQ(sums.total, total) << n;
-        if (multidraft::chunks_of(n) <= ledger<real>::capacity) {
-            for (std::size_t c = 0; c < chunks.size(); ++c) ASSERT_EQ(sums.sums[c], chunks[c]) << n << ' ' << c;
+        if (multidraft::chunks_of(n) <= chunk_sums<real>::capacity) {
+            for (std::size_t c = 0; c < chunks.size(); ++c) ASSERT_EQ(sums.values[c], chunks[c]) << n << ' ' << c;
         }
         long double exact = 0;
         for (real const x : row) exact += static_cast<long double>(x);
@@ -168,7 +168,7 @@ TYPED_TEST(host_group_of, gives_the_same_bits_wherever_the_row_lies) {
             ASSERT_EQ(g.sum(n, entries<real>{moved.data() + shift}), total);
             auto const here = logits(moved.data() + shift);
             ASSERT_EQ(here.largest, sums.largest);
-            ASSERT_EQ(here.weights.total, sums.weights.total);
+            ASSERT_EQ(here.sums.total, sums.sums.total);
         }
     }
 }
@@ -177,23 +177,23 @@ TYPED_TEST(host_group_of, has_no_terms_in_an_empty_row) {
     using real = TypeParam;
     entries<real> const nothing{nullptr};
     EXPECT_EQ(g.sum(0, nothing), real(0));
-    EXPECT_EQ(g.largest(0, nothing), -std::numeric_limits<real>::infinity());
-    EXPECT_EQ(g.first_largest(0, nothing), none);
-    auto sums = g.weigh(0, nothing);
+    EXPECT_EQ(g.max(0, nothing), -std::numeric_limits<real>::infinity());
+    EXPECT_EQ(g.argmax(0, nothing), none);
+    auto sums = g.sum_chunks(0, nothing);
     EXPECT_EQ(sums.total, real(0));
-    EXPECT_EQ(g.search(sums, 0, nothing, 0.0), none);
+    EXPECT_EQ(g.inverse_cdf(sums, 0, nothing, 0.0), none);
     token_id out[2] = {7, 7};
-    g.top(0, nothing, out);
+    g.top_k(0, nothing, out);
     EXPECT_EQ(out[0], none);
     EXPECT_EQ(out[1], none);
-    EXPECT_EQ(g.softmax(0, nothing, real(1)).weights.total, real(0));
+    EXPECT_EQ(g.softmax(0, nothing, real(1)).sums.total, real(0));
 }
 
 // A product that feeds a sum must be rounded first: what is stored and what is computed on the fly are the same.
 TYPED_TEST(host_group_of, sums_what_a_function_returns) {
     using real = TypeParam;
     auto const row = random_weights<real>(5000, 8);
-    auto const scaled = [data = row.data()](index_t i) { return multidraft::product(data[i], real(0.3)); };
+    auto const scaled = [data = row.data()](index_t i) { return multidraft::fp::mul(data[i], real(0.3)); };
     std::vector<real> stored;
     for (index_t i = 0; i < 5000; ++i) stored.push_back(scaled(i));
     EXPECT_EQ(g.sum(5000, scaled), g.sum(5000, of(stored)));
@@ -208,18 +208,18 @@ TYPED_TEST(host_group_of, finds_the_first_of_the_largest) {
     for (index_t const n : {1, 2, 63, 64, 65, 4096, 4097, 9000}) {
         auto const size = static_cast<std::size_t>(n);
         std::vector<real> row(size, low);
-        EXPECT_EQ(g.largest(n, of(row)), low);
-        EXPECT_EQ(g.first_largest(n, of(row)), 0);
+        EXPECT_EQ(g.max(n, of(row)), low);
+        EXPECT_EQ(g.argmax(n, of(row)), 0);
         for (std::size_t const at : {std::size_t{0}, size / 3, size / 2, size - 1}) {
             row.assign(size, real(-2));
             row[at] = real(-1);
             row[size - 1] = real(-1);
-            EXPECT_EQ(g.largest(n, of(row)), real(-1));
-            EXPECT_EQ(g.first_largest(n, of(row)), static_cast<index_t>(at)) << n;
+            EXPECT_EQ(g.max(n, of(row)), real(-1));
+            EXPECT_EQ(g.argmax(n, of(row)), static_cast<index_t>(at)) << n;
         }
         row.assign(size, real(0));
         row[size / 2] = real(-0.0);
-        EXPECT_EQ(g.first_largest(n, of(row)), 0);  // zeros are equal
+        EXPECT_EQ(g.argmax(n, of(row)), 0);  // zeros are equal
     }
 }
 
@@ -244,7 +244,7 @@ TYPED_TEST(host_group_of, gives_the_top_in_order_with_ties_to_the_lower_index) {
                  {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{8}, row.size(), row.size() + 3}) {
                 if (k > 300 && n > 700) continue;
                 std::vector<token_id> out(k, 12345);
-                g.top(n, of(row), out);
+                g.top_k(n, of(row), out);
                 for (std::size_t i = 0; i < k; ++i)
                     ASSERT_EQ(out[i], i < order.size() ? order[i] : none) << n << ' ' << levels << ' ' << k << ' ' << i;
             }
@@ -272,25 +272,25 @@ TYPED_TEST(host_group_of, finds_where_the_running_sum_passes_every_integer) {
         std::vector<real> row(static_cast<std::size_t>(n));
         for (real& x : row) x = numbers() < 0.5 ? real(0) : static_cast<real>(numbers.below(4));  // sums are exact
         row[static_cast<std::size_t>(numbers.below(n))] = real(5);
-        auto const sums = g.weigh(n, of(row));
+        auto const sums = g.sum_chunks(n, of(row));
         index_t const step = n > 1000 ? 7 : 1;
         for (index_t t = 0; static_cast<real>(t) < sums.total; t += step) {
             // A fraction is rounded: what falls on a border may fall on either side of it.
             index_t const expected = brute_force(row, t);
             for (double const part : {1e-9, 0.5, 1 - 1e-9}) {
                 double const u = (static_cast<double>(t) + part) / static_cast<double>(sums.total);
-                ASSERT_EQ(g.search(sums, n, of(row), u), expected) << n << ' ' << t;
+                ASSERT_EQ(g.inverse_cdf(sums, n, of(row), u), expected) << n << ' ' << t;
             }
         }
         auto first = index_t{0};
         while (!(row[static_cast<std::size_t>(first)] > 0)) ++first;
-        EXPECT_EQ(g.search(sums, n, of(row), 0.0), first);
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 0.0), first);
         // What rounding pushes past the end falls to the last token with mass.
         auto last = n - 1;
         while (!(row[static_cast<std::size_t>(last)] > 0)) --last;
-        EXPECT_EQ(g.search(sums, n, of(row), 1 - 0x1p-53), last);
-        EXPECT_EQ(g.search(sums, n, of(row), 1.0), last);
-        EXPECT_EQ(g.search(sums, n, of(row), 2.0), last);
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 1 - 0x1p-53), last);
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 1.0), last);
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 2.0), last);
     }
 }
 
@@ -299,13 +299,13 @@ TYPED_TEST(host_group_of, searches_in_the_documented_order) {
     test_numbers numbers(4);
     for (index_t const n : {1, 16, 300, 4095, 4097, 32000}) {
         auto const row = random_weights<real>(n, static_cast<std::uint64_t>(n) + 9);
-        auto const sums = g.weigh(n, of(row));
+        auto const sums = g.sum_chunks(n, of(row));
         if (!(sums.total > 0)) continue;
         for (int k = 0; k < 300; ++k) {
             // Near the ends too, and exactly at sums where rounding decides.
             double u = k % 3 == 0 ? numbers() : (k % 3 == 1 ? 1 - 1e-7 * numbers() : 1e-7 * numbers());
             if (k % 5 == 0) u = static_cast<double>(g.sum(numbers.below(n), of(row))) / static_cast<double>(sums.total);
-            index_t const found = g.search(sums, n, of(row), u);
+            index_t const found = g.inverse_cdf(sums, n, of(row), u);
             ASSERT_EQ(found, documented_search(row, u)) << n << ' ' << u;
             ASSERT_GT(row[static_cast<std::size_t>(found)], real(0));
         }
@@ -316,15 +316,15 @@ TYPED_TEST(host_group_of, never_finds_a_token_without_weight) {
     using real = TypeParam;
     for (index_t const n : {1, 17, 257, 5000, 70000}) {
         std::vector<real> row(static_cast<std::size_t>(n), real(0));
-        auto sums = g.weigh(n, of(row));
-        EXPECT_EQ(g.search(sums, n, of(row), 0.0), none);
-        EXPECT_EQ(g.search(sums, n, of(row), 1.0), none);
+        auto sums = g.sum_chunks(n, of(row));
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 0.0), none);
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 1.0), none);
         for (index_t const at : {0, n / 3, n / 2, n - 1}) {
             row.assign(row.size(), real(0));
             row[static_cast<std::size_t>(at)] = std::numeric_limits<real>::denorm_min();
-            sums = g.weigh(n, of(row));
+            sums = g.sum_chunks(n, of(row));
             for (double const u : {0.0, 0.5, 1 - 0x1p-53, 1.0, 1.5})
-                EXPECT_EQ(g.search(sums, n, of(row), u), at) << n << ' ' << u;
+                EXPECT_EQ(g.inverse_cdf(sums, n, of(row), u), at) << n << ' ' << u;
         }
     }
 }
@@ -335,23 +335,23 @@ TYPED_TEST(host_group_of, takes_tokens_out) {
     for (index_t const n : {5, 300, 4097, 20000}) {
         std::vector<real> row(static_cast<std::size_t>(n));
         for (real& x : row) x = static_cast<real>(1 + numbers.below(3));
-        auto sums = g.weigh(n, of(row));
+        auto sums = g.sum_chunks(n, of(row));
         std::vector<real> left = row;
         std::vector<token_id> taken;
         for (int k = 0; k < 5; ++k) {
             double const t = std::floor(numbers() * static_cast<double>(sums.total)) + 0.5;
-            index_t const found = g.search(sums, n, of(row), t / static_cast<double>(sums.total), taken);
+            index_t const found = g.inverse_cdf(sums, n, of(row), t / static_cast<double>(sums.total), taken);
             ASSERT_EQ(found, brute_force(left, t)) << n << ' ' << k;
             left[static_cast<std::size_t>(found)] = real(0);
             taken.push_back(found);
-            g.reweigh(sums, n, of(row), taken, found);
-            auto const fresh = g.weigh(n, of(left));
+            g.update_chunk(sums, n, of(row), taken, found);
+            auto const fresh = g.sum_chunks(n, of(left));
             ASSERT_EQ(sums.total, fresh.total);
-            for (index_t c = 0; c < multidraft::chunks_of(n); ++c) ASSERT_EQ(sums.sums[c], fresh.sums[c]);
+            for (index_t c = 0; c < multidraft::chunks_of(n); ++c) ASSERT_EQ(sums.values[c], fresh.values[c]);
         }
         if (n == 5) {
             EXPECT_EQ(sums.total, real(0));
-            EXPECT_EQ(g.search(sums, n, of(row), 0.0, taken), none);
+            EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 0.0, taken), none);
         }
     }
 }
@@ -359,40 +359,40 @@ TYPED_TEST(host_group_of, takes_tokens_out) {
 TYPED_TEST(host_group_of, reweighs_to_the_bits_of_a_fresh_sum) {
     using real = TypeParam;
     auto row = random_weights<real>(30000, 77);
-    auto sums = g.weigh(30000, of(row));
+    auto sums = g.sum_chunks(30000, of(row));
     for (index_t const changed : {0, 4095, 4096, 29999, 12345}) {
         row[static_cast<std::size_t>(changed)] = real(0.123);
-        g.reweigh(sums, 30000, of(row), {}, changed);
-        auto const fresh = g.weigh(30000, of(row));
+        g.update_chunk(sums, 30000, of(row), {}, changed);
+        auto const fresh = g.sum_chunks(30000, of(row));
         EXPECT_EQ(sums.total, fresh.total);
-        for (index_t c = 0; c < multidraft::chunks_of(30000); ++c) ASSERT_EQ(sums.sums[c], fresh.sums[c]);
+        for (index_t c = 0; c < multidraft::chunks_of(30000); ++c) ASSERT_EQ(sums.values[c], fresh.values[c]);
     }
 }
 
-TYPED_TEST(host_group_of, searches_rows_longer_than_a_ledger) {
+TYPED_TEST(host_group_of, searches_rows_of_more_chunks_than_sums_are_kept_of) {
     using real = TypeParam;
     index_t const n = 258 * 4096 + 11;
     std::vector<real> row(static_cast<std::size_t>(n), real(0));
     std::vector<token_id> const places{3, 4096, 5000, full - 1, full, n - 1};
     for (token_id const x : places) row[static_cast<std::size_t>(x)] = real(2);
-    auto sums = g.weigh(n, of(row));
+    auto sums = g.sum_chunks(n, of(row));
     ASSERT_EQ(sums.total, real(12));
     for (int t = 0; t < 12; ++t)
-        EXPECT_EQ(g.search(sums, n, of(row), (t + 0.5) / 12), places[static_cast<std::size_t>(t / 2)]);
-    EXPECT_EQ(g.search(sums, n, of(row), 0.0), 3);
-    EXPECT_EQ(g.search(sums, n, of(row), 1.0), n - 1);
+        EXPECT_EQ(g.inverse_cdf(sums, n, of(row), (t + 0.5) / 12), places[static_cast<std::size_t>(t / 2)]);
+    EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 0.0), 3);
+    EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 1.0), n - 1);
     std::vector<token_id> const taken{full - 1, n - 1};
-    g.reweigh(sums, n, of(row), span<token_id const>(taken).first(1), full - 1);
+    g.update_chunk(sums, n, of(row), span<token_id const>(taken).first(1), full - 1);
     EXPECT_EQ(sums.total, real(10));
-    g.reweigh(sums, n, of(row), taken, n - 1);
+    g.update_chunk(sums, n, of(row), taken, n - 1);
     ASSERT_EQ(sums.total, real(8));
     token_id const left[] = {3, 4096, 5000, full};
-    for (int t = 0; t < 8; ++t) EXPECT_EQ(g.search(sums, n, of(row), (t + 0.5) / 8, taken), left[t / 2]);
+    for (int t = 0; t < 8; ++t) EXPECT_EQ(g.inverse_cdf(sums, n, of(row), (t + 0.5) / 8, taken), left[t / 2]);
 
     auto const random = random_weights<real>(n, 1);
-    auto const random_sums = g.weigh(n, of(random));
+    auto const random_sums = g.sum_chunks(n, of(random));
     for (double const u : {0.0, 0.3, 0.9999, 1 - 0x1p-53})
-        EXPECT_EQ(g.search(random_sums, n, of(random), u), documented_search(random, u));
+        EXPECT_EQ(g.inverse_cdf(random_sums, n, of(random), u), documented_search(random, u));
 }
 
 // --- Softmax
@@ -412,16 +412,16 @@ void expect_softmax(std::vector<Real> const& row, Real scale) {
     ASSERT_EQ(static_cast<long double>(sums.largest), largest);
     // The argument of an exponential is rounded, relative to its size, which matters only where the weight does.
     auto const tolerance = static_cast<double>(std::numeric_limits<Real>::epsilon()) * 40;
-    ASSERT_NEAR(static_cast<double>(static_cast<long double>(sums.weights.total) / total), 1, tolerance)
+    ASSERT_NEAR(static_cast<double>(static_cast<long double>(sums.sums.total) / total), 1, tolerance)
         << n << ' ' << scale;
-    if (multidraft::chunks_of(n) > ledger<Real>::capacity) return;
+    if (multidraft::chunks_of(n) > chunk_sums<Real>::capacity) return;
     for (index_t c = 0; c < multidraft::chunks_of(n); ++c) {
         long double here = 0;
         for (index_t i = c * 4096; i < std::min(n, (c + 1) * 4096); ++i) {
             auto const x = static_cast<long double>(row[static_cast<std::size_t>(i)]);
             if (x > -HUGE_VALL) here += std::exp((x - largest) * static_cast<long double>(scale));
         }
-        ASSERT_NEAR(static_cast<double>(static_cast<long double>(sums.weights.sums[c]) - here), 0,
+        ASSERT_NEAR(static_cast<double>(static_cast<long double>(sums.sums.values[c]) - here), 0,
                     static_cast<double>(here) * tolerance + 1e-40);
     }
 }
@@ -444,19 +444,19 @@ TYPED_TEST(host_group_of, normalises_logits_of_all_sizes) {
     constexpr real low = -std::numeric_limits<real>::infinity();
     constexpr real most = std::numeric_limits<real>::max();
     std::vector<real> row{real(1), real(1), real(0.999), real(-50), low, real(1)};
-    EXPECT_EQ(g.softmax(6, of(row), most).weights.total, real(3));  // a temperature of 0, all but
-    EXPECT_EQ(g.softmax(6, of(row), std::numeric_limits<real>::denorm_min()).weights.total, real(5));  // nearly uniform
+    EXPECT_EQ(g.softmax(6, of(row), most).sums.total, real(3));  // a temperature of 0, all but
+    EXPECT_EQ(g.softmax(6, of(row), std::numeric_limits<real>::denorm_min()).sums.total, real(5));  // nearly uniform
     row = {most, -most, most};
-    EXPECT_EQ(g.softmax(3, of(row), real(1)).weights.total, real(2));
+    EXPECT_EQ(g.softmax(3, of(row), real(1)).sums.total, real(2));
     row = {-most, low, -most};
-    EXPECT_EQ(g.softmax(3, of(row), real(1)).weights.total, real(2));
+    EXPECT_EQ(g.softmax(3, of(row), real(1)).sums.total, real(2));
     row.assign(5000, low);  // a first chunk without mass
     row[4999] = real(-1000);
     row[4998] = real(-1000);
     auto const sums = g.softmax(5000, of(row), real(1));
-    EXPECT_EQ(sums.weights.sums[0], real(0));
-    EXPECT_EQ(sums.weights.sums[1], real(2));
-    EXPECT_EQ(sums.weights.total, real(2));
+    EXPECT_EQ(sums.sums.values[0], real(0));
+    EXPECT_EQ(sums.sums.values[1], real(2));
+    EXPECT_EQ(sums.sums.total, real(2));
     EXPECT_EQ(sums.largest, real(-1000));
 }
 
@@ -467,7 +467,7 @@ TYPED_TEST(host_group_of, has_no_mass_in_a_row_of_minus_infinities) {
         std::vector<real> const row(static_cast<std::size_t>(n), low);
         auto const sums = g.softmax(n, of(row), real(1));
         EXPECT_EQ(sums.largest, low);
-        EXPECT_EQ(sums.weights.total, real(0));
+        EXPECT_EQ(sums.sums.total, real(0));
     }
 }
 
@@ -478,12 +478,12 @@ TYPED_TEST(host_group_of, shows_nan_and_infinity_in_the_total) {
             for (index_t const at : {0, n / 2, n - 1}) {
                 std::vector<real> row(static_cast<std::size_t>(n), real(0.5));
                 row[static_cast<std::size_t>(at)] = bad;
-                real const total = g.softmax(n, of(row), real(1)).weights.total;
+                real const total = g.softmax(n, of(row), real(1)).sums.total;
                 EXPECT_NE(total, total) << bad << ' ' << n << ' ' << at;
                 // Even where the rest has no mass.
                 row.assign(row.size(), -std::numeric_limits<real>::infinity());
                 row[static_cast<std::size_t>(at)] = bad;
-                real const alone = g.softmax(n, of(row), real(1)).weights.total;
+                real const alone = g.softmax(n, of(row), real(1)).sums.total;
                 EXPECT_NE(alone, alone) << bad << ' ' << n << ' ' << at;
             }
         }
@@ -496,7 +496,7 @@ TYPED_TEST(host_group_of, carries_the_largest_over_blocks_of_chunks) {
     std::vector<real> row(static_cast<std::size_t>(n), -std::numeric_limits<real>::infinity());
     auto const expect = [&](real total, real largest) {
         auto const sums = g.softmax(n, of(row), real(1));
-        EXPECT_NEAR(static_cast<double>(sums.weights.total), static_cast<double>(total), 1e-5);
+        EXPECT_NEAR(static_cast<double>(sums.sums.total), static_cast<double>(total), 1e-5);
         EXPECT_EQ(sums.largest, largest);
     };
     row[10] = real(1);
@@ -529,12 +529,12 @@ TEST(host_group, counts_masses_in_bins) {
                         expected[static_cast<std::size_t>(bin.back())] += static_cast<std::uint64_t>(mass.back());
                 }
                 std::vector<std::uint64_t> bins(7, 99);
-                g.count(n, entries<index_t>{bin.data()}, entries<std::int32_t>{mass.data()}, bins);
+                g.histogram(n, entries<index_t>{bin.data()}, entries<std::int32_t>{mass.data()}, bins);
                 EXPECT_EQ(bins, expected) << in_bin_0 << ", skipped " << skipped << " of " << n;
             }
     std::vector<std::uint64_t> no_bins;
     index_t const zero = 0;
-    g.count(1, entries<index_t>{&zero}, entries<std::int32_t>{&zero}, no_bins);
+    g.histogram(1, entries<index_t>{&zero}, entries<std::int32_t>{&zero}, no_bins);
 }
 
 /// Bins, masses and a second mass of an entry.
@@ -549,7 +549,7 @@ struct some_weights {
     float operator()(index_t i) const { return (*values)[static_cast<std::size_t>(i)]; }
 };
 struct sparse_weights : some_weights {
-    bool counts(index_t i) const { return (*this)(i) > 0; }
+    bool may_be_nonzero(index_t i) const { return (*this)(i) > 0; }
 };
 
 TEST(host_group, skips_what_does_not_count_without_a_trace) {
@@ -562,16 +562,16 @@ TEST(host_group, skips_what_does_not_count_without_a_trace) {
             some_weights const all{&values};
             sparse_weights const few{{&values}};
             EXPECT_EQ(g.sum(n, few), g.sum(n, all));
-            auto expected = g.weigh(n, all);
-            auto found = g.weigh(n, few);
+            auto expected = g.sum_chunks(n, all);
+            auto found = g.sum_chunks(n, few);
             ASSERT_EQ(found.total, expected.total);
             for (double const u : {0.0, 0.3, 0.999})
-                EXPECT_EQ(g.search(found, n, few, u), g.search(expected, n, all, u));
-            index_t const changed = g.search(expected, n, all, 0.5);
+                EXPECT_EQ(g.inverse_cdf(found, n, few, u), g.inverse_cdf(expected, n, all, u));
+            index_t const changed = g.inverse_cdf(expected, n, all, 0.5);
             if (changed == multidraft::none) continue;
             values[static_cast<std::size_t>(changed)] = 0;
-            g.reweigh(expected, n, all, {}, changed);
-            g.reweigh(found, n, few, {}, changed);
+            g.update_chunk(expected, n, all, {}, changed);
+            g.update_chunk(found, n, few, {}, changed);
             EXPECT_EQ(found.total, expected.total) << some << ", " << n << " entries";
         }
 }
@@ -605,7 +605,7 @@ TEST(host_group, counts_pairs_in_bins) {
                 }
             }
             std::vector<std::uint64_t> counted(expected.size(), 99);
-            g.count_pairs(n, pairs{&entries}, counted);
+            g.histogram_pairs(n, pairs{&entries}, counted);
             EXPECT_EQ(counted, expected) << bins << " bins, " << n << " entries";
         }
 }
@@ -613,7 +613,7 @@ TEST(host_group, counts_pairs_in_bins) {
 /// Entries of which only those in a bin count, which is asked first.
 struct listed_pairs {
     std::vector<multidraft::binned_pair> const* entries;
-    bool counts(index_t i) const { return (*entries)[static_cast<std::size_t>(i)].bin >= 0; }
+    bool may_be_nonzero(index_t i) const { return (*entries)[static_cast<std::size_t>(i)].bin >= 0; }
     multidraft::binned_pair operator()(index_t i) const { return (*entries)[static_cast<std::size_t>(i)]; }
 };
 
@@ -631,8 +631,8 @@ TEST(host_group, counts_few_pairs_in_bins) {
                 }
                 std::vector<std::uint64_t> expected(80, 1);
                 std::vector<std::uint64_t> counted(80, 2);
-                g.count_pairs(n, pairs{&entries}, expected);
-                g.count_pairs(n, listed_pairs{&entries}, counted);
+                g.histogram_pairs(n, pairs{&entries}, expected);
+                g.histogram_pairs(n, listed_pairs{&entries}, counted);
                 EXPECT_EQ(counted, expected) << some << ", " << n << " entries";
             }
 }
@@ -644,15 +644,15 @@ TEST(host_group, refuses_rows_longer_than_a_row_may_be) {
     std::uint64_t bins[4] = {};
     for (index_t const n : {multidraft::max_row_size + 1, std::numeric_limits<index_t>::max()}) {
         EXPECT_THROW(static_cast<void>(g.sum(n, one)), multidraft::invalid_input);
-        EXPECT_THROW(static_cast<void>(g.largest(n, one)), multidraft::invalid_input);
-        EXPECT_THROW(static_cast<void>(g.first_largest(n, one)), multidraft::invalid_input);
-        EXPECT_THROW(g.top(n, one, span<token_id>(out)), multidraft::invalid_input);
-        EXPECT_THROW(static_cast<void>(g.weigh(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.max(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.argmax(n, one)), multidraft::invalid_input);
+        EXPECT_THROW(g.top_k(n, one, span<token_id>(out)), multidraft::invalid_input);
+        EXPECT_THROW(static_cast<void>(g.sum_chunks(n, one)), multidraft::invalid_input);
         EXPECT_THROW(static_cast<void>(g.softmax(n, one, 1.0F)), multidraft::invalid_input);
-        EXPECT_THROW(g.count(
+        EXPECT_THROW(g.histogram(
                          n, [](index_t) { return 0; }, [](index_t) { return 1; }, span<std::uint64_t>(bins)),
                      multidraft::invalid_input);
-        EXPECT_THROW(g.count_pairs(
+        EXPECT_THROW(g.histogram_pairs(
                          n,
                          [](index_t) {
                              return multidraft::binned_pair{0, 1, 1};

@@ -20,7 +20,7 @@ TEST(costs, methods_by_name_allocate_nothing) {
     constexpr index_t vocabulary = 50;
     std::vector<float> logits;
     for (index_t i = 0; i < 5 * vocabulary; ++i) logits.push_back(static_cast<float>((i * 37) % 23) * 0.2F);
-    logit_rows<float> const rows(rows_view<float>(logits.data(), 5, vocabulary), warp{});
+    logit_rows<float> const rows(rows_view<float>(logits.data(), 5, vocabulary), sampling_params{});
     auto const row = [&](std::size_t v) { return row_view<float>(logits.data() + v * vocabulary, vocabulary); };
     for (std::string_view const name : method_names()) {
         any_method const m = parse_method(name);
@@ -33,7 +33,7 @@ TEST(costs, methods_by_name_allocate_nothing) {
         draw_key const key{.seed = 3, .position = 7};
         allocations = 0;
         for (std::size_t v = 0; v < 4; ++v)
-            certain[v] = m.draw(row(v), warp{}, key, {static_cast<node_id>(v), static_cast<std::int32_t>(v)},
+            certain[v] = m.draw(row(v), sampling_params{}, key, {static_cast<node_id>(v), static_cast<std::int32_t>(v)},
                                 {tokens.data() + v + 1, 1})
                              .certain;
         any_drafted const drafts{{parents, tokens}, certain, m.law_name()};

@@ -27,11 +27,10 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
+#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
@@ -39,12 +38,13 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 std::atomic<std::int64_t> multidraft::testing::allocations{0};
 
@@ -83,8 +83,8 @@ using namespace multidraft;
 class counting_group {
 public:
     template <class Real>
-    using ledger_type = ledger<Real>;
-    static constexpr index_t short_list = host_group::short_list;
+    using chunk_sums_type = chunk_sums<Real>;
+    static constexpr index_t fast_top_k = host_group::fast_top_k;
 
     explicit counting_group(std::int64_t& passes) : passes_(passes) {}
 
@@ -96,24 +96,24 @@ public:
         return g_.sum(n, f);
     }
     template <class F>
-    [[nodiscard]] auto largest(index_t n, F const& f) const {
+    [[nodiscard]] auto max(index_t n, F const& f) const {
         ++passes_;
-        return g_.largest(n, f);
+        return g_.max(n, f);
     }
     template <class F>
-    [[nodiscard]] index_t first_largest(index_t n, F const& f) const {
+    [[nodiscard]] index_t argmax(index_t n, F const& f) const {
         ++passes_;
-        return g_.first_largest(n, f);
+        return g_.argmax(n, f);
     }
     template <class F>
-    void top(index_t n, F const& f, span<token_id> out) const {
+    void top_k(index_t n, F const& f, span<token_id> out) const {
         ++passes_;
-        g_.top(n, f, out);
+        g_.top_k(n, f, out);
     }
     template <class W>
-    [[nodiscard]] auto weigh(index_t n, W const& w) const {
+    [[nodiscard]] auto sum_chunks(index_t n, W const& w) const {
         ++passes_;
-        return g_.weigh(n, w);
+        return g_.sum_chunks(n, w);
     }
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
@@ -121,22 +121,23 @@ public:
         return g_.softmax(n, x, scale);
     }
     template <class... Arguments>
-    [[nodiscard]] index_t search(Arguments const&... arguments) const {
-        return g_.search(arguments...);
+    [[nodiscard]] index_t inverse_cdf(Arguments const&... arguments) const {
+        return g_.inverse_cdf(arguments...);
     }
     template <class Real, class W>
-    void reweigh(ledger<Real>& sums, index_t n, W const& w, span<token_id const> taken, index_t changed) const {
-        g_.reweigh(sums, n, w, taken, changed);
+    void update_chunk(chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
+                      index_t changed) const {
+        g_.update_chunk(sums, n, w, taken, changed);
     }
     template <class Bin, class Mass>
-    void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
+    void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
         ++passes_;
-        g_.count(n, bin, mass, bins);
+        g_.histogram(n, bin, mass, bins);
     }
     template <class F>
-    void count_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
+    void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
         ++passes_;
-        g_.count_pairs(n, f, bins);
+        g_.histogram_pairs(n, f, bins);
     }
 
 private:
@@ -147,7 +148,7 @@ static_assert(group<counting_group>);
 
 template <class Rows>
 concept has_weights = requires(Rows const& rows, host_group const& g) {
-    rows.weighed(g, node_id{});
+    rows.with_sums(g, node_id{});
 };
 
 /// Rows that tell which nodes they were asked for.
@@ -165,9 +166,9 @@ public:
     }
     template <group G>
     requires has_weights<Rows>
-    [[nodiscard]] auto weighed(G const& g, node_id node) const {
+    [[nodiscard]] auto with_sums(G const& g, node_id node) const {
         note(node);
-        return rows_.weighed(g, node);
+        return rows_.with_sums(g, node);
     }
 
 private:
@@ -208,7 +209,7 @@ enum class rows_as { logits, remembered, probabilities };
 
 /// Draws a tree and verifies it over random rows of two models that are somewhat alike.
 template <class Sampler, class Verifier>
-cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, warp const& w = {}) {
+cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, sampling_params const& w = {}) {
     constexpr index_t vocabulary = 300;
     multidraft::testing::test_numbers numbers(seed);
     std::vector<float> p, q;
@@ -228,9 +229,9 @@ cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, warp c
     for (node_id v = 0; v < static_cast<node_id>(like.size()); ++v) {
         auto const wanted = shape.children(like[static_cast<std::size_t>(v)]);
         if (wanted.empty()) continue;
-        auto row = warped(g, row_view<float>(q.data() + v * vocabulary, vocabulary), w);
+        auto row = process_logits(g, row_view<float>(q.data() + v * vocabulary, vocabulary), w);
         allocations = 0;
-        auto const drawn = Sampler{}(g, row.row, row.weights, source, place{3, v},
+        auto const drawn = Sampler{}(g, row.row, row.sums, source, draw_site{3, v},
                                      span<token_id>(children.data(), static_cast<std::size_t>(wanted.count)));
         result.allocated_by_samplers += allocations;
         certain[static_cast<std::size_t>(v)] = drawn.certain;
@@ -302,7 +303,7 @@ void for_verifiers_of_nodes(F f) {
         "recursive_rejection/gumbel_top_k");
     f.template operator()<draft::iid, verify::k_seq<law::iid>>("k_seq");
     f.template operator()<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>("greedy_optimal");
-    f.template operator()<draft::stratified, verify::binned_ranked<law::stratified>>("binned_ranked");
+    f.template operator()<draft::stratified, verify::ranked<law::stratified>>("ranked");
     f.template operator()<draft::iid, verify::naive<law::iid>>("naive/iid");
     f.template operator()<draft::top_n, verify::naive<law::deterministic>>("naive/deterministic");
     f.template operator()<draft::conditional_poisson, verify::naive<law::conditional_poisson>>(
@@ -361,7 +362,7 @@ TEST(costs, verifiers_of_whole_trees_read_what_they_say) {
     // Down one path. Multi-path block reads a prefix that several paths share at the first of them that has it.
     check.operator()<draft::iid, verify::block<law::iid>>("block", line, true, false);
     check.operator()<draft::iid, verify::multi_path_block>("multi_path_block", forked, true, true);
-    check.operator()<draft::iid, verify::binned_ranked_block<law::iid>>("binned_ranked_block", tree, true, false);
+    check.operator()<draft::iid, verify::ranked_block<law::iid>>("ranked_block", tree, true, false);
     // Refused subtrees too.
     check.operator()<draft::iid, verify::traversal<law::iid>>("traversal/iid", tree, false, false);
     check.operator()<draft::sequential, verify::traversal<law::sequential>>("traversal", tree, false, false);
@@ -369,8 +370,8 @@ TEST(costs, verifiers_of_whole_trees_read_what_they_say) {
 
 TEST(costs, nested_ranked_block_reads_every_node_with_children) {
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
-        auto const c = verify_once<draft::stratified, verify::binned_nested_ranked_block<law::stratified>>(
-            tree, seed, rows_as::logits);
+        auto const c =
+            verify_once<draft::stratified, verify::nested_ranked_block<law::stratified>>(tree, seed, rows_as::logits);
         std::set<node_id> inner;
         for (node_id v = 0; v < static_cast<node_id>(c.parents.size()); ++v)
             if (c.inner(v)) inner.insert(v);
@@ -383,7 +384,7 @@ TEST(costs, nested_ranked_block_reads_every_node_with_children) {
 // "`remembered_rows` make a row once": of logits with a cut, which takes many passes, no verifier makes one twice, and
 // the verdict is the same.
 TEST(costs, remembered_rows_are_made_once) {
-    warp const w{.temperature = 0.9F, .top_k = 150, .top_p = 0.95F};
+    sampling_params const w{.temperature = 0.9F, .top_k = 150, .top_p = 0.95F};
     auto const check = [&]<class Sampler, class Verifier>(char const* name, topology const& shape) {
         std::int64_t saved = 0;
         for (std::uint64_t seed = 0; seed < 20; ++seed) {
@@ -395,10 +396,10 @@ TEST(costs, remembered_rows_are_made_once) {
         }
         EXPECT_GT(saved, 0) << name;
     };
-    check.operator()<draft::stratified, verify::binned_nested_ranked_block<law::stratified>>("nested", tree);
+    check.operator()<draft::stratified, verify::nested_ranked_block<law::stratified>>("nested", tree);
     check.operator()<draft::iid, verify::block<law::iid>>("block", chain(4));
     check.operator()<draft::sequential, verify::traversal<law::sequential>>("traversal", tree);
-    check.operator()<draft::iid, verify::binned_ranked_block<law::iid>>("binned_ranked_block", tree);
+    check.operator()<draft::iid, verify::ranked_block<law::iid>>("ranked_block", tree);
 }
 
 // "An acceptance is O(1), from rows that are made; a rejection is one pass": of recursive rejection a pass a refused
@@ -436,13 +437,17 @@ TEST(costs, samplers_and_verifiers_allocate_nothing) {
     check.operator()<draft::iid, verify::block<law::iid>>("block", chain(4));
     check.operator()<draft::iid, verify::multi_path_block>("multi_path_block", fork(3, 3));
     check.operator()<draft::sequential, verify::traversal<law::sequential>>("traversal", tree);
-    check.operator()<draft::stratified, verify::binned_ranked_block<law::stratified>>("binned_ranked_block", tree);
-    check.operator()<draft::stratified, verify::binned_nested_ranked_block<law::stratified>>("nested", tree);
+    check.operator()<draft::stratified, verify::ranked_block<law::stratified>>("ranked_block", tree);
+    check.operator()<draft::stratified, verify::nested_ranked_block<law::stratified>>("nested", tree);
     // That the counter counts.
     auto const exact =
-        verify_once<draft::stratified, verify::nested_ranked_block<law::stratified>>(tree, 1, rows_as::logits);
+        verify_once<draft::stratified, multidraft::testing::reference::nested_ranked_block<law::stratified>>(
+            tree, 1, rows_as::logits);
     EXPECT_GT(exact.allocated, 10);
-    EXPECT_GT((verify_once<draft::stratified, verify::ranked<law::stratified>>(tree, 1, rows_as::logits).allocated), 1);
+    EXPECT_GT((verify_once<draft::stratified, multidraft::testing::reference::ranked<law::stratified>>(tree, 1,
+                                                                                                       rows_as::logits)
+                   .allocated),
+              1);
 }
 
 }  // namespace

@@ -11,7 +11,7 @@
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace {
@@ -35,8 +35,8 @@ struct silent_verifier {
 /// And such a sampler.
 struct silent_sampler {
     using law = multidraft::law::iid;
-    template <class G, class Q, class Ledger, class Source>
-    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Ledger&, Source&, place, span<token_id>) const {
+    template <class G, class Q, class Sums, class Source>
+    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Sums&, Source&, place, span<token_id>) const {
         return {};
     }
 };

@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(256, 1)
     recorder record(out + std::int64_t{k} * recorder::capacity);
     if constexpr (is_grid<Group>) {
         using memory_type = cuda::grid_memory<typename Group::storage>;
-        memory_type const place{memory, memory + memory_type::cleared_bytes};
+        memory_type const draw_site{memory, memory + memory_type::cleared_bytes};
         Group const g({0, static_cast<int>(blockIdx.x), ranks, shared, place}, shared);
         Program{}(g, in, record);
     } else {
@@ -36,7 +36,7 @@ __global__ void __launch_bounds__(256, 1)
 }
 
 template <class Program, class Group, class T, class Layout>
-void expect_parity(index_t n, int ranks, warp const& w = {}) {
+void expect_parity(index_t n, int ranks, sampling_params const& w = {}) {
     auto const p = random_logits<T>(n, static_cast<std::uint64_t>(n));
     auto q = p;  // models that agree on two thirds
     auto const other = random_logits<T>(n, static_cast<std::uint64_t>(n) + 1);

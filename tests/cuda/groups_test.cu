@@ -65,13 +65,13 @@ __global__ void exp_log_kernel(std::uint32_t begin, std::uint32_t stride, std::u
     if (k >= count) return;
     std::uint32_t const word = begin + k * stride;
     float const x = __builtin_bit_cast(float, word);
-    exps[k] = __builtin_bit_cast(std::uint32_t, exponential(x));
-    logs[k] = __builtin_bit_cast(std::uint32_t, logarithm(x));
+    exps[k] = __builtin_bit_cast(std::uint32_t, fp::exp(x));
+    logs[k] = __builtin_bit_cast(std::uint32_t, fp::log(x));
     variates[k] = __builtin_bit_cast(std::uint32_t, exponential_variate(word));
 }
 
-__global__ void falling_kernel(falling_exponential<float> of, std::uint32_t begin, std::uint32_t stride,
-                               std::uint32_t* out, std::uint32_t count) {
+__global__ void falling_kernel(exp_nonpositive<float> of, std::uint32_t begin, std::uint32_t stride, std::uint32_t* out,
+                               std::uint32_t count) {
     std::uint32_t const k = blockIdx.x * blockDim.x + threadIdx.x;
     if (k < count) out[k] = __builtin_bit_cast(std::uint32_t, of(__builtin_bit_cast(float, begin + k * stride)));
 }
@@ -86,7 +86,7 @@ TEST_F(cuda_device, falling_exponential_has_the_bits_of_the_host) {
     for (float const scale : {1.0F, 0.7F, 1e30F, 1e-40F})
         for (range const r : {range{0x80000000U, 64}, range{0xa0000000U, 64}, range{0xc0000000U, 64},
                               range{0xe0000000U, 64}, range{0xc2000000U, 1}}) {
-            falling_exponential<float> const of(scale);
+            exp_nonpositive<float> const of(scale);
             falling_kernel<<<count / 256, 256>>>(of, r.begin, r.stride, out.data(), count);
             EXPECT_CUDA(cudaDeviceSynchronize());
             auto const got = out.host();
@@ -119,8 +119,8 @@ TEST_F(cuda_device, exponential_and_logarithm_have_the_bits_of_the_host) {
         for (std::uint32_t k = 0; k < count; ++k) {
             std::uint32_t const word = r.begin + k * r.stride;
             float const x = __builtin_bit_cast(float, word);
-            ASSERT_EQ(e[k], __builtin_bit_cast(std::uint32_t, exponential(x))) << "exp of the float " << word;
-            ASSERT_EQ(l[k], __builtin_bit_cast(std::uint32_t, logarithm(x))) << "log of the float " << word;
+            ASSERT_EQ(e[k], __builtin_bit_cast(std::uint32_t, fp::exp(x))) << "exp of the float " << word;
+            ASSERT_EQ(l[k], __builtin_bit_cast(std::uint32_t, fp::log(x))) << "log of the float " << word;
             ASSERT_EQ(v[k], __builtin_bit_cast(std::uint32_t, exponential_variate(word))) << word;
         }
     }

@@ -157,7 +157,8 @@ void expect_of_host(step<T, Sampler, Verifier> const& s, batch<T> const& blank) 
 enum class how { at_once, in_a_graph };
 
 template <class T, class Sampler, class Verifier>
-void expect_step(index_t vocabulary, warp w, bool use_states, cuda::launch_options const& options, how when) {
+void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::launch_options const& options,
+                 how when) {
     SCOPED_TRACE(::testing::Message() << "V " << vocabulary << " cluster " << options.max_cluster << " grid "
                                       << options.max_grid);
     batch<T> const blank(vocabulary, w);

@@ -18,7 +18,7 @@ using multidraft::testing::cuda_device;
 using multidraft::testing::how;
 using verifier = verify::recursive_rejection<law::sequential>;
 
-void expect_step(index_t vocabulary, warp const& w = {}, mc::launch_options const& options = {},
+void expect_step(index_t vocabulary, sampling_params const& w = {}, mc::launch_options const& options = {},
                  how when = how::at_once) {
     mt::expect_step<float, draft::sequential, verifier>(vocabulary, w, true, options, when);
 }
@@ -79,7 +79,7 @@ TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
     mt::device_batch<float> const device(bad);
     mc::logits<float> const target{device.target.data(), 5000};
     EXPECT_EQ(mc::validate(workspace.data(), 4, nullptr, mc::drawn_by<law::iid>(device.trees()), 22, device.requests(),
-                           target, mc::no_rows{}, 5000, nullptr),
+                           target, mc::no_draft_rows{}, 5000, nullptr),
               cudaErrorInvalidValue);
 }
 

@@ -9,7 +9,7 @@
 #include "cuda/on_device.cuh"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace {
 
@@ -21,7 +21,7 @@ using multidraft::testing::how;
 using verifier = verify::recursive_rejection<law::sequential>;
 
 TEST_F(cuda_device, bfloat16_steps_are_those_of_the_host) {
-    auto const expect = [](index_t vocabulary, warp const& w, mc::launch_options const& options = {}) {
+    auto const expect = [](index_t vocabulary, sampling_params const& w, mc::launch_options const& options = {}) {
         mt::expect_step<bfloat16, draft::sequential, verifier>(vocabulary, w, true, options, how::at_once);
     };
     for (index_t const n : {4999, 32000, 128256}) expect(n, {});
@@ -51,7 +51,7 @@ struct marking {
         auto* const marks = reinterpret_cast<std::int32_t*>(scratch.data());
         for (node_id v = 0; v < tree.tree.size(); ++v) {
             auto const p = target(g, v);
-            index_t const best = g.first_largest(p.size(), weight_of{p});
+            index_t const best = g.argmax(p.size(), weight_of{p});
             if (g.leader()) marks[v] = best % 5;
         }
         g.barrier();
@@ -64,7 +64,7 @@ struct marking {
             ++result.accepted;
         }
         g.barrier();
-        result.next = verify::emit(g, target(g, node), source, place{position, node});
+        result.next = verify::emit(g, target(g, node), source, draw_site{position, node});
         return result;
     }
 };
@@ -77,7 +77,7 @@ TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     for (std::size_t r = 0; r < host.parents.size(); ++r) {
         double sum = 0;
         float* const row = host.target.data() + r * 5001;
-        for (std::size_t i = 0; i < 5001; ++i) sum += static_cast<double>(row[i] = exponential(row[i]));
+        for (std::size_t i = 0; i < 5001; ++i) sum += static_cast<double>(row[i] = fp::exp(row[i]));
         for (std::size_t i = 0; i < 5001; ++i) row[i] = static_cast<float>(static_cast<double>(row[i]) / sum);
     }
     mt::device_batch<float> const device(host);
@@ -86,7 +86,7 @@ TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     mc::probability_batch<float> const rows{host.target.data(), 5001};
     for (std::int32_t b = 0; b < host.size(); ++b)
         mc::verify_request<contiguous>(mt::silent_group{}, marking{}, b, mc::drawn_by<law::sequential>(host.trees()),
-                                       host.requests(), rows, mc::no_rows{}, 5001, expected.view(),
+                                       host.requests(), rows, mc::no_draft_rows{}, 5001, expected.view(),
                                        span<std::byte>(memory));
     mt::on_device<node_id> const path(expected.path.size());
     mt::on_device<std::int32_t> const accepted(expected.accepted.size());
@@ -95,8 +95,9 @@ TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     mt::on_device<std::byte> const workspace(size);
     auto const run = [&](mc::tree_batch const& trees, std::size_t bytes) {
         return mc::verify(workspace.data(), bytes, nullptr, marking{}, mc::drawn_by<law::sequential>(trees),
-                          device.requests(), mc::probability_batch<float>{device.target.data(), 5001}, mc::no_rows{},
-                          5001, mc::verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()});
+                          device.requests(), mc::probability_batch<float>{device.target.data(), 5001},
+                          mc::no_draft_rows{}, 5001,
+                          mc::verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()});
     };
     EXPECT_EQ(run(device.trees(), 4 * 48 - 1), cudaErrorInvalidValue);
     mc::tree_batch untold = device.trees();

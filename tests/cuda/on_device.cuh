@@ -115,7 +115,7 @@ struct device_batch {
     on_device<std::int32_t> positions;
     std::int32_t size;
     index_t vocabulary;
-    warp w;
+    sampling_params w;
 };
 
 }  // namespace multidraft::testing

@@ -97,9 +97,9 @@ TEST(StochasticBeam, DrawsWholeSequencesWithoutReplacement) {
     host_group const g;
     for (std::uint64_t seed = 0; seed < runs; ++seed) {
         addressed_source source{addressed_uniforms(seed)};
-        metrics m;
+        generation_metrics m;
         drafter.reset();
-        drafter.grow(g, text, 2, warp{}, source, m);
+        drafter.grow(g, text, 2, sampling_params{}, source, m);
         outcome found = kept(drafter, 2);
         outcome const first(found.begin(), found.begin() + 2);
         outcome const second(found.begin() + 2, found.end());
@@ -129,9 +129,9 @@ TEST(StochasticBeam, OrdersTheChildrenOfANodeAsTheyWereDrawn) {
     host_group const g;
     for (std::uint64_t seed = 0; seed < runs; ++seed) {
         addressed_source source{addressed_uniforms(seed, 1)};
-        metrics m;
+        generation_metrics m;
         drafter.reset();
-        drafter.grow(g, text, 1, warp{}, source, m);
+        drafter.grow(g, text, 1, sampling_params{}, source, m);
         ++counts[kept(drafter, 1)];
     }
     expect_fits(chi_squared_test::stochastic_beam_order, counts, law);
@@ -152,7 +152,7 @@ TEST(StochasticBeam, TextsHaveTheLawOfTheTarget) {
         ++counts[loop(prompt, options).tokens];
     }
     expect_fits(chi_squared_test::stochastic_beam_text, counts,
-                testing::true_law(p, vocabulary, prompt, 3, options.warp));
+                testing::true_law(p, vocabulary, prompt, 3, options.sampling));
 }
 
 TEST(StochasticBeam, IsStableWhereProbabilitiesAreNot) {
@@ -160,20 +160,20 @@ TEST(StochasticBeam, IsStableWhereProbabilitiesAreNot) {
     std::vector<double> const row{1.0 - 1e-16, 1e-200, 1e-308, 0.0};
     host_group const g;
     probabilities<double> const q(row.data(), 4);
-    auto sums = g.weigh(4, weight_of{q});
+    auto sums = g.sum_chunks(4, weight_of{q});
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
         addressed_source source{addressed_uniforms(seed)};
         std::vector<draft::beam> const beams{{0, -700.0, -650.0}, {1, -1e5, -1e5 + 3}};
-        std::vector<ledger_of<host_group, double>> ledgers{sums, sums};
+        std::vector<chunk_sums_of<host_group, double>> row_sums{sums, sums};
         std::vector<double> next(2);
         std::vector<token_id> taken(2 * 5);
         std::vector<index_t> counts(2);
         std::vector<draft::beam_step> steps(5);
         index_t const kept = draft::stochastic_beam_level(
             g, span<draft::beam const>(beams),
-            [&](index_t) { return q; }, [&](index_t i) -> auto& { return ledgers[static_cast<std::size_t>(i)]; },
+            [&](index_t) { return q; }, [&](index_t i) -> auto& { return row_sums[static_cast<std::size_t>(i)]; },
             [](index_t i) {
-                return place{0, i};
+                return draw_site{0, i};
             },
             source, span<double>(next), span<token_id>(taken), span<index_t>(counts), span<draft::beam_step>(steps));
         ASSERT_EQ(kept, 5);

@@ -16,7 +16,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/merged.hpp"
+#include "multidraft/verify/detail/merged.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -51,10 +51,10 @@ struct tables {
 
 /// Enumerates the loop of a drafter and compares its text with the target's own law.
 template <class Verifier, class Drafter>
-double expect_exact(tables& t, Drafter drafter, int tokens, warp const& w = {}, Verifier verifier = {}) {
+double expect_exact(tables& t, Drafter drafter, int tokens, sampling_params const& w = {}, Verifier verifier = {}) {
     generation_options options;
     options.max_tokens = tokens;
-    options.warp = w;
+    options.sampling = w;
     auto loop = make_speculative<Verifier>(t.target, std::move(drafter), verifier);
     auto const result = law_of_loop(loop, t.prompt, options, [&](generation const& g) {
         auto const length = static_cast<std::int32_t>(t.prompt.size() + g.tokens.size()) - 1;
@@ -70,10 +70,10 @@ double expect_exact(tables& t, Drafter drafter, int tokens, warp const& w = {}, 
     return result.accepted;
 }
 
-warp const warps[] = {{}, {.temperature = 0.7F}, {.temperature = 0.0F}, {.top_k = 2}};
+sampling_params const samplings[] = {{}, {.temperature = 0.7F}, {.temperature = 0.0F}, {.top_k = 2}};
 
 TEST(LookupDrafter, IsExact) {
-    for (warp const& w : warps) {
+    for (sampling_params const& w : samplings) {
         tables t;
         t.prompt = {1, 2, 1, 0, 1, 2};
         expect_exact<verify::naive<law::deterministic>>(t, lookup_drafter({{2, 1}, 3, 3}), 5, w);
@@ -89,7 +89,7 @@ TEST(LookupDrafter, IsExact) {
 }
 
 TEST(SequenceDrafter, IsExact) {
-    for (warp const& w : warps) {
+    for (sampling_params const& w : samplings) {
         tables t;
         for (auto const& [k, l] : {std::pair{2, 2}, {3, 1}, {1, 3}}) {
             expect_exact<verify::recursive_rejection<law::iid>>(t, sequence_drafter(t.draft, k, l), 3, w);
@@ -108,7 +108,7 @@ TEST(SequenceDrafter, SharedNodesAcceptMoreThanAFork) {
 
 TEST(StochasticBeamDrafter, IsExactWhateverTheTimes) {
     // The times are on a grid here: losslessness does not depend on their law, only on what they may look at.
-    for (warp const& w : warps) {
+    for (sampling_params const& w : samplings) {
         tables t;
         expect_exact<rejection>(t, stochastic_beam_drafter(t.draft, {2, 2}), 3, w);
         expect_exact<rejection>(t, stochastic_beam_drafter(t.draft, {3, 2}), 3, w);
@@ -119,7 +119,7 @@ TEST(StochasticBeamDrafter, IsExactWhateverTheTimes) {
 }
 
 TEST(BestFirstDrafters, AreExact) {
-    for (warp const& w : warps) {
+    for (sampling_params const& w : samplings) {
         tables t;
         expect_exact<verify::naive<law::deterministic>>(t, best_first_top_drafter(t.draft, {4, 3, 2, 2}), 4, w);
         expect_exact<verify::naive<law::deterministic>>(t, best_first_top_drafter(t.draft, {2, 3, 3, 3}), 4, w);
@@ -140,7 +140,7 @@ TEST(BestFirstDrafters, BugDrawnNodesMustNotBeReranked) {
 }
 
 TEST(IndependentDrafter, IsExactByMultiRound) {
-    for (warp const& w : warps) {
+    for (sampling_params const& w : samplings) {
         tables t;
         expect_exact<verify::multi_round<law::independent>>(
             t, independent_drafter<table_model<double>>({&t.draft, &t.other}, branching({2, 1})), 3, w);
@@ -148,7 +148,7 @@ TEST(IndependentDrafter, IsExactByMultiRound) {
 }
 
 TEST(IndependentDrafter, IsExactByNaiveVerification) {
-    for (warp const& w : warps) {
+    for (sampling_params const& w : samplings) {
         tables t;
         expect_exact<verify::naive<law::independent>>(
             t, independent_drafter<table_model<double>>({&t.draft, &t.other}, branching({2, 1})), 3, w);
@@ -173,12 +173,12 @@ TEST(Drafters, TemperatureZeroGivesTheGreedyText) {
     larger m;
     generation_options options;
     options.max_tokens = 60;
-    options.warp.temperature = 0;
-    options.draft_warp = warp{.temperature = 0.5F};
+    options.sampling.temperature = 0;
+    options.draft_sampling = sampling_params{.temperature = 0.5F};
     auto const greedy = autoregressive(m.target, m.prompt, options).tokens;
     using model = table_model<float>;
-    for (auto const& own : {std::optional<warp>(), options.draft_warp}) {
-        options.draft_warp = own;
+    for (auto const& own : {std::optional<sampling_params>(), options.draft_sampling}) {
+        options.draft_sampling = own;
         EXPECT_EQ(m.operator()<verify::naive<law::deterministic>>(lookup_drafter(), options).tokens, greedy);
         EXPECT_EQ(m.operator()<verify::naive<law::deterministic>>(
                        beside_lookup(shaped_drafter<model, draft::top_n>(m.draft, branching({2, 2, 1}))), options)
@@ -200,7 +200,7 @@ TEST(Drafters, TemperatureZeroGivesTheGreedyText) {
 TEST(Drafters, ReadNoMoreThanTheirContext) {
     generation_options options;
     options.max_tokens = 100;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     auto const p = random_conditional(50, 1, 2, 0, 2.0);
     std::vector<token_id> const prompt{1, 2, 3};
     table_model<float> target(50, p, 20);
@@ -229,8 +229,8 @@ TEST(LookupDrafter, FindsWhatTheTextRepeats) {
     std::vector<token_id> const text{7, 8, 9, 1, 7, 8, 5, 6, 7, 8};
     lookup_drafter drafter({{3, 1}, 2, 3});
     addressed_source source;
-    metrics m;
-    drafter.grow(host_group{}, text, 10, warp{}, source, m);
+    generation_metrics m;
+    drafter.grow(host_group{}, text, 10, sampling_params{}, source, m);
     // Two places with two tokens alike, the later first: 5 6 7 and 9 1 7.
     tree_view const tree = drafter.tree().tree;
     EXPECT_EQ(std::vector<token_id>(tree.tokens.begin(), tree.tokens.end()),
@@ -238,23 +238,23 @@ TEST(LookupDrafter, FindsWhatTheTextRepeats) {
     EXPECT_EQ(std::vector<node_id>(tree.parents.begin(), tree.parents.end()),
               (std::vector<node_id>{-1, 0, 0, 1, 2, 3, 4}));
     EXPECT_EQ(m.drafted, 6);
-    drafter.grow(host_group{}, text, 1, warp{}, source, m);
+    drafter.grow(host_group{}, text, 1, sampling_params{}, source, m);
     EXPECT_EQ(drafter.size(), 3) << "no deeper than it is allowed";
     std::vector<token_id> const loop{4, 5, 4, 5, 4};
-    drafter.grow(host_group{}, loop, 10, warp{}, source, m);
+    drafter.grow(host_group{}, loop, 10, sampling_params{}, source, m);
     EXPECT_EQ(drafter.tokens()[1], 5);
     EXPECT_EQ(drafter.tokens()[2], 4) << "a repetition goes on past the end of the text";
     std::vector<token_id> const fresh{1, 2, 3};
-    drafter.grow(host_group{}, fresh, 10, warp{}, source, m);
+    drafter.grow(host_group{}, fresh, 10, sampling_params{}, source, m);
     EXPECT_EQ(drafter.size(), 1);
 }
 
 TEST(Drafters, KeepToTheirBudgets) {
     larger m;
     addressed_source source{addressed_uniforms(3)};
-    metrics count;
+    generation_metrics count;
     std::vector<token_id> const text{3, 1, 4};
-    warp const w;
+    sampling_params const w;
     host_group const g;
     stochastic_beam_drafter beams(m.draft, {3, 5, 2});
     beams.grow(g, text, 3, w, source, count);

@@ -93,10 +93,10 @@ TEST(EarlyStop, IsExact) {
     model draft(vocabulary, q);
     std::vector<token_id> const prompt{1, 2};
     bool some_stopped = false;
-    auto const expect_exact = [&](auto rule, topology const& shape, warp const& w) {
+    auto const expect_exact = [&](auto rule, topology const& shape, sampling_params const& w) {
         generation_options options;
         options.max_tokens = 3;
-        options.warp = w;
+        options.sampling = w;
         auto loop = make_speculative<rejection>(
             target, shaped_drafter<model, draft::sequential, decltype(rule)>(draft, shape, {}, rule));
         std::int64_t fewest = 1000;
@@ -110,7 +110,8 @@ TEST(EarlyStop, IsExact) {
         EXPECT_LT(distance(result.law, true_law(p, vocabulary, prompt, 3, w)), 1e-12);
         some_stopped = some_stopped || fewest < most;
     };
-    for (warp const& w : {warp{}, warp{.temperature = 0.6F}, warp{.top_k = 2}}) {
+    for (sampling_params const& w :
+         {sampling_params{}, sampling_params{.temperature = 0.6F}, sampling_params{.top_k = 2}}) {
         for (auto const& shape : {branching({2, 1}), chain(2), branching({3, 1})}) {
             for (float const bias : {-0.6F, -0.5F, -0.4F})
                 expect_exact(probability_stop(one_layer({1, 0}, bias), 0.5), shape, w);
@@ -142,7 +143,7 @@ TEST(EarlyStop, OfATreeThatAlwaysOrNeverStops) {
         EXPECT_EQ(run(-5, shape).metrics.drafted, 0);
     }
     // A draft with less support than the shape has children: the tree is no slice of the shape.
-    options.draft_warp = warp{.top_k = 2};
+    options.draft_sampling = sampling_params{.top_k = 2};
     auto const narrow = branching({3, 2, 1});
     EXPECT_EQ(run(5, narrow).tokens,
               (make_speculative<draft::sequential, rejection>(target, draft, narrow)(prompt, options).tokens));
@@ -154,11 +155,11 @@ TEST(EarlyStop, OfShapesOfOneSizeHasTheMaskOfEach) {
     draft_tree<float, draft::sequential, probability_stop> tree({}, probability_stop(one_layer({0, 0}, 5.0F), 0.4));
     std::vector<token_id> const text{1, 2, 3};
     addressed_source source{addressed_uniforms(1)};
-    metrics m;
+    generation_metrics m;
     for (auto const& shape : {parse_shape("[-1 0 0 1 2]"), parse_shape("[-1 0 0 1 1]"), parse_shape("[-1 0 1 2 3]"),
                               parse_shape("[-1 0 0 1 1]")}) {
         draft.keep(0, {});
-        tree.grow(host_group{}, draft, text, shape, shape.max_depth(), warp{}, source, m);
+        tree.grow(host_group{}, draft, text, shape, shape.max_depth(), sampling_params{}, source, m);
         auto const drawn = tree.tree().tree;
         ASSERT_EQ(drawn.size(), shape.size());
         ancestor_mask const expected(drawn.parents);

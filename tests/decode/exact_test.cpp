@@ -28,8 +28,8 @@ using text_law = std::map<std::vector<token_id>, double>;
 
 constexpr std::int32_t vocabulary = 3;
 
-/// The target's own law of n tokens after a prompt, warped.
-text_law true_law(conditional const& p, std::vector<token_id> const& prompt, int n, warp const& w) {
+/// The target's own law of n tokens after a prompt, processed.
+text_law true_law(conditional const& p, std::vector<token_id> const& prompt, int n, sampling_params const& w) {
     text_law law{{{}, 1.0}};
     for (int i = 0; i < n; ++i) {
         text_law next;
@@ -38,7 +38,7 @@ text_law true_law(conditional const& p, std::vector<token_id> const& prompt, int
             whole.insert(whole.end(), text.begin(), text.end());
             std::vector<double> logits = p(whole);
             for (auto& x : logits) x = std::log(x);
-            auto const row = warped(host_group{}, row_view<double>(logits.data(), vocabulary), w).row;
+            auto const row = process_logits(host_group{}, row_view<double>(logits.data(), vocabulary), w).row;
             for (token_id x = 0; x < vocabulary; ++x) {
                 if (!(row(x) > 0)) continue;
                 auto longer = text;
@@ -62,9 +62,9 @@ double total_variation(text_law const& a, text_law const& b) {
 struct setting {
     topology shape;
     int tokens;
-    multidraft::warp warp;
+    multidraft::sampling_params sampling;
     int sparsity = 0;
-    std::optional<multidraft::warp> draft_warp = std::nullopt;
+    std::optional<multidraft::sampling_params> draft_sampling = std::nullopt;
 };
 
 template <class Sampler, class Verifier>
@@ -76,8 +76,8 @@ void expect_exact(setting const& s) {
     std::vector<token_id> const prompt{1, 2};
     generation_options options;
     options.max_tokens = s.tokens;
-    options.warp = s.warp;
-    options.draft_warp = s.draft_warp;
+    options.sampling = s.sampling;
+    options.draft_sampling = s.draft_sampling;
     auto loop = make_speculative<Sampler, Verifier>(target, draft, s.shape);
     text_law law;
     double total = 0;
@@ -92,7 +92,7 @@ void expect_exact(setting const& s) {
         ASSERT_LE(draft.length(), target.length());
     });
     EXPECT_NEAR(total, 1.0, 1e-12);
-    EXPECT_LT(total_variation(law, true_law(p, prompt, s.tokens, s.warp)), 1e-12);
+    EXPECT_LT(total_variation(law, true_law(p, prompt, s.tokens, s.sampling)), 1e-12);
     EXPECT_LT(calls, s.tokens) << "some tokens are accepted";
 }
 
@@ -104,10 +104,11 @@ TEST(Exact, AutoregressiveLoop) {
     auto const p = random_conditional(vocabulary, 11);
     table_model<double> target(vocabulary, p);
     std::vector<token_id> const prompt{0};
-    for (warp const& w : {warp{}, warp{.temperature = 0.5F}, warp{.temperature = 1.5F, .top_k = 2}}) {
+    for (sampling_params const& w :
+         {sampling_params{}, sampling_params{.temperature = 0.5F}, sampling_params{.temperature = 1.5F, .top_k = 2}}) {
         generation_options options;
         options.max_tokens = 4;
-        options.warp = w;
+        options.sampling = w;
         text_law law;
         testing::enumerate([&](testing::enumerating_source& source) {
             auto const tokens = autoregressive(target, prompt, options, source).tokens;
@@ -141,7 +142,8 @@ TEST(Exact, TreesByNaiveVerification) {
 }
 
 TEST(Exact, WarpsAndZeroMass) {
-    for (auto const& w : {warp{.top_k = 2}, warp{.top_p = 0.6F}, warp{.temperature = 0.8F, .min_p = 0.4F}}) {
+    for (auto const& w : {sampling_params{.top_k = 2}, sampling_params{.top_p = 0.6F},
+                          sampling_params{.temperature = 0.8F, .min_p = 0.4F}}) {
         expect_exact<draft::sequential, verify::recursive_rejection<sequential>>({branching({2, 1}), 3, w});
         expect_exact<draft::iid, verify::recursive_rejection<iid>>({branching({2}), 3, w});
     }
@@ -150,8 +152,8 @@ TEST(Exact, WarpsAndZeroMass) {
 }
 
 TEST(Exact, TheDraftMayHaveAWarpOfItsOwn) {
-    for (auto const& w : {warp{}, warp{.temperature = 0.0F}, warp{.top_k = 2}}) {
-        warp const own{.temperature = 1.7F};
+    for (auto const& w : {sampling_params{}, sampling_params{.temperature = 0.0F}, sampling_params{.top_k = 2}}) {
+        sampling_params const own{.temperature = 1.7F};
         expect_exact<draft::sequential, verify::recursive_rejection<sequential>>({branching({2, 1}), 3, w, 0, own});
         expect_exact<draft::iid, verify::recursive_rejection<iid>>({branching({2}), 3, w, 0, own});
         expect_exact<draft::top_n, verify::naive<deterministic>>({branching({2, 1}), 3, w, 0, own});

@@ -43,7 +43,7 @@ TEST(Loops, TemperatureZeroGivesTheGreedyTextWithEveryLosslessPair) {
     models m;
     generation_options options;
     options.max_tokens = 40;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     auto const greedy = autoregressive(m.target, m.prompt, options).tokens;
     ASSERT_EQ(greedy.size(), 40U);
     for (auto const& shape : {chain(1), chain(4), branching({4, 2, 2, 1}), branching({3}), branching({2, 2, 2})}) {
@@ -103,7 +103,7 @@ TEST(Loops, StopTokenEndsTheText) {
     models m;
     generation_options options;
     options.max_tokens = 60;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     auto const greedy = autoregressive(m.target, m.prompt, options).tokens;
     options.stop_tokens = {greedy[17]};
     auto const a = autoregressive(m.target, m.prompt, options);
@@ -119,7 +119,7 @@ TEST(Loops, ContextLimitEndsTheTextAlike) {
     auto const p = random_conditional(vocabulary, 1, 2, 0, 2.0);
     generation_options options;
     options.max_tokens = 100;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     std::vector<token_id> const prompt{1, 2, 3};
     table_model<float> target(vocabulary, p, 20);
     auto const a = autoregressive(target, prompt, options);
@@ -176,9 +176,9 @@ TEST(Loops, BadInputIsNamed) {
     options.max_tokens = -1;
     EXPECT_NE(message(go).find("max_tokens = -1"), std::string::npos);
     options.max_tokens = 3;
-    options.warp.top_p = 0;
+    options.sampling.top_p = 0;
     EXPECT_NE(message(go).find("top_p = 0"), std::string::npos);
-    options.warp.top_p = 1;
+    options.sampling.top_p = 1;
     options.stop_tokens = {-3};
     EXPECT_NE(message(go).find("stop_tokens[0] = -3"), std::string::npos);
     table_model<float> other(vocabulary + 1, random_conditional(vocabulary + 1, 1));
@@ -200,7 +200,7 @@ TEST(Loops, RowsOfNanAreRefused) {
                   make_speculative<best_sampler, best_verifier>(m.target, bad, chain(1))(m.prompt, options);
               }).find("draft logits[0]"),
               std::string::npos);
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     EXPECT_NE(message([&] { autoregressive(bad, m.prompt, options); }).find("target logits[0]"), std::string::npos);
 }
 

@@ -43,10 +43,10 @@ struct tables {
     std::vector<token_id> prompt{1, 2};
 
     template <class Loop>
-    loop_law law(Loop loop, int tokens, warp const& w = {}) {
+    loop_law law(Loop loop, int tokens, sampling_params const& w = {}) {
         generation_options options;
         options.max_tokens = tokens;
-        options.warp = w;
+        options.sampling = w;
         auto result = law_of_loop(loop, prompt, options, [&](generation const& g) {
             ASSERT_EQ(static_cast<int>(g.tokens.size()), tokens);
             ASSERT_LE(draft.length(), target.length());
@@ -54,14 +54,15 @@ struct tables {
         EXPECT_NEAR(result.total, 1.0, 1e-12);
         return result;
     }
-    [[nodiscard]] double distance_of(loop_law const& law, int tokens, warp const& w = {}) const {
+    [[nodiscard]] double distance_of(loop_law const& law, int tokens, sampling_params const& w = {}) const {
         return distance(law.law, true_law(p, vocabulary, prompt, tokens, w));
     }
 };
 
 TEST(TargetStart, IsExactWithOneTokenAndLossyWithMore) {
     tables t;
-    for (warp const& w : {warp{}, warp{.temperature = 0.7F}, warp{.temperature = 0}}) {
+    for (sampling_params const& w :
+         {sampling_params{}, sampling_params{.temperature = 0.7F}, sampling_params{.temperature = 0}}) {
         for (std::int32_t const depth : {0, 1, 2}) {
             auto const one = t.law(lossy::target_start(t.target, t.draft, 1, depth), 4, w);
             EXPECT_LT(t.distance_of(one, 4, w), 1e-12);
@@ -78,11 +79,11 @@ TEST(TargetStart, IsExactWithOneTokenAndLossyWithMore) {
 TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
     tables t;
     model same{vocabulary, t.p};
-    for (warp const& w : {warp{}, warp{.temperature = 0}}) {
+    for (sampling_params const& w : {sampling_params{}, sampling_params{.temperature = 0}}) {
         for (std::int32_t const depth : {1, 2, 5}) {
             for (std::int32_t const width : {1, 2}) {
                 generation_options options;
-                options.warp = w;
+                options.sampling = w;
                 options.max_tokens = 4 * (depth + 1);
                 options.seed = 7;
                 auto const g = lossy::target_start(t.target, same, width, depth)(t.prompt, options);
@@ -111,7 +112,7 @@ TEST(Rollback, IsLossyBetweenItsEnds) {
     auto const some = t.law(loop(1.0F, 0.4), 3);
     EXPECT_GT(t.distance_of(some, 3), 1e-3);
     EXPECT_LT(some.calls, 3);
-    warp const cold{.temperature = 0};
+    sampling_params const cold{.temperature = 0};
     EXPECT_LT(t.distance_of(t.law(loop(3.0F, 0.0), 3, cold), 3, cold), 1e-12) << "the greedy text all the same";
 }
 
@@ -158,7 +159,7 @@ TEST(LossyLoops, TemperatureZero) {
     std::vector<token_id> const prompt{3, 1, 4};
     generation_options options;
     options.max_tokens = 60;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     auto const greedy = autoregressive(target, prompt, options).tokens;
     EXPECT_EQ(lossy::target_start(target, draft, 1, 4)(prompt, options).tokens, greedy);
     auto const other = lossy::target_start(target, draft, 4, 4)(prompt, options);

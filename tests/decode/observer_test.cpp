@@ -49,13 +49,13 @@ TEST(observer, sees_every_step_and_changes_nothing) {
     EXPECT_EQ(observed.tokens, plain.tokens);
     seen.resize(observed.tokens.size());
     EXPECT_EQ(seen, observed.tokens);
-    metrics const& m = observed.metrics;
+    generation_metrics const& m = observed.metrics;
     EXPECT_EQ(steps, m.target_calls);
     EXPECT_EQ(std::accumulate(m.accepted_at_rank.begin(), m.accepted_at_rank.end(), std::int64_t{0}), m.accepted);
     ASSERT_EQ(m.tried_at_rank.size(), 3U);
     EXPECT_EQ(m.tried_at_rank[0], std::accumulate(m.tried_at_depth.begin(), m.tried_at_depth.end(), std::int64_t{0}));
     EXPECT_EQ(m.tried_at_rank[2], m.tried_at_depth[0]);  // only the root has three children
-    metrics twice = m;
+    generation_metrics twice = m;
     twice += m;
     EXPECT_EQ(twice.accepted_at_rank[0], 2 * m.accepted_at_rank[0]);
     EXPECT_DOUBLE_EQ(twice.acceptance_rate_of_rank(1), m.acceptance_rate_of_rank(1));

@@ -11,8 +11,8 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "support/table_model.hpp"
@@ -61,7 +61,8 @@ TEST(remembered_text, gives_the_same_tokens) {
     auto const rejection = both.operator()<draft::iid, verify::recursive_rejection<law::iid>>(branching({3, 2, 1}));
     auto const traversal = both.operator()<draft::iid, verify::traversal<law::iid>>(branching({3, 2, 1}));
     auto const nested =
-        both.operator()<draft::stratified, verify::nested_ranked_block<law::stratified>>(branching({2, 2}));
+        both.operator()<draft::stratified, multidraft::testing::reference::nested_ranked_block<law::stratified>>(
+            branching({2, 2}));
     auto const chained = both.operator()<draft::iid, verify::recursive_rejection<law::iid>>(branching({1, 1, 1, 1}));
 
     std::vector<token_id> const prompt{3, 1, 4};

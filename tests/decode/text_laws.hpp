@@ -18,9 +18,9 @@ namespace multidraft::testing {
 
 using text_law = std::map<std::vector<token_id>, double>;
 
-/// The law of n tokens after a prompt, each drawn from the warped conditional.
+/// The law of n tokens after a prompt, each drawn from the processed conditional.
 inline text_law true_law(conditional const& p, std::int32_t vocabulary, std::vector<token_id> const& prompt, int n,
-                         warp const& w) {
+                         sampling_params const& w) {
     text_law law{{{}, 1.0}};
     for (int i = 0; i < n; ++i) {
         text_law next;
@@ -29,7 +29,7 @@ inline text_law true_law(conditional const& p, std::int32_t vocabulary, std::vec
             whole.insert(whole.end(), text.begin(), text.end());
             std::vector<double> logits = p(whole);
             for (auto& x : logits) x = std::log(x);
-            auto const row = warped(host_group{}, row_view<double>(logits.data(), vocabulary), w).row;
+            auto const row = process_logits(host_group{}, row_view<double>(logits.data(), vocabulary), w).row;
             for (token_id x = 0; x < vocabulary; ++x) {
                 if (!(row(x) > 0)) continue;
                 auto longer = text;

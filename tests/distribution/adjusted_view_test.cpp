@@ -14,7 +14,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
-#include "multidraft/verify/named_rows.hpp"
+#include "multidraft/verify/detail/named_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace {
@@ -80,38 +80,38 @@ bool same_bits(Real a, Real b) {
     return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// What a warp makes of the rows, entry by entry, and what is drawn from them.
+/// What sampling parameters make of the rows, entry by entry, and what is drawn from them.
 template <class View, class Real>
-void expect_equal(View const& row, row_view<Real> const& reference, warp const& w) {
+void expect_equal(View const& row, row_view<Real> const& reference, sampling_params const& w) {
     index_t const n = row.size();
-    auto const got = warped(g, row, w);
-    auto const expected = warped(g, reference, w);
+    auto const got = process_logits(g, row, w);
+    auto const expected = process_logits(g, reference, w);
     ASSERT_TRUE(same_bits(got.row.mass(), expected.row.mass()));
     ASSERT_TRUE(same_bits(got.row.largest(), expected.row.largest()));
     ASSERT_TRUE(same_bits(got.row.kept().value, expected.row.kept().value));
     ASSERT_EQ(got.row.kept().last, expected.row.kept().last);
-    for (index_t c = 0; c < chunks_of(n); ++c) ASSERT_TRUE(same_bits(got.weights.sums[c], expected.weights.sums[c]));
+    for (index_t c = 0; c < chunks_of(n); ++c) ASSERT_TRUE(same_bits(got.sums.values[c], expected.sums.values[c]));
     for (index_t i = 0; i < n; ++i) {
         ASSERT_TRUE(same_bits(got.row(i), expected.row(i))) << i << " of " << n;
         ASSERT_TRUE(same_bits(got.row.order(i), expected.row.order(i))) << i << " of " << n;
     }
     for (double const u : {0.0, 0.3, 0.77, 1 - 0x1p-53})
-        ASSERT_EQ(g.search(got.weights, n, weight_of{got.row}, u),
-                  g.search(expected.weights, n, weight_of{expected.row}, u));
+        ASSERT_EQ(g.inverse_cdf(got.sums, n, weight_of{got.row}, u),
+                  g.inverse_cdf(expected.sums, n, weight_of{expected.row}, u));
     std::vector<token_id> a(static_cast<std::size_t>(n < 40 ? n : 40)), b(a.size());
-    g.top(n, order_of{got.row}, span<token_id>(a));
-    g.top(n, order_of{expected.row}, span<token_id>(b));
+    g.top_k(n, order_of{got.row}, span<token_id>(a));
+    g.top_k(n, order_of{expected.row}, span<token_id>(b));
     ASSERT_EQ(a, b);
-    ASSERT_EQ(g.first_largest(n, order_of{got.row}), g.first_largest(n, order_of{expected.row}));
+    ASSERT_EQ(g.argmax(n, order_of{got.row}), g.argmax(n, order_of{expected.row}));
     // A residual of two such rows, and of one and another.
-    auto const flat = warped(g, reference, warp{.temperature = 2.0F}).row;
-    auto const sums = g.weigh(n, verify::residual{flat, got.row, Real(1)});
-    auto const wanted = g.weigh(n, verify::residual{flat, expected.row, Real(1)});
+    auto const flat = process_logits(g, reference, sampling_params{.temperature = 2.0F}).row;
+    auto const sums = g.sum_chunks(n, verify::residual{flat, got.row, Real(1)});
+    auto const wanted = g.sum_chunks(n, verify::residual{flat, expected.row, Real(1)});
     ASSERT_TRUE(same_bits(sums.total, wanted.total));
-    auto const own = warped(g, row, warp{.temperature = 2.0F}).row;
+    auto const own = process_logits(g, row, sampling_params{.temperature = 2.0F}).row;
     ASSERT_TRUE(same_bits(g.sum(n, verify::residual{own, got.row, Real(1)}), wanted.total));
-    ASSERT_EQ(g.search(sums, n, verify::residual{own, got.row, Real(1)}, 0.4),
-              g.search(wanted, n, verify::residual{flat, expected.row, Real(1)}, 0.4));
+    ASSERT_EQ(g.inverse_cdf(sums, n, verify::residual{own, got.row, Real(1)}, 0.4),
+              g.inverse_cdf(wanted, n, verify::residual{flat, expected.row, Real(1)}, 0.4));
 }
 
 template <class T, class Word>
@@ -121,10 +121,12 @@ void all_rows(std::vector<index_t> const& sizes) {
         for (double const share : {0.0, 0.03, 0.5, 0.98, 1.0}) {
             for (int const biased : {0, 3, 200}) {
                 adjusted_row<T, Word> const row(n, share, biased, ++seed);
-                for (warp const& w :
-                     {warp{}, warp{.temperature = 0.0F}, warp{.temperature = 0.6F, .top_k = 7}, warp{.top_k = 300},
-                      warp{.temperature = 1.5F, .top_p = 0.9F}, warp{.top_k = 200, .top_p = 0.5F}, warp{.min_p = 0.1F},
-                      warp{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F, .min_p = 0.01F}}) {
+                for (sampling_params const& w :
+                     {sampling_params{}, sampling_params{.temperature = 0.0F},
+                      sampling_params{.temperature = 0.6F, .top_k = 7}, sampling_params{.top_k = 300},
+                      sampling_params{.temperature = 1.5F, .top_p = 0.9F}, sampling_params{.top_k = 200, .top_p = 0.5F},
+                      sampling_params{.min_p = 0.1F},
+                      sampling_params{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F, .min_p = 0.01F}}) {
                     expect_equal(row.view(), row.reference(), w);
                     if (::testing::Test::HasFatalFailure()) {
                         ADD_FAILURE() << "V = " << n << ", allowed " << share << ", biased " << biased
@@ -148,13 +150,13 @@ TEST(adjusted_view, of_half) { all_rows<half, std::int32_t>({33, 100, 4500}); }
 TEST(adjusted_view, of_bfloat16) { all_rows<bfloat16, std::uint64_t>({33, 100, 4500}); }
 TEST(adjusted_view, of_double) { all_rows<double, std::int64_t>({33, 100, 4500}); }
 
-TEST(adjusted_view, of_more_chunks_than_a_ledger_holds) {
+TEST(adjusted_view, of_more_chunks_than_sums_are_kept_of) {
     adjusted_row<float, std::uint32_t> const row(257 * 4096 + 301, 0.6, 5000, 3);
-    auto const got = warped(g, row.view(), warp{});
-    auto const expected = warped(g, row.reference(), warp{});
+    auto const got = process_logits(g, row.view(), sampling_params{});
+    auto const expected = process_logits(g, row.reference(), sampling_params{});
     EXPECT_TRUE(same_bits(got.row.mass(), expected.row.mass()));
-    EXPECT_EQ(g.search(got.weights, row.view().size(), weight_of{got.row}, 0.9),
-              g.search(expected.weights, row.view().size(), weight_of{expected.row}, 0.9));
+    EXPECT_EQ(g.inverse_cdf(got.sums, row.view().size(), weight_of{got.row}, 0.9),
+              g.inverse_cdf(expected.sums, row.view().size(), weight_of{expected.row}, 0.9));
 }
 
 TEST(token_mask, reads_words_of_any_integer_alike) {
@@ -186,7 +188,7 @@ TEST(token_mask, reads_no_word_beyond_the_last) {
         std::vector<float> const row(static_cast<std::size_t>(n), 0.5F);
         auto const exact = std::vector<std::uint32_t>(words);  // found by the address sanitizer
         adjusted_view<row_view<float>> const view({row.data(), n}, token_mask(exact.data()));
-        EXPECT_EQ(warped(g, view, warp{}).row.mass(), static_cast<float>(n));
+        EXPECT_EQ(process_logits(g, view, sampling_params{}).row.mass(), static_cast<float>(n));
     }
 }
 
@@ -210,7 +212,7 @@ protected:
 };
 
 TEST_F(adjusted_logit_rows, have_the_mask_and_the_bias_of_their_node) {
-    logit_rows const all(rows, warp{}, {.allowed = {words.data(), 2}, .bias = {tokens, values, offsets}});
+    logit_rows const all(rows, sampling_params{}, {.allowed = {words.data(), 2}, .bias = {tokens, values, offsets}});
     EXPECT_EQ(all.rows(), 3);
     EXPECT_EQ(all.size(), 40);
     EXPECT_EQ(all.view(0)(39), 2.5F);
@@ -220,24 +222,24 @@ TEST_F(adjusted_logit_rows, have_the_mask_and_the_bias_of_their_node) {
     EXPECT_GT(all(g, 0)(39), all(g, 0)(38));
     EXPECT_EQ(all(g, 2)(33), 0.0F);
     // One bias for all rows.
-    logit_rows const one(rows, warp{},
+    logit_rows const one(rows, sampling_params{},
                          {.bias = {span<token_id const>(tokens).first(2), span<float const>(values).first(2)}});
     for (node_id v = 0; v < 3; ++v) EXPECT_EQ(one.view(v)(3), 1.5F);
     // None: the plain rows.
-    logit_rows const none(rows, warp{}, {});
-    logit_rows const plain(rows, warp{});
+    logit_rows const none(rows, sampling_params{}, {});
+    logit_rows const plain(rows, sampling_params{});
     static_assert(std::is_same_v<decltype(plain), logit_rows<float> const>);
     EXPECT_EQ(none(g, 1).mass(), plain(g, 1).mass());
 }
 
 TEST_F(adjusted_logit_rows, of_which_every_token_is_forbidden_are_refused_by_name) {
-    logit_rows const all(rows, warp{}, {.allowed = {words.data(), 2}});
+    logit_rows const all(rows, sampling_params{}, {.allowed = {words.data(), 2}});
     verify::named_rows const named(all, "target");
     EXPECT_EQ(refusal([&] { static_cast<void>(named(g, 1)); }),
               "target row of node 1.allowed = 0: a mask allows at least one token");
     for (float const temperature : {0.0F, 1.0F}) {
-        logit_rows const other(rows, warp{.temperature = temperature}, {.allowed = {words.data(), 2}});
-        EXPECT_EQ(refusal([&] { static_cast<void>(other.weighed(g, 1)); }),
+        logit_rows const other(rows, sampling_params{.temperature = temperature}, {.allowed = {words.data(), 2}});
+        EXPECT_EQ(refusal([&] { static_cast<void>(other.with_sums(g, 1)); }),
                   "logits.allowed = 0: a mask allows at least one token");
     }
     // Those that are allowed have no mass.
@@ -246,14 +248,16 @@ TEST_F(adjusted_logit_rows, of_which_every_token_is_forbidden_are_refused_by_nam
               "target row of node 2.size = 40: a row has at least one token with a logit above minus infinity");
     values[0] = std::numeric_limits<float>::infinity();
     EXPECT_EQ(refusal([&] {
-                  static_cast<void>(logit_rows(rows, warp{}, {.bias = {tokens, values, offsets}})(g, 0));
+                  static_cast<void>(logit_rows(rows, sampling_params{}, {.bias = {tokens, values, offsets}})(g, 0));
               }),
               "logits[3] = inf: a logit is a number below plus infinity");
 }
 
 TEST_F(adjusted_logit_rows, refuse_a_bias_of_other_rows) {
     auto const make = [&] {
-        return refusal([&] { static_cast<void>(logit_rows(rows, warp{}, {.bias = {tokens, values, offsets}})); });
+        return refusal([&] {
+            static_cast<void>(logit_rows(rows, sampling_params{}, {.bias = {tokens, values, offsets}}));
+        });
     };
     EXPECT_EQ(make(), "nothing");
     tokens[1] = 40;

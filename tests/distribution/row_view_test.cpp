@@ -36,11 +36,11 @@ using multidraft::bfloat16;
 using multidraft::half;
 using multidraft::host_group;
 using multidraft::index_t;
+using multidraft::process_logits;
 using multidraft::row_view;
 using multidraft::rows_view;
+using multidraft::sampling_params;
 using multidraft::strided;
-using multidraft::warp;
-using multidraft::warped;
 using multidraft::testing::test_numbers;
 
 constexpr host_group g;
@@ -58,21 +58,22 @@ void expect_equal_to_its_copy(View row) {
     for (index_t i = 0; i < n; ++i) copy.push_back(row(i));
     row_view<real> const plain(copy.data(), n);
     EXPECT_EQ(g.sum(n, row), g.sum(n, plain));
-    EXPECT_EQ(g.largest(n, row), g.largest(n, plain));
-    EXPECT_EQ(g.first_largest(n, row), g.first_largest(n, plain));
+    EXPECT_EQ(g.max(n, row), g.max(n, plain));
+    EXPECT_EQ(g.argmax(n, row), g.argmax(n, plain));
     std::vector<multidraft::token_id> top(9);
     std::vector<multidraft::token_id> expected(9);
-    g.top(n, row, top);
-    g.top(n, plain, expected);
+    g.top_k(n, row, top);
+    g.top_k(n, plain, expected);
     EXPECT_EQ(top, expected);
-    for (warp const w : {warp{}, warp{0.0F, 0, 1.0F, 0.0F}, warp{0.7F, 40, 0.9F, 0.01F}, warp{1.3F, 0, 0.5F, 0.0F}}) {
-        auto const a = warped(g, row, w);
-        auto const b = warped(g, plain, w);
-        ASSERT_EQ(a.weights.total, b.weights.total);
-        for (index_t c = 0; c < multidraft::chunks_of(n); ++c) ASSERT_EQ(a.weights.sums[c], b.weights.sums[c]);
+    for (sampling_params const w : {sampling_params{}, sampling_params{0.0F, 0, 1.0F, 0.0F},
+                                    sampling_params{0.7F, 40, 0.9F, 0.01F}, sampling_params{1.3F, 0, 0.5F, 0.0F}}) {
+        auto const a = process_logits(g, row, w);
+        auto const b = process_logits(g, plain, w);
+        ASSERT_EQ(a.sums.total, b.sums.total);
+        for (index_t c = 0; c < multidraft::chunks_of(n); ++c) ASSERT_EQ(a.sums.values[c], b.sums.values[c]);
         for (index_t i = 0; i < n; ++i) ASSERT_EQ(a.row(i), b.row(i)) << i;
-        EXPECT_EQ(g.search(a.weights, n, multidraft::weight_of{a.row}, 0.37),
-                  g.search(b.weights, n, multidraft::weight_of{b.row}, 0.37));
+        EXPECT_EQ(g.inverse_cdf(a.sums, n, multidraft::weight_of{a.row}, 0.37),
+                  g.inverse_cdf(b.sums, n, multidraft::weight_of{b.row}, 0.37));
     }
 }
 

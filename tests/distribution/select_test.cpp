@@ -1,5 +1,5 @@
 // Cuts without sorting against a sort: keys of all signs and sizes, ties, masses.
-#include "multidraft/distribution/select.hpp"
+#include "multidraft/distribution/truncation.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,12 +16,12 @@
 
 namespace {
 
-using multidraft::cut;
 using multidraft::host_group;
 using multidraft::index_t;
-using multidraft::select_largest;
-using multidraft::select_mass;
-using multidraft::select_mass_of_list;
+using multidraft::threshold_of_mass;
+using multidraft::threshold_of_mass_in_list;
+using multidraft::threshold_of_top_k;
+using multidraft::truncation_threshold;
 using multidraft::testing::test_numbers;
 
 constexpr host_group g;
@@ -42,7 +42,7 @@ std::vector<std::size_t> sorted(std::vector<Real> const& row) {
 }
 
 template <class Real>
-void expect_kept(cut<Real> const& kept, std::vector<Real> const& row, std::size_t count) {
+void expect_kept(truncation_threshold<Real> const& kept, std::vector<Real> const& row, std::size_t count) {
     auto const order = sorted(row);
     for (std::size_t k = 0; k < order.size(); ++k)
         ASSERT_EQ(kept.keeps(row[order[k]], static_cast<index_t>(order[k])), k < count)
@@ -91,7 +91,7 @@ TYPED_TEST(select_of, keeps_the_largest) {
             }
             for (index_t k : {1, 2, 3, 127, 128, 129, n / 2, n - 1, n}) {
                 if (k < 1 || k > n) continue;
-                expect_kept(select_largest(g, n, entries<real>{row.data()}, k), row, static_cast<std::size_t>(k));
+                expect_kept(threshold_of_top_k(g, n, entries<real>{row.data()}, k), row, static_cast<std::size_t>(k));
                 if (this->HasFatalFailure()) return;
             }
         }
@@ -123,11 +123,11 @@ TYPED_TEST(select_of, keeps_the_smallest_set_that_reaches_a_mass) {
                 std::uint64_t sum = 0;
                 std::size_t count = 0;
                 while (sum < wanted) sum += static_cast<std::uint64_t>(mass[order[count++]]);
-                auto const kept = select_mass(g, n, entries<real>{row.data()}, entries<std::int32_t>{mass.data()},
-                                              [&](std::uint64_t all) {
-                                                  EXPECT_EQ(all, total);
-                                                  return wanted;
-                                              });
+                auto const kept = threshold_of_mass(g, n, entries<real>{row.data()}, entries<std::int32_t>{mass.data()},
+                                                    [&](std::uint64_t all) {
+                                                        EXPECT_EQ(all, total);
+                                                        return wanted;
+                                                    });
                 expect_kept(kept, row, count);
                 if (this->HasFatalFailure()) return;
                 // Whatever may be called light changes nothing.
@@ -136,7 +136,7 @@ TYPED_TEST(select_of, keeps_the_smallest_set_that_reaches_a_mass) {
                     for (std::size_t i = 0; i < row.size(); ++i)
                         if (row[i] <= static_cast<real>(level)) lower += static_cast<std::uint64_t>(mass[i]);
                     if (lower > total - wanted) break;
-                    auto const same = select_mass(
+                    auto const same = threshold_of_mass(
                         g, n, entries<real>{row.data()}, entries<std::int32_t>{mass.data()},
                         [&](std::uint64_t all) {
                             EXPECT_EQ(all, total);
@@ -147,12 +147,12 @@ TYPED_TEST(select_of, keeps_the_smallest_set_that_reaches_a_mass) {
                     ASSERT_EQ(same.last, kept.last);
                 }
                 std::vector<multidraft::token_id> const list(order.begin(), order.end());
-                auto const listed =
-                    select_mass_of_list(multidraft::span<multidraft::token_id const>(list), entries<real>{row.data()},
-                                        entries<std::int32_t>{mass.data()}, [&](std::uint64_t all) {
-                                            EXPECT_EQ(all, total);
-                                            return wanted;
-                                        });
+                auto const listed = threshold_of_mass_in_list(
+                    multidraft::span<multidraft::token_id const>(list), entries<real>{row.data()},
+                    entries<std::int32_t>{mass.data()}, [&](std::uint64_t all) {
+                        EXPECT_EQ(all, total);
+                        return wanted;
+                    });
                 ASSERT_EQ(listed.value, kept.value);
                 ASSERT_EQ(listed.last, kept.last);
             }
@@ -170,8 +170,9 @@ TYPED_TEST(select_of, counts_only_ties_with_mass) {
         for (index_t count = 1; count <= alive; ++count) {
             for (int const short_of : {0, 3, 6}) {
                 auto const wanted = static_cast<std::uint64_t>(7 * count - short_of);
-                auto const kept = select_mass(g, 10, entries<real>{row.data()}, entries<std::int32_t>{mass.data()},
-                                              [&](std::uint64_t) { return wanted; });
+                auto const kept =
+                    threshold_of_mass(g, 10, entries<real>{row.data()}, entries<std::int32_t>{mass.data()},
+                                      [&](std::uint64_t) { return wanted; });
                 for (index_t i = 0; i < alive; ++i)
                     ASSERT_EQ(kept.keeps(real(4), i), i < count) << alive << ' ' << count;
             }
@@ -184,16 +185,16 @@ TEST(select, keeps_a_number_of_very_many_ties) {
     index_t const n = (1 << 24) + 5000;
     std::vector<float> row(static_cast<std::size_t>(n), 1.0F);
     for (index_t const k : {1, 4096, (1 << 24) - 1, (1 << 24) + 1, (1 << 24) + 4777, n - 1})
-        EXPECT_EQ(select_largest(g, n, entries<float>{row.data()}, k).last, k - 1);
+        EXPECT_EQ(threshold_of_top_k(g, n, entries<float>{row.data()}, k).last, k - 1);
     row[3] = 2.0F;  // one more that counts, no tie
-    EXPECT_EQ(select_largest(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, 1 << 24);
+    EXPECT_EQ(threshold_of_top_k(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, 1 << 24);
     row[3] = 0.0F;
-    EXPECT_EQ(select_largest(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, (1 << 24) + 1);
+    EXPECT_EQ(threshold_of_top_k(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, (1 << 24) + 1);
 }
 
 TYPED_TEST(select_of, without_a_cut_keeps_all) {
     using real = TypeParam;
-    cut<real> const all;
+    truncation_threshold<real> const all;
     for (real const x : {-std::numeric_limits<real>::infinity(), real(0), std::numeric_limits<real>::max()})
         EXPECT_TRUE(all.keeps(x, 2147483647));
 }

@@ -15,7 +15,7 @@
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
-#include "support/warp_reference.hpp"
+#include "support/sampling_reference.hpp"
 
 namespace {
 
@@ -23,11 +23,11 @@ using multidraft::half;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::invalid_input;
+using multidraft::process_logits;
 using multidraft::row_view;
+using multidraft::sampling_params;
 using multidraft::token_id;
-using multidraft::warp;
-using multidraft::warped;
-using multidraft::testing::reference_warp;
+using multidraft::testing::reference_processing;
 using multidraft::testing::test_numbers;
 
 constexpr host_group g;
@@ -37,18 +37,18 @@ row_view<T> view(std::vector<T> const& row) {
     return {row.data(), static_cast<index_t>(row.size())};
 }
 
-std::string print(warp const& w) {
+std::string print(sampling_params const& w) {
     std::ostringstream out;
     out << "temperature " << w.temperature << " top_k " << w.top_k << " top_p " << w.top_p << " min_p " << w.min_p;
     return out.str();
 }
 
-/// The same tokens as the reference keeps, the same probabilities, and a ledger that agrees with them.
+/// The same tokens as the reference keeps, the same probabilities, and chunk sums that agree with them.
 template <class Real>
-void expect_warp(std::vector<Real> const& logits, warp const& w) {
+void expect_processing(std::vector<Real> const& logits, sampling_params const& w) {
     auto const n = static_cast<index_t>(logits.size());
-    auto const expected = reference_warp(logits, w);
-    auto const got = warped(g, view(logits), w);
+    auto const expected = reference_processing(logits, w);
+    auto const got = process_logits(g, view(logits), w);
     double const epsilon = static_cast<double>(std::numeric_limits<Real>::epsilon());
     double const smallest = sizeof(Real) == 4 ? 0x1p-99 : 0x1p-899;  // lighter tokens weigh nothing
     long double sum = 0;
@@ -70,10 +70,10 @@ void expect_warp(std::vector<Real> const& logits, warp const& w) {
         sum += static_cast<long double>(got.row(i));
     }
     EXPECT_NEAR(static_cast<double>(sum), 1, 30 * epsilon) << print(w);
-    EXPECT_EQ(got.row.mass(), got.weights.total);
+    EXPECT_EQ(got.row.mass(), got.sums.total);
     EXPECT_EQ(got.row.size(), n);
-    auto const weights = g.weigh(n, multidraft::weight_of{got.row});
-    EXPECT_NEAR(static_cast<double>(weights.total / got.weights.total), 1, 10 * epsilon);
+    auto const weights = g.sum_chunks(n, multidraft::weight_of{got.row});
+    EXPECT_NEAR(static_cast<double>(weights.total / got.sums.total), 1, 10 * epsilon);
 }
 
 /// Logits with many ties (few levels) or none, some of them minus infinity.
@@ -104,7 +104,7 @@ TYPED_TEST(softmax_of, equals_the_reference_that_sorts) {
                 for (index_t const top_k : {0, 1, 2, 7, 299, 300, 1000}) {
                     for (float const top_p : {1.0F, 0.95F, 0.5F, 0.3F, 1e-6F}) {
                         for (float const min_p : {0.0F, 0.017F, 0.31F, 1.0F}) {
-                            expect_warp(logits, {temperature, top_k, top_p, min_p});
+                            expect_processing(logits, {temperature, top_k, top_p, min_p});
                             if (this->HasFatalFailure()) return;
                         }
                     }
@@ -118,11 +118,11 @@ TYPED_TEST(softmax_of, equals_the_reference_over_many_chunks) {
     using real = TypeParam;
     for (index_t const levels : {3, 0}) {
         auto const logits = random_logits<real>(20000, levels, 5);
-        expect_warp<real>(logits, {});
-        expect_warp<real>(logits, {0.6F, 50, 0.9F, 0.05F});
-        expect_warp<real>(logits, {1.5F, 10000, 0.7F, 0.0F});
-        expect_warp<real>(logits, {1.5F, 0, 0.99F, 0.001F});
-        expect_warp<real>(logits, {0.0F, 50, 0.9F, 0.05F});
+        expect_processing<real>(logits, {});
+        expect_processing<real>(logits, {0.6F, 50, 0.9F, 0.05F});
+        expect_processing<real>(logits, {1.5F, 10000, 0.7F, 0.0F});
+        expect_processing<real>(logits, {1.5F, 0, 0.99F, 0.001F});
+        expect_processing<real>(logits, {0.0F, 50, 0.9F, 0.05F});
     }
 }
 
@@ -140,9 +140,9 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
                         for (index_t i = 0; i < heavy; ++i) row[static_cast<std::size_t>(i * 2)] = largest;
                         for (std::size_t i = 1; i < row.size(); i += 2)
                             row[i] += static_cast<real>(0.001 * static_cast<double>(i % 5));
-                        expect_warp<real>(row, {1.0F, 0, top_p, 0.0F});
-                        expect_warp<real>(row, {0.25F, 0, top_p, 0.0F});
-                        expect_warp<real>(row, {1.0F, n - 20, top_p, 0.0F});
+                        expect_processing<real>(row, {1.0F, 0, top_p, 0.0F});
+                        expect_processing<real>(row, {0.25F, 0, top_p, 0.0F});
+                        expect_processing<real>(row, {1.0F, n - 20, top_p, 0.0F});
                         if (this->HasFatalFailure()) return;
                     }
 }
@@ -166,13 +166,13 @@ TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
             row[static_cast<std::size_t>(each.n) / 3] = 0;
             if (kind > 0)
                 for (real& x : row) x += static_cast<real>((kind == 1 ? 0.5 : 6.0) * (x < 0 ? numbers() : 0.0));
-            auto const plain = warped(g, view(row), {}).row;
+            auto const plain = process_logits(g, view(row), {}).row;
             for (index_t const top_k : {0, each.n - each.n / 4}) {
-                auto const got = warped(g, view(row), {1.0F, top_k, each.top_p, 0.0F});
+                auto const got = process_logits(g, view(row), {1.0F, top_k, each.top_p, 0.0F});
                 long double total = 0;
                 long double kept = 0;
                 real least = std::numeric_limits<real>::infinity();
-                auto const limited = warped(g, view(row), {1.0F, top_k, 1.0F, 0.0F}).row;
+                auto const limited = process_logits(g, view(row), {1.0F, top_k, 1.0F, 0.0F}).row;
                 for (index_t i = 0; i < each.n; ++i) {
                     auto const weight = static_cast<long double>(plain.weight(i));
                     if (limited.weight(i) > 0 || top_k == 0) total += weight;
@@ -192,8 +192,8 @@ TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
 
 TYPED_TEST(softmax_of, keeps_the_lower_tokens_of_a_tie) {
     using real = TypeParam;
-    auto const kept = [](std::vector<real> const& logits, warp const& w) {
-        auto const row = warped(g, view(logits), w).row;
+    auto const kept = [](std::vector<real> const& logits, sampling_params const& w) {
+        auto const row = process_logits(g, view(logits), w).row;
         std::vector<index_t> result;
         for (index_t i = 0; i < row.size(); ++i)
             if (row(i) > 0) result.push_back(i);
@@ -224,14 +224,15 @@ TYPED_TEST(softmax_of, with_one_token_is_temperature_0) {
     using real = TypeParam;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
         auto const logits = random_logits<real>(257, seed % 2 == 0 ? 4 : 0, seed);
-        auto const greedy = warped(g, view(logits), {0.0F, 0, 1.0F, 0.0F});
-        for (warp const w : {warp{1.0F, 1, 1.0F, 0.0F}, warp{0.7F, 1, 0.5F, 0.5F}, warp{1.0F, 0, 1e-30F, 0.0F}}) {
-            auto const one = warped(g, view(logits), w);
+        auto const greedy = process_logits(g, view(logits), {0.0F, 0, 1.0F, 0.0F});
+        for (sampling_params const w : {sampling_params{1.0F, 1, 1.0F, 0.0F}, sampling_params{0.7F, 1, 0.5F, 0.5F},
+                                        sampling_params{1.0F, 0, 1e-30F, 0.0F}}) {
+            auto const one = process_logits(g, view(logits), w);
             for (index_t i = 0; i < 257; ++i) {
                 ASSERT_EQ(one.row(i), greedy.row(i)) << i;
                 ASSERT_TRUE(greedy.row(i) == real(0) || greedy.row(i) == real(1));
             }
-            ASSERT_EQ(one.weights.total, greedy.weights.total);
+            ASSERT_EQ(one.sums.total, greedy.sums.total);
         }
     }
 }
@@ -241,27 +242,27 @@ TYPED_TEST(softmax_of, stays_finite_at_any_temperature) {
     constexpr real low = -std::numeric_limits<real>::infinity();
     std::vector<real> const logits{real(1), real(2), real(2), real(1.99), low, real(-300)};
     for (float const t : {std::numeric_limits<float>::denorm_min(), 1e-38F, 1e-30F, 1e-6F}) {
-        auto const row = warped(g, view(logits), {t, 0, 1.0F, 0.0F}).row;
+        auto const row = process_logits(g, view(logits), {t, 0, 1.0F, 0.0F}).row;
         EXPECT_EQ(row(1), real(0.5)) << t;  // the limit shares a tie; temperature 0 itself does not
         EXPECT_EQ(row(2), real(0.5)) << t;
         EXPECT_EQ(row(0) + row(3) + row(4) + row(5), real(0)) << t;
-        expect_warp<real>(logits, {t, 3, 0.9F, 0.1F});
+        expect_processing<real>(logits, {t, 3, 0.9F, 0.1F});
     }
     for (float const t : {1e6F, 1e30F, std::numeric_limits<float>::max()}) {
-        auto const row = warped(g, view(logits), {t, 0, 1.0F, 0.0F}).row;
+        auto const row = process_logits(g, view(logits), {t, 0, 1.0F, 0.0F}).row;
         for (index_t const i : {0, 1, 2, 3, 5}) EXPECT_NEAR(static_cast<double>(row(i)), 0.2, 1e-4) << t;
         EXPECT_EQ(row(4), real(0));
-        EXPECT_EQ(warped(g, view(logits), {t, 0, 1.0F, 1e-30F}).row(4), real(0));
+        EXPECT_EQ(process_logits(g, view(logits), {t, 0, 1.0F, 1e-30F}).row(4), real(0));
     }
     constexpr real most = std::numeric_limits<real>::max();
-    expect_warp<real>({most, -most, most, low}, {});
-    expect_warp<real>({most, -most, most, low}, {1.0F, 0, 1.0F, 0.5F});
+    expect_processing<real>({most, -most, most, low}, {});
+    expect_processing<real>({most, -most, most, low}, {1.0F, 0, 1.0F, 0.5F});
 }
 
 TYPED_TEST(softmax_of, gives_probabilities_that_sum_as_they_read) {
     using real = TypeParam;
     auto const logits = random_logits<real>(5000, 0, 3);
-    auto const row = warped(g, view(logits), {}).row;
+    auto const row = process_logits(g, view(logits), {}).row;
     std::vector<real> stored;
     for (index_t i = 0; i < row.size(); ++i) stored.push_back(row(i));
     EXPECT_EQ(g.sum(5000, row), g.sum(5000, [data = stored.data()](index_t i) { return data[i]; }));
@@ -273,10 +274,10 @@ TYPED_TEST(softmax_of, gives_probabilities_that_sum_as_they_read) {
 TYPED_TEST(softmax_of, draws_nothing_outside_its_support) {
     using real = TypeParam;
     auto const logits = random_logits<real>(9000, 30, 8);
-    auto const got = warped(g, view(logits), {0.8F, 40, 0.9F, 0.0F});
+    auto const got = process_logits(g, view(logits), {0.8F, 40, 0.9F, 0.0F});
     test_numbers numbers(1);
     for (int k = 0; k < 500; ++k) {
-        index_t const x = g.search(got.weights, 9000, multidraft::weight_of{got.row}, numbers());
+        index_t const x = g.inverse_cdf(got.sums, 9000, multidraft::weight_of{got.row}, numbers());
         ASSERT_GT(got.row(x), real(0));
     }
     index_t others = 0;
@@ -301,9 +302,10 @@ TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
     using real = TypeParam;
     constexpr real low = -std::numeric_limits<real>::infinity();
     constexpr real nan = std::numeric_limits<real>::quiet_NaN();
-    for (warp const w : {warp{}, warp{0.0F, 0, 1.0F, 0.0F}, warp{0.7F, 2, 0.5F, 0.1F}}) {
+    for (sampling_params const w :
+         {sampling_params{}, sampling_params{0.0F, 0, 1.0F, 0.0F}, sampling_params{0.7F, 2, 0.5F, 0.1F}}) {
         auto const text = [&](std::vector<real> const& row, char const* name) {
-            return message([&] { static_cast<void>(warped(g, view(row), w, name)); });
+            return message([&] { static_cast<void>(process_logits(g, view(row), w, name)); });
         };
         EXPECT_EQ(text({real(1), nan, real(2)}, "target"), "target[1] = nan: a logit is a number below plus infinity");
         EXPECT_EQ(text({real(1), real(2), -low}, "draft"), "draft[2] = inf: a logit is a number below plus infinity");
@@ -317,15 +319,15 @@ TYPED_TEST(softmax_of, refuses_rows_that_are_no_distribution) {
     }
 }
 
-TEST(logit_rows, warp_the_row_that_is_asked_for) {
+TEST(logit_rows, process_the_row_that_is_asked_for) {
     std::vector<float> const logits{0, 1, 2, 3, 9, 9, 3, 2, 1, 0, 9, 9, 5, 5, 5, 5};
     multidraft::rows_view<float> const rows(logits.data(), 3, 4, 6);
-    warp const w{0.5F, 3, 1.0F, 0.0F};
+    sampling_params const w{0.5F, 3, 1.0F, 0.0F};
     multidraft::logit_rows<float> const distributions(rows, w);
     EXPECT_EQ(distributions.rows(), 3);
     EXPECT_EQ(distributions.size(), 4);
     for (multidraft::node_id node = 0; node < 3; ++node) {
-        auto const expected = warped(g, rows(node), w).row;
+        auto const expected = process_logits(g, rows(node), w).row;
         auto const got = distributions(g, node);
         for (index_t i = 0; i < 4; ++i) EXPECT_EQ(got(i), expected(i)) << node << ' ' << i;
     }
@@ -336,9 +338,10 @@ TEST(softmax_row, of_a_row_longer_than_a_row_may_be_is_refused) {
     float const entry = 0.5F;
     for (index_t const n : {multidraft::max_row_size + 1, std::numeric_limits<index_t>::max(), 0, -3}) {
         row_view<float, multidraft::strided> const row(&entry, n, multidraft::strided{0});
-        for (warp const& w : {warp{}, warp{.temperature = 0.0F}, warp{.top_k = 5, .top_p = 0.9F}}) {
+        for (sampling_params const& w :
+             {sampling_params{}, sampling_params{.temperature = 0.0F}, sampling_params{.top_k = 5, .top_p = 0.9F}}) {
             try {
-                static_cast<void>(warped(host_group{}, row, w, "row"));
+                static_cast<void>(process_logits(host_group{}, row, w, "row"));
                 ADD_FAILURE() << n;
             } catch (invalid_input const& e) {
                 EXPECT_EQ(e.argument(), "row.size");
@@ -348,10 +351,11 @@ TEST(softmax_row, of_a_row_longer_than_a_row_may_be_is_refused) {
     }
 }
 
-TEST(prepared_rows, are_those_that_were_warped_before) {
+TEST(prepared_rows, are_those_that_were_processed_before) {
     std::vector<float> const logits{0, 1, 2, 3};
     using row = multidraft::softmax_row<row_view<float>>;
-    std::vector<row> const rows{warped(g, view(logits), {}).row, warped(g, view(logits), {0.0F, 0, 1.0F, 0.0F}).row};
+    std::vector<row> const rows{process_logits(g, view(logits), {}).row,
+                                process_logits(g, view(logits), {0.0F, 0, 1.0F, 0.0F}).row};
     multidraft::prepared_rows<row_view<float>> const distributions(rows, 4);
     EXPECT_EQ(distributions.rows(), 2);
     EXPECT_EQ(distributions.size(), 4);
@@ -361,7 +365,7 @@ TEST(prepared_rows, are_those_that_were_warped_before) {
 
 TEST(softmax_row, moves_to_a_copy_of_its_logits) {
     std::vector<float> const logits{0, 1, 2, 3};
-    auto row = warped(g, view(logits), {1.0F, 2, 1.0F, 0.0F}).row;
+    auto row = process_logits(g, view(logits), {1.0F, 2, 1.0F, 0.0F}).row;
     auto const before = row;
     std::vector<float> const copy = logits;
     row.move_to(view(copy));

@@ -23,14 +23,14 @@ namespace {
 namespace draft = multidraft::draft;
 using multidraft::addressed_source;
 using multidraft::addressed_uniforms;
+using multidraft::draw_site;
 using multidraft::host_group;
 using multidraft::index_t;
-using multidraft::place;
 using multidraft::probabilities;
 using multidraft::row_view;
+using multidraft::sampling_params;
 using multidraft::span;
 using multidraft::token_id;
-using multidraft::warp;
 using multidraft::weight_of;
 using multidraft::testing::scripted_source;
 using tokens = std::vector<token_id>;
@@ -44,12 +44,12 @@ constexpr double last = 1.0 - 0x1p-53;  // the largest uniform
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 template <class Sampler, class Source>
-tokens draw(Sampler sampler, std::vector<float> const& row, std::size_t n, Source& source, place where = {}) {
+tokens draw(Sampler sampler, std::vector<float> const& row, std::size_t n, Source& source, draw_site site = {}) {
     host_group const g;
     probabilities<float> const q(row.data(), static_cast<index_t>(row.size()));
-    auto sums = g.weigh(q.size(), weight_of{q});
+    auto sums = g.sum_chunks(q.size(), weight_of{q});
     tokens out(n, -7);
-    out.resize(static_cast<std::size_t>(sampler(g, q, sums, source, where, span<token_id>(out)).count));
+    out.resize(static_cast<std::size_t>(sampler(g, q, sums, source, site, span<token_id>(out)).count));
     return out;
 }
 
@@ -60,13 +60,13 @@ tokens draw_scripted(Sampler sampler, std::vector<float> const& row, std::vector
 }
 
 template <class Sampler>
-tokens draw_logits(Sampler sampler, std::vector<float> const& logits, std::size_t n, warp const& w, place where,
-                   std::uint64_t seed = 1, std::uint32_t request = 0) {
+tokens draw_logits(Sampler sampler, std::vector<float> const& logits, std::size_t n, sampling_params const& w,
+                   draw_site site, std::uint64_t seed = 1, std::uint32_t request = 0) {
     host_group const g;
     addressed_source source{addressed_uniforms(seed, request)};
-    auto q = multidraft::warped(g, row_view<float>(logits.data(), static_cast<index_t>(logits.size())), w);
+    auto q = multidraft::process_logits(g, row_view<float>(logits.data(), static_cast<index_t>(logits.size())), w);
     tokens out(n, -7);
-    out.resize(static_cast<std::size_t>(sampler(g, q.row, q.weights, source, where, span<token_id>(out)).count));
+    out.resize(static_cast<std::size_t>(sampler(g, q.row, q.sums, source, site, span<token_id>(out)).count));
     return out;
 }
 
@@ -198,9 +198,9 @@ TEST(samplers, never_draw_a_token_whose_logit_is_minus_infinity) {
     });
 }
 
-TEST(samplers, never_draw_a_token_that_a_warp_cut_off) {
+TEST(samplers, never_draw_a_token_that_was_truncated) {
     std::vector<float> const logits{2.0F, 1.0F, 1.0F, 0.0F};
-    warp const top{.temperature = 0.8F, .top_k = 2};  // the tie goes to token 1
+    sampling_params const top{.temperature = 0.8F, .top_k = 2};  // the tie goes to token 1
     for_every_sampler([&](auto sampler) {
         for (std::int32_t position = 0; position < 200; ++position)
             for (token_id const x : draw_logits(sampler, logits, 4, top, {position, 0})) EXPECT_LT(x, 2);

@@ -70,7 +70,7 @@ drawn_law law_of(Sampler sampler, row const& q, index_t n) {
     multidraft::host_group const g;
     multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
         tokens out(static_cast<std::size_t>(n), -7);
-        auto sums = g.weigh(static_cast<index_t>(q.size()), multidraft::weight_of{view(q)});
+        auto sums = g.sum_chunks(static_cast<index_t>(q.size()), multidraft::weight_of{view(q)});
         auto const drawn = sampler(g, view(q), sums, source, {0, 0}, span<token_id>(out));
         out.resize(static_cast<std::size_t>(drawn.count));
         result.law[out] += source.probability();
@@ -132,7 +132,7 @@ TEST(stratified, has_a_threshold_in_0_to_1) {
 multidraft::drawn_children drawn_of(std::vector<float> const& q, tokens& out) {
     multidraft::host_group const g;
     probabilities<float> const draft_row(q.data(), static_cast<index_t>(q.size()));
-    auto sums = g.weigh(draft_row.size(), multidraft::weight_of{draft_row});
+    auto sums = g.sum_chunks(draft_row.size(), multidraft::weight_of{draft_row});
     multidraft::addressed_source source;
     return draft::stratified{}(g, draft_row, sums, source, {0, 0}, span<token_id>(out));
 }

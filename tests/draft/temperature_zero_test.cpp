@@ -30,13 +30,14 @@ struct drawn {
 };
 
 template <class Sampler>
-drawn draw(Sampler sampler, std::vector<float> const& logits, std::size_t n, warp const& w, std::int32_t position = 0) {
+drawn draw(Sampler sampler, std::vector<float> const& logits, std::size_t n, sampling_params const& w,
+           std::int32_t position = 0) {
     host_group const g;
     addressed_source source{addressed_uniforms(3)};
-    auto q = warped(g, row_view<float>(logits.data(), static_cast<index_t>(logits.size())), w);
+    auto q = process_logits(g, row_view<float>(logits.data(), static_cast<index_t>(logits.size())), w);
     drawn result{tokens(n, -7), 0};
     drawn_children const found =
-        sampler(g, q.row, q.weights, source, place{position, 0}, span<token_id>(result.children));
+        sampler(g, q.row, q.sums, source, draw_site{position, 0}, span<token_id>(result.children));
     result.children.resize(static_cast<std::size_t>(found.count));
     result.certain = found.certain;
     return result;
@@ -77,10 +78,10 @@ TEST(temperature_zero, makes_stratified_children_certain) {
 // Within what truncation keeps as the temperature falls: k tokens with top-k, one with top-p or min-p.
 TEST(temperature_zero, keeps_within_the_truncation) {
     for (std::size_t const k : {std::size_t{1}, std::size_t{2}, std::size_t{4}}) {
-        warp const w{.temperature = 0.0F, .top_k = static_cast<index_t>(k)};
+        sampling_params const w{.temperature = 0.0F, .top_k = static_cast<index_t>(k)};
         EXPECT_EQ(draw(draft::top_n{}, logits, 5, w).children, first_of(k));
         EXPECT_EQ(draw(draft::stratified{}, logits, 5, w).children, first_of(k));
-        warp const near{.temperature = 1e-3F, .top_k = static_cast<index_t>(k)};
+        sampling_params const near{.temperature = 1e-3F, .top_k = static_cast<index_t>(k)};
         EXPECT_EQ(draw(draft::top_n{}, logits, 5, near).children, first_of(k));
         EXPECT_EQ(draw(draft::stratified{}, logits, 5, near).children, first_of(k));
     }
@@ -96,7 +97,7 @@ TEST(temperature_zero, keeps_within_the_truncation) {
 
 // Draws are from the row that has all mass on one token: as many of it as are asked for, or one.
 TEST(temperature_zero, leaves_other_laws_a_chain) {
-    warp const zero{.temperature = 0.0F};
+    sampling_params const zero{.temperature = 0.0F};
     EXPECT_EQ(draw(draft::iid{}, logits, 3, zero).children, (tokens{1, 1, 1}));
     EXPECT_EQ(draw(draft::shared_randomness{}, logits, 3, zero).children, (tokens{1, 1, 1}));
     EXPECT_EQ(draw(draft::sequential{}, logits, 3, zero).children, tokens{1});
@@ -109,7 +110,7 @@ TEST(temperature_zero, leaves_other_laws_a_chain) {
 TEST(temperature_zero, is_near_small_temperatures) {
     std::vector<float> const apart{0.0F, 3.0F, 1.0F, 2.0F};
     for (std::int32_t position = 0; position < 50; ++position) {
-        warp const small{.temperature = 0.05F};
+        sampling_params const small{.temperature = 0.05F};
         EXPECT_EQ(draw(draft::iid{}, apart, 2, small, position).children, (tokens{1, 1}));
         EXPECT_EQ(draw(draft::sequential{}, apart, 3, small, position).children, (tokens{1, 3, 2}));
         EXPECT_EQ(draw(draft::stratified{}, apart, 3, small, position).children, (tokens{1, 3, 2}));

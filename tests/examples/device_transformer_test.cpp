@@ -164,7 +164,7 @@ TEST_P(device_transformer, speculation_gives_the_text_of_plain_decoding) {
     auto const prompt = some_tokens(5, 8);
     generation_options options;
     options.max_tokens = 12;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     auto const plain = autoregressive(target, prompt, options);
     auto const fast = make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(
         target, draft, branching({2, 1, 1}))(prompt, options);

@@ -102,7 +102,7 @@ TEST_P(padded, has_the_text_of_its_source) {
     transformer large(directory, options_for(precision::f32));
     multidraft::generation_options options;
     options.max_tokens = 60;
-    options.warp.temperature = 0;
+    options.sampling.temperature = 0;
     for (unsigned seed = 0; seed < 3; ++seed) {
         auto const prompt = some_tokens(8, seed);
         EXPECT_EQ(multidraft::autoregressive(large, prompt, options).tokens,

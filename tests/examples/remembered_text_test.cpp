@@ -12,7 +12,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "transformer/transformer.hpp"
 
@@ -30,7 +30,7 @@ TEST(remembered_text, of_the_shipped_models) {
     bench::remembered_text<transformer> remembering_draft(inner_draft);
 
     generation_options options;
-    options.warp.temperature = 0.8F;
+    options.sampling.temperature = 0.8F;
     options.max_tokens = 12;
     std::vector<token_id> text{1, 20, 300, 40, 5};
     std::size_t const prompt = text.size();
@@ -46,7 +46,7 @@ TEST(remembered_text, of_the_shipped_models) {
         EXPECT_EQ(remembering(before, options, once).tokens, anew.tokens);
         accepted += anew.metrics.accepted;
     };
-    using nested = verify::binned_nested_ranked_block<law::stratified>;
+    using nested = verify::nested_ranked_block<law::stratified>;
     auto a = make_speculative<draft::iid, verify::traversal<law::iid>>(target, draft, shape);
     auto remembering_a =
         make_speculative<draft::iid, verify::traversal<law::iid>>(remembering_target, remembering_draft, shape);

@@ -12,9 +12,9 @@ static __device__ inline double __ddiv_rn(double a, double b) noexcept { return 
 #include "multidraft/core/fma.hpp"
 
 extern "C" __global__ void rounded_float(float const* a, float const* b, float* c) {
-    *c += multidraft::product(*a, *b);
+    *c += multidraft::fp::mul(*a, *b);
 }
 extern "C" __global__ void rounded_double(double const* a, double const* b, double* c) {
-    *c += multidraft::product(*a, *b);
+    *c += multidraft::fp::mul(*a, *b);
 }
 extern "C" __global__ void plain_float(float const* a, float const* b, float* c) { *c += *a * *b; }

@@ -1,5 +1,5 @@
-// The programs that groups are compared by, over rows of many sizes and warps: a line of hashes each. Whatever a
-// compiler and its flags make of the library, the lines are the same.
+// The programs that groups are compared by, over rows of many sizes and sampling parameters: a line of hashes each.
+// Whatever a compiler and its flags make of the library, the lines are the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -11,10 +11,10 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"
-#include "multidraft/verify/block_weights.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/rank_table.hpp"
+#include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
-#include "multidraft/verify/rank_table.hpp"
-#include "multidraft/verify/ranked_pick.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/group_programs.hpp"
 
@@ -54,23 +54,23 @@ private:
 unsigned long long numbers_of(mt::program_input<float> const& in) {
     host_group const g;
     bits record;
-    auto const p = warped(g, in.p, in.w).row;
-    auto const q = warped(g, in.q, in.w).row;
+    auto const p = process_logits(g, in.p, in.w).row;
+    auto const q = process_logits(g, in.q, in.w).row;
     record(p.mass());
     record(g.sum(p.size(), p));
     record(g.sum(p.size(), [p, q](index_t i) { return p(i) + q(i); }));
-    record(g.sum(p.size(), [p](index_t i) { return p(i) > 0 ? product(p(i), logarithm(p(i))) : 0.0F; }));
+    record(g.sum(p.size(), [p](index_t i) { return p(i) > 0 ? fp::mul(p(i), fp::log(p(i))) : 0.0F; }));
     record(g.sum(p.size(), verify::residual{p, q, 0.7F}));
     record(g.sum(p.size(), verify::block_residual{p, q, 0.9F}));
     for (index_t const draws : {1, 2, 5}) {
         std::vector<token_id> children(static_cast<std::size_t>(draws) + 2);
-        g.top(q.size(), weight_of{q}, span<token_id>(children));
+        g.top_k(q.size(), weight_of{q}, span<token_id>(children));
         for (index_t const certain : {0, 2}) {
             verify::candidate_list const candidates(children, certain);
             static verify::rank_table table;
             static verify::pick_numbers<float> numbers;
-            if (verify::detail::make_pick(g, p, q, candidates, verify::best_of{candidates.draws()}, table, numbers) !=
-                verify::detail::made::sets)
+            if (verify::detail::make_pick(g, p, q, candidates, verify::best_rank_cdf{candidates.draws()}, table,
+                                          numbers) != verify::detail::made::sets)
                 continue;
             for (double const x : table.length) record(x);
             for (double const x : table.density) record(x);
@@ -90,15 +90,15 @@ unsigned long long numbers_of(mt::program_input<float> const& in) {
         for (double const x : next) record(x);
     }
     for (index_t i = 0; i < in.p.size(); ++i) {
-        record(exponential(in.p(i)));
-        record(logarithm(p(i)));
-        record(falling_exponential<float>(1.7F)(in.p(i) - 40.0F));
+        record(fp::exp(in.p(i)));
+        record(fp::log(p(i)));
+        record(exp_nonpositive<float>(1.7F)(in.p(i) - 40.0F));
         record(exponential_variate(static_cast<std::uint32_t>(i) * 2654435761U));
     }
     return record.value();
 }
 
-void run(index_t n, std::uint64_t seed, warp const& w) {
+void run(index_t n, std::uint64_t seed, sampling_params const& w) {
     auto const p = logits(n, seed);
     auto q = p;
     auto const other = logits(n, seed + 100);
@@ -132,8 +132,9 @@ void run(index_t n, std::uint64_t seed, warp const& w) {
 
 int main() {
     std::uint64_t seed = 1;
-    for (warp const& w : {warp{}, warp{.temperature = 0.7F, .top_k = 50, .top_p = 0.9F}, warp{.temperature = 1.3F},
-                          warp{.temperature = 0.3F, .min_p = 0.001F}})
+    for (sampling_params const& w :
+         {sampling_params{}, sampling_params{.temperature = 0.7F, .top_k = 50, .top_p = 0.9F},
+          sampling_params{.temperature = 1.3F}, sampling_params{.temperature = 0.3F, .min_p = 0.001F}})
         for (index_t const n : {300, 4096, 9000, 50257}) run(n, seed++, w);
     return 0;
 }

@@ -10,13 +10,13 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
+#include "multidraft/verify/detail/merged.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/lossy/rollback.hpp"
 #include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/lossy/typical_acceptance.hpp"
-#include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -78,15 +78,15 @@ void verify_all(fuzz::problem const& b, fuzz::bytes& in, Target const& target, D
         auto const lists = in.index(40);
         if (lists == 1 << 24) return;  // as many as a tree has nodes: no error, and as slow as that
         verify::shared_randomness const verifier(lists);
-        fuzz::verify_one(b, target, verify::unread{}, verifier);
+        fuzz::verify_one(b, target, verify::no_draft_rows{}, verifier);
     });
     using below = verify::recursive_rejection<law::sequential>;
     fuzz::verify_one<verify::lossy::target_initialised<below>>(b, target, draft);
-    fuzz::verify_one<verify::lossy::typical_acceptance<law::deterministic>>(b, target, verify::unread{});
+    fuzz::verify_one<verify::lossy::typical_acceptance<law::deterministic>>(b, target, verify::no_draft_rows{});
     configured([&] {
         auto const eps = in.number();
         verify::lossy::typical_acceptance<law::deterministic> const verifier(eps, in.number());
-        fuzz::verify_one(b, target, verify::unread{}, verifier);
+        fuzz::verify_one(b, target, verify::no_draft_rows{}, verifier);
     });
     configured([&] {
         verify::lossy::joint_likelihood<law::deterministic> const verifier(in.number());

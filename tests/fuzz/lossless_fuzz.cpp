@@ -148,8 +148,9 @@ void check_multi_round(small_case const& c, char const* name) {
                 for (std::size_t k = 1; k <= n; ++k) {
                     auto const child = static_cast<index_t>(k) - 1;
                     auto const q = draft(g, 0, child);
-                    auto const sums = g.weigh(size, weight_of{q});
-                    tokens[k] = source.pick(g, sums, size, weight_of{q}, {}, place{0, 0}(purpose::draft, child));
+                    auto const sums = g.sum_chunks(size, weight_of{q});
+                    tokens[k] =
+                        source.categorical(g, sums, size, weight_of{q}, {}, draw_site{0, 0}(purpose::draft, child));
                     target.push_back(c.models.target[c.models.target.after(0, tokens[k])]);
                 }
                 std::vector<node_id> path(1);
@@ -224,11 +225,12 @@ constexpr pair_to_check further[] = {
      }},
     {"ranked, engine_stratified", any,
      [](auto const& c, auto name) {
-         check_host(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked<law::stratified>{});
+         check_host(c, name, engine_stratified<law::stratified>{c.draws},
+                    multidraft::testing::reference::ranked<law::stratified>{});
      }},
-    {"binned_ranked, engine_stratified", any,
+    {"ranked, engine_stratified", any,
      [](auto const& c, auto name) {
-         check(c, name, engine_stratified<law::stratified>{c.draws}, verify::binned_ranked<law::stratified>{});
+         check(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked<law::stratified>{});
      }},
     {"block, engine_sequential", chains,
      [](auto const& c, auto name) { check(c, name, engine_sequential{}, verify::block<law::sequential>{}); }},
@@ -240,15 +242,16 @@ constexpr pair_to_check further[] = {
      [](auto const& c, auto name) { check(c, name, engine_sequential{}, verify::traversal<law::sequential>{}); }},
     {"ranked_block, engine_stratified", any,
      [](auto const& c, auto name) {
-         check_host(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked_block<law::stratified>{});
+         check_host(c, name, engine_stratified<law::stratified>{c.draws},
+                    multidraft::testing::reference::ranked_block<law::stratified>{});
      }},
-    {"binned_ranked_block, engine_stratified", any,
+    {"ranked_block, engine_stratified", any,
      [](auto const& c, auto name) {
-         check(c, name, engine_stratified<law::stratified>{c.draws}, verify::binned_ranked_block<law::stratified>{});
+         check(c, name, engine_stratified<law::stratified>{c.draws}, verify::ranked_block<law::stratified>{});
      }},
 };
 
-/// Every listed method that decides by coins and picks, and the further pairs.
+/// Every listed method that decides by Bernoulli and categorical draws, and the further pairs.
 std::vector<pair_to_check> const& pairs_to_check() {
     static std::vector<pair_to_check> const all = [] {
         std::vector<pair_to_check> list;
@@ -257,7 +260,7 @@ std::vector<pair_to_check> const& pairs_to_check() {
             if constexpr (method::proof == proof_by::enumeration)
                 list.push_back({method::name.data(), trees_of(method::trees), [](auto const& c, auto name) {
                                     auto const sampler = sampler_of<typename method::sampler>(c);
-                                    if constexpr (methods::sorted::has<typename method::verifier>)
+                                    if constexpr (methods::references::has<typename method::verifier>)
                                         check_host(c, name, sampler, typename method::verifier{});
                                     else
                                         check(c, name, sampler, typename method::verifier{});
@@ -265,7 +268,7 @@ std::vector<pair_to_check> const& pairs_to_check() {
         };
         methods::of_shapes::for_each(add);
         methods::of_drafters::for_each(add);
-        methods::sorted::for_each(add);
+        methods::references::for_each(add);
         list.insert(list.end(), std::begin(further), std::end(further));
         return list;
     }();

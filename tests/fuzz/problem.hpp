@@ -15,8 +15,8 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::fuzz {
 
@@ -27,7 +27,7 @@ struct problem {
     std::vector<index_t> certain;  ///< of laws with certain children
     std::vector<float> p;
     std::vector<float> q;
-    warp w;
+    sampling_params w;
     std::uint64_t seed = 0;
 
     [[nodiscard]] node_id nodes() const { return static_cast<node_id>(parents.size()); }
@@ -137,7 +137,7 @@ void verify_one(problem const& b, Target const& target, Draft const& draft, Veri
     }
 }
 
-/// Calls `verify_all(b, target, draft)` with the rows as probabilities, or as logits under a warp.
+/// Calls `verify_all(b, target, draft)` with the rows as probabilities, or as logits with sampling parameters.
 template <class VerifyAll>
 void with_rows(problem const& b, bool as_probabilities, VerifyAll&& verify_all) {
     if (as_probabilities) {

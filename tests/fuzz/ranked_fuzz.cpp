@@ -22,11 +22,11 @@ void verify_law(fuzz::problem const& b, Target const& target, Draft const& draft
     };
     methods::best::for_each(one);
     methods::by_rank::for_each(one);
-    methods::sorted::for_each(one);
+    methods::references::for_each(one);
 }
 
-/// Replaces the rows by those of a larger vocabulary: more ratios than a histogram has knots, over many magnitudes,
-/// some tokens without mass.
+/// Replaces the rows by those of a larger vocabulary: more ratios than a histogram has grid points, over many
+/// magnitudes, some tokens without mass.
 void enlarge(fuzz::problem& b, fuzz::bytes& in) {
     b.vocabulary = 20 + 2 * static_cast<index_t>(in.byte());
     auto const sharpness = static_cast<float>(in.below(24));

@@ -35,7 +35,7 @@ void sample(Sampler const& sampler, Row const& row, Sums sums, std::uint64_t see
     addressed_source source{addressed_uniforms(seed)};
     std::vector<token_id> out(wanted, -5);
     try {
-        auto const [n, certain] = sampler(host_group{}, row, sums, source, place{3, 0}, span<token_id>(out));
+        auto const [n, certain] = sampler(host_group{}, row, sums, source, draw_site{3, 0}, span<token_id>(out));
         fuzz::require(n >= 0 && n <= static_cast<index_t>(wanted), "no more is drawn than there is room for");
         fuzz::require(certain >= 0 && certain <= n, "no more is certain than is drawn");
         fuzz::require(counts_certain<typename Sampler::law> || certain == 0, "a law without certain children has none");
@@ -90,17 +90,17 @@ void check_steps(std::vector<draft::beam_step> const& steps, index_t n, std::siz
 }
 
 template <class Row, class Sums>
-void beams(std::vector<Row> const& rows, std::vector<Sums> const& ledgers, fuzz::problem const& b, std::size_t width,
+void beams(std::vector<Row> const& rows, std::vector<Sums> const& row_sums, fuzz::problem const& b, std::size_t width,
            std::vector<draft::beam> const& beam, bool ordered) {
     host_group const g;
     auto const row = [&](index_t i) { return rows[static_cast<std::size_t>(i)]; };
-    auto const place_of = [](index_t i) { return place{5, i}; };
+    auto const place_of = [](index_t i) { return draw_site{5, i}; };
     std::vector<double> numbers(rows.size());
     std::vector<token_id> taken(rows.size() * width);
     std::vector<index_t> counts(rows.size());
     std::vector<draft::beam_step> out(width);
     {
-        auto sums = ledgers;
+        auto sums = row_sums;
         addressed_source source{addressed_uniforms(b.seed)};
         auto const n = draft::stochastic_beam_level(
             g, span<draft::beam const>(beam),
@@ -112,7 +112,7 @@ void beams(std::vector<Row> const& rows, std::vector<Sums> const& ledgers, fuzz:
                           "the best score comes first");
     }
     {
-        auto sums = ledgers;
+        auto sums = row_sums;
         addressed_source source{addressed_uniforms(b.seed)};
         auto const n = draft::beam_sampling_level(
             g, span<draft::beam const>(beam),
@@ -147,10 +147,10 @@ void look_up(fuzz::bytes& in) {
         starts.push_back(start);
         return true;
     });
-    std::vector<index_t> heirs(text.size());
-    draft::share_nodes(text, heirs);
+    std::vector<index_t> continuing(text.size());
+    draft::share_nodes(text, continuing);
     index_t all = 0;
-    for (auto const h : heirs) all += h;
+    for (auto const h : continuing) all += h;
     fuzz::require(all == static_cast<index_t>(text.size()), "every sequence goes on somewhere");
 }
 
@@ -177,14 +177,14 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     host_group const g;
     if (as_probabilities) {
         std::vector<probabilities<float>> rows;
-        std::vector<ledger<float>> sums;
+        std::vector<chunk_sums<float>> sums;
         bool all = true;
         for (std::size_t i = 0; i < std::max<std::size_t>(beam.size(), 1); ++i) {
             rows.emplace_back(b.q.data() + i * static_cast<std::size_t>(b.vocabulary), b.vocabulary);
             bool is_distribution = true;
             for (index_t x = 0; x < b.vocabulary; ++x)
                 is_distribution = is_distribution && rows[i].weight(x) >= 0 && rows[i].weight(x) <= 1;
-            sums.push_back(g.weigh(b.vocabulary, weight_of{rows[i]}));
+            sums.push_back(g.sum_chunks(b.vocabulary, weight_of{rows[i]}));
             is_distribution = is_distribution && sums[i].total > 1e-3F;
             all = all && is_distribution;
             if (i == 0) sample_all(rows[i], sums[i], b, wanted, is_distribution);
@@ -196,17 +196,17 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     }
     try {
         validate(b.w);
-        auto const first = warped(g, row_view<float>(b.q.data(), b.vocabulary), b.w);
+        auto const first = process_logits(g, row_view<float>(b.q.data(), b.vocabulary), b.w);
         using softmax = std::decay_t<decltype(first.row)>;
         std::vector<softmax> rows;
-        std::vector<std::decay_t<decltype(first.weights)>> sums;
+        std::vector<std::decay_t<decltype(first.sums)>> sums;
         for (std::size_t i = 0; i < beam.size(); ++i) {
-            auto const one =
-                warped(g, row_view<float>(b.q.data() + i * static_cast<std::size_t>(b.vocabulary), b.vocabulary), b.w);
+            auto const one = process_logits(
+                g, row_view<float>(b.q.data() + i * static_cast<std::size_t>(b.vocabulary), b.vocabulary), b.w);
             rows.push_back(one.row);
-            sums.push_back(one.weights);
+            sums.push_back(one.sums);
         }
-        sample_all(first.row, first.weights, b, wanted, true);
+        sample_all(first.row, first.sums, b, wanted, true);
         beams(rows, sums, b, width, beam, !hostile);
     } catch (invalid_input const&) {
         return 0;

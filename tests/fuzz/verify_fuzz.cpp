@@ -18,7 +18,7 @@ void verify_all(fuzz::problem const& b, Target const& target, Draft const& draft
         if constexpr (verify::reads_draft<verifier>)
             fuzz::verify_one<verifier>(b, target, draft);
         else
-            fuzz::verify_one<verifier>(b, target, verify::unread{});
+            fuzz::verify_one<verifier>(b, target, verify::no_draft_rows{});
     };
     methods::by_node::for_each(one);
     methods::by_tree::for_each(one);

@@ -35,14 +35,14 @@ namespace {
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
 /// Warps of every kind, dealt out to the requests in turn.
-warp warp_of(std::size_t request) {
-    warp const all[] = {{},
-                        {.temperature = 0.6F},
-                        {.temperature = 0.9F, .top_p = 0.9F},
-                        {.top_k = 40},
-                        {.temperature = 0.0F},
-                        {.temperature = 1.3F, .min_p = 0.02F},
-                        {.temperature = 0.8F, .top_k = 300, .top_p = 0.95F, .min_p = 0.001F}};
+sampling_params sampling_of(std::size_t request) {
+    sampling_params const all[] = {{},
+                                   {.temperature = 0.6F},
+                                   {.temperature = 0.9F, .top_p = 0.9F},
+                                   {.top_k = 40},
+                                   {.temperature = 0.0F},
+                                   {.temperature = 1.3F, .min_p = 0.02F},
+                                   {.temperature = 0.8F, .top_k = 300, .top_p = 0.95F, .min_p = 0.001F}};
     return all[request % std::size(all)];
 }
 
@@ -127,7 +127,7 @@ struct trees {
     std::vector<std::uint64_t> seeds;
     std::vector<std::uint32_t> requests;
     std::vector<std::int32_t> positions;
-    std::vector<warp> warps;
+    std::vector<sampling_params> sampling;
     matrix<T> target{0, 0};
     matrix<T> draft{0, 0};
 
@@ -163,7 +163,7 @@ trees<T> draw_trees(std::size_t requests, index_t vocabulary, index_t most, std:
         result.seeds.push_back(r % 2 == 0 ? 42 : 1000 + r);
         result.requests.push_back(static_cast<std::uint32_t>(r));
         result.positions.push_back(static_cast<std::int32_t>(17 * r));
-        result.warps.push_back(warp_of(r + seed));
+        result.sampling.push_back(sampling_of(r + seed));
         std::int64_t const first = result.offsets.back();
         std::vector<node_id> parents{none};
         std::vector<token_id> tokens{0};
@@ -174,9 +174,10 @@ trees<T> draw_trees(std::size_t requests, index_t vocabulary, index_t most, std:
             auto const left = limit - static_cast<std::int64_t>(parents.size());
             auto const wanted = std::min<std::int64_t>(left, numbers() < 0.2 && v > 0 ? 0 : 1 + numbers.below(most));
             if (wanted <= 0) continue;
-            auto q = warped(host_group{}, row_view<T>(result.draft.row(first + v), vocabulary), result.warps[r]);
+            auto q =
+                process_logits(host_group{}, row_view<T>(result.draft.row(first + v), vocabulary), result.sampling[r]);
             std::vector<token_id> children(at(wanted));
-            auto const drawn = Sampler{}(host_group{}, q.row, q.weights, source, place{result.positions[r], v},
+            auto const drawn = Sampler{}(host_group{}, q.row, q.sums, source, draw_site{result.positions[r], v},
                                          span<token_id>(children));
             certain[at(v)] = drawn.certain;
             for (index_t k = 0; k < drawn.count; ++k) {
@@ -205,7 +206,7 @@ matrix<T> softmaxed(trees<T> const& b, matrix<T> const& logits) {
     matrix<T> result(logits.rows, logits.size);
     for (std::size_t r = 0; r < b.count(); ++r)
         for (std::int64_t i = b.offsets[r]; i < b.offsets[r + 1]; ++i) {
-            auto const row = warped(host_group{}, row_view<T>(logits.row(i), logits.size), b.warps[r]).row;
+            auto const row = process_logits(host_group{}, row_view<T>(logits.row(i), logits.size), b.sampling[r]).row;
             for (index_t j = 0; j < logits.size; ++j) result.row(i)[j] = number<T>(static_cast<double>(row(j)));
         }
     return result;
@@ -258,22 +259,22 @@ void check_verifier(index_t vocabulary, index_t most, std::uint64_t seed) {
     trees<T> b = draw_trees<Sampler, T>(6, vocabulary, most, seed);
     b.target = first_rows(b.target, b.parents.size());
     b.draft = first_rows(b.draft, b.parents.size());
-    auto const warps = to_machine(b.warps);
+    auto const sampling = to_machine(b.sampling);
     std::string const what = "V " + std::to_string(vocabulary) + " as logits";
     auto const expected = on_host<Verifier>(
-        b, [&](std::size_t r) { return logit_rows<T>(b.rows(b.target, r), b.warps[r]); },
-        [&](std::size_t r) { return logit_rows<T>(b.rows(b.draft, r), b.warps[r]); });
+        b, [&](std::size_t r) { return logit_rows<T>(b.rows(b.target, r), b.sampling[r]); },
+        [&](std::size_t r) { return logit_rows<T>(b.rows(b.draft, r), b.sampling[r]); });
     machine_matrix<T> const target(b.target);
     machine_matrix<T> const draft(b.draft);
     using rows_type = typename machine_matrix<T>::rows_type;
     using batch = kokkos::logit_batch<rows_type>;
-    compare<Group, Verifier>(b, batch{target.rows, warps, {}}, batch{draft.rows, warps, {}}, expected, what);
+    compare<Group, Verifier>(b, batch{target.rows, sampling, {}}, batch{draft.rows, sampling, {}}, expected, what);
 
     if (vocabulary > 5000) return;
     auto const columns = transposed(b.target);
     compare<Group, Verifier>(
-        b, kokkos::logit_batch<std::remove_const_t<decltype(columns)>>{columns, warps, {}},
-        batch{draft.rows, warps, to_machine(std::vector<std::int64_t>(b.offsets.begin(), b.offsets.end() - 1))},
+        b, kokkos::logit_batch<std::remove_const_t<decltype(columns)>>{columns, sampling, {}},
+        batch{draft.rows, sampling, to_machine(std::vector<std::int64_t>(b.offsets.begin(), b.offsets.end() - 1))},
         expected, what + ", with strides");
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
         auto const p = softmaxed(b, b.target);
@@ -304,11 +305,11 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
     std::vector<index_t> wanted;
     std::vector<std::uint64_t> seeds;
     std::vector<std::int32_t> positions;
-    std::vector<warp> warps;
+    std::vector<sampling_params> sampling;
     for (std::size_t r = 0; r < requests; ++r) {
         seeds.push_back(seed * 100 + r);
         positions.push_back(static_cast<std::int32_t>(r * 1000));
-        warps.push_back(warp_of(r));
+        sampling.push_back(sampling_of(r));
     }
     for (std::size_t m = 0; m < entries; ++m) {
         of.push_back(static_cast<std::int32_t>((m * 5) % requests));
@@ -318,22 +319,23 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
     machine_matrix<T> const rows(logits);
     kokkos::level_batch<memory> const level{to_machine(of), to_machine(nodes), to_machine(wanted)};
     kokkos::draw_batch<memory> const draws{to_machine(seeds), to_machine(positions), {}};
-    Kokkos::View<warp const*, memory> const machine_warps = to_machine(warps);
+    Kokkos::View<sampling_params const*, memory> const machine_sampling = to_machine(sampling);
     for (int const size : team_sizes()) {
         kokkos::children_batch<memory> const out{
             Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", entries, room),
             Kokkos::View<index_t*, memory>("counts", entries), Kokkos::View<index_t*, memory>("certain", entries)};
-        kokkos::draft_children<Sampler, Group::template type>(space(), level, rows.rows, machine_warps, draws, out,
+        kokkos::draft_children<Sampler, Group::template type>(space(), level, rows.rows, machine_sampling, draws, out,
                                                               kokkos::launch_shape{size});
         auto const tokens = to_host(out.tokens);
         auto const counts = to_host(out.counts);
         auto const certain = to_host(out.certain);
         for (std::size_t m = 0; m < entries; ++m) {
             auto const r = at(of[m]);
-            auto q = warped(host_group{}, row_view<T>(logits.row(static_cast<std::int64_t>(m)), vocabulary), warps[r]);
+            auto q = process_logits(host_group{}, row_view<T>(logits.row(static_cast<std::int64_t>(m)), vocabulary),
+                                    sampling[r]);
             addressed_source source{addressed_uniforms(seeds[r])};
             std::vector<token_id> expected(at(wanted[m]));
-            auto const drawn = Sampler{}(host_group{}, q.row, q.weights, source, place{positions[r], nodes[m]},
+            auto const drawn = Sampler{}(host_group{}, q.row, q.sums, source, draw_site{positions[r], nodes[m]},
                                          span<token_id>(expected));
             ASSERT_EQ(counts[m], drawn.count) << "V " << vocabulary << ", team of " << size << ", entry " << m;
             ASSERT_EQ(certain[m], drawn.certain) << "V " << vocabulary << ", team of " << size << ", entry " << m;
@@ -407,12 +409,12 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
         machine_matrix<T> const target(b.target);
         machine_matrix<T> const draft(b.draft);
         using batch = kokkos::logit_batch<typename machine_matrix<T>::rows_type>;
-        Kokkos::View<warp const*, memory> const warps = to_machine(b.warps);
+        Kokkos::View<sampling_params const*, memory> const sampling = to_machine(b.sampling);
         std::vector<outcome> const nothing(b.count(), outcome{{}, none});
         compare<group, verify::recursive_rejection<law::sequential>>(
-            b, batch{target.rows, warps, {}}, batch{draft.rows, warps, {}}, nothing, "a bad target row");
+            b, batch{target.rows, sampling, {}}, batch{draft.rows, sampling, {}}, nothing, "a bad target row");
         trees<T> same = b;  // the same trees as if drawn by the law of naive verification
-        compare<group, verify::naive<law::sequential>>(same, batch{target.rows, warps, {}}, kokkos::unread_batch{},
+        compare<group, verify::naive<law::sequential>>(same, batch{target.rows, sampling, {}}, kokkos::no_draft_rows{},
                                                        nothing, "a bad target row, naive");
 
         std::vector<std::int32_t> of(b.count());
@@ -426,11 +428,11 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
             Kokkos::View<index_t*, memory>("counts", of.size())};
         auto const level =
             kokkos::level_batch<memory>{to_machine(of), to_machine(std::vector<node_id>(of.size(), 0)), {}};
-        kokkos::draft_children<draft::sequential, group::template type>(space(), level, rows.rows, warps, b.draws(),
+        kokkos::draft_children<draft::sequential, group::template type>(space(), level, rows.rows, sampling, b.draws(),
                                                                         out);
         for (index_t const count : to_host(out.counts)) EXPECT_EQ(count, 0);
-        kokkos::draft_children<draft::gumbel_top_k, group::template type>(space(), level, rows.rows, warps, b.draws(),
-                                                                          out);
+        kokkos::draft_children<draft::gumbel_top_k, group::template type>(space(), level, rows.rows, sampling,
+                                                                          b.draws(), out);
         for (index_t const count : to_host(out.counts)) EXPECT_EQ(count, 0);
     }
 }
@@ -471,9 +473,9 @@ TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
     kokkos::verdict_batch<memory> out{Kokkos::View<node_id*, memory>("paths", 1),
                                       Kokkos::View<std::int32_t*, memory>("accepted", 1),
                                       Kokkos::View<token_id*, memory>("next", 1)};
-    auto const warps = to_machine(std::vector<warp>(1));
-    batch target{rows_type("target", 1, 8), warps, {}};
-    batch draft{rows_type("draft", 1, 8), warps, {}};
+    auto const sampling = to_machine(std::vector<sampling_params>(1));
+    batch target{rows_type("target", 1, 8), sampling, {}};
+    batch draft{rows_type("draft", 1, 8), sampling, {}};
     auto const refused = [&] {
         try {
             kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), kokkos::drawn_by<law::iid>(trees),
@@ -489,9 +491,9 @@ TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
     draft.rows = rows_type("draft", 2, 8);
     EXPECT_EQ(refused(), "draft.rows.extent(0)");
     draft.rows = target.rows;
-    draft.warps = {};
-    EXPECT_EQ(refused(), "draft.warps.extent(0)");
-    draft.warps = warps;
+    draft.sampling = {};
+    EXPECT_EQ(refused(), "draft.sampling.extent(0)");
+    draft.sampling = sampling;
     out.next = Kokkos::View<token_id*, memory>("next", 2);
     EXPECT_EQ(refused(), "out.next.extent(0)");
     out.next = Kokkos::View<token_id*, memory>("next", 1);
@@ -523,7 +525,7 @@ TEST(kokkos_masks, are_those_of_the_host) {
     Kokkos::deep_copy(words, ~std::uint64_t{0});
     kokkos::write_masks(space(), trees, words, contexts, positions);
     auto const found = to_host(words);
-    auto const where = to_host(positions);
+    auto const site = to_host(positions);
     for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
         span<node_id const> const own(parents.data() + offsets[r], at(offsets[r + 1] - offsets[r]));
         topology const shape = topology::from_parents(own);
@@ -532,7 +534,7 @@ TEST(kokkos_masks, are_those_of_the_host) {
         std::vector<std::int32_t> expected_positions(own.size());
         write_positions(lengths[r], shape.depths(), span<std::int32_t>(expected_positions));
         for (std::size_t k = 0; k < expected.size(); ++k) ASSERT_EQ(found[at(offsets[r]) * row + k], expected[k]) << r;
-        for (std::size_t v = 0; v < own.size(); ++v) ASSERT_EQ(where[at(offsets[r]) + v], expected_positions[v]) << r;
+        for (std::size_t v = 0; v < own.size(); ++v) ASSERT_EQ(site[at(offsets[r]) + v], expected_positions[v]) << r;
     }
 
     // A tree of 130 nodes does not fit into rows of 128 bits; its neighbours do.
@@ -589,7 +591,7 @@ TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
     machine_matrix<float> const machine_target(target);
     machine_matrix<float> const machine_draft(draft);
     using batch = kokkos::logit_batch<typename machine_matrix<float>::rows_type>;
-    auto const warps = to_machine(std::vector<warp>(2));
+    auto const sampling = to_machine(std::vector<sampling_params>(2));
     kokkos::tree_batch<memory> const trees{to_machine(std::vector<std::int64_t>{0, 3, 6}),
                                            to_machine(std::vector<node_id>{none, 2, 1, none, 0, 1}),
                                            to_machine(std::vector<token_id>{0, 7, 7, 0, 7, 7})};
@@ -597,7 +599,8 @@ TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
                                             Kokkos::View<std::int32_t*, memory>("accepted", 2),
                                             Kokkos::View<token_id*, memory>("next", 2)};
     kokkos::verify_trees<verify::recursive_rejection<law::iid>>(
-        space(), kokkos::drawn_by<law::iid>(trees), batch{machine_target.rows, warps}, batch{machine_draft.rows, warps},
+        space(), kokkos::drawn_by<law::iid>(trees), batch{machine_target.rows, sampling},
+        batch{machine_draft.rows, sampling},
         kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{1, 2}),
                                    to_machine(std::vector<std::int32_t>{1, 1})},
         out);
@@ -620,7 +623,7 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
     fill(target, draft, numbers);
     machine_matrix<T> const machine_target(target);
     using batch = kokkos::logit_batch<typename machine_matrix<T>::rows_type>;
-    auto const warps = to_machine(std::vector<warp>(1));
+    auto const sampling = to_machine(std::vector<sampling_params>(1));
     kokkos::tree_batch<memory> const tree{to_machine(std::vector<std::int64_t>{0, 6}),
                                           to_machine(std::vector<node_id>{none, 0, 0, 1, 1, 2}),
                                           to_machine(std::vector<token_id>{0, 7, none, 9, none, 1})};
@@ -629,7 +632,8 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
                                                 Kokkos::View<std::int32_t*, memory>("accepted", 1),
                                                 Kokkos::View<token_id*, memory>("next", 1)};
         kokkos::verify_trees<verify::naive<law::sequential>>(
-            space(), kokkos::drawn_by<law::sequential>(tree), batch{machine_target.rows, warps}, kokkos::unread_batch{},
+            space(), kokkos::drawn_by<law::sequential>(tree), batch{machine_target.rows, sampling},
+            kokkos::no_draft_rows{},
             kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{seed}),
                                        to_machine(std::vector<std::int32_t>{1})},
             out);
@@ -639,12 +643,12 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
         node_id node = 0;
         token_id next = none;
         for (;;) {
-            auto p = warped(host_group{}, row_view<T>(target.row(node), vocabulary), warp{});
-            place const where{1, node};
+            auto p = process_logits(host_group{}, row_view<T>(target.row(node), vocabulary), sampling_params{});
+            draw_site const site{1, node};
             weight_of const w{p.row};
-            auto const sums = host_group{}.weigh(vocabulary, w);
-            next = source.pick(host_group{}, sums, vocabulary, w, {},
-                               node == 3 ? where(purpose::residual, 0) : where(purpose::naive, 0));
+            auto const sums = host_group{}.sum_chunks(vocabulary, w);
+            next = source.categorical(host_group{}, sums, vocabulary, w, {},
+                                      node == 3 ? site(purpose::residual, 0) : site(purpose::naive, 0));
             if (node == 0 && next == 7)
                 node = 1;
             else if (node == 1 && next == 9)

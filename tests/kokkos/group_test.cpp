@@ -79,54 +79,54 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
     finite_of<Real> const finite{logits};
     put(g.sum(n, finite));
     put(g.sum(n, w));
-    put(g.largest(n, x));
-    put(g.largest(n, w));
-    put(g.first_largest(n, x));
-    put(g.first_largest(n, w));
+    put(g.max(n, x));
+    put(g.max(n, w));
+    put(g.argmax(n, x));
+    put(g.argmax(n, w));
 
     if (ordered) {
         token_id own_out[9];
-        g.top(n, x, span<token_id>(own_out, 9));
+        g.top_k(n, x, span<token_id>(own_out, 9));
         for (token_id const t : own_out) put(t);
-        g.top(n, w, span<token_id>(shared_out, 5));
+        g.top_k(n, w, span<token_id>(shared_out, 5));
         for (int k = 0; k < 5; ++k) put(shared_out[k]);
     }
 
-    auto sums = g.weigh(n, w);
+    auto sums = g.sum_chunks(n, w);
     put(sums.total);
     for (double const u : {0.0, 1e-12, 0.1, 0.5, 0.77, 0.999, 1.0 - 0x1p-53, 1.0, 1.5})
-        put(g.search(sums, n, w, u, {}));
-    put(g.sum(n, finite));  // leaves the ledger alone
+        put(g.inverse_cdf(sums, n, w, u, {}));
+    put(g.sum(n, finite));  // leaves the chunk sums alone
     token_id taken[4];
     for (std::size_t k = 0; k < 4; ++k) {
         span<token_id const> const before(taken, k);
-        token_id const token = g.search(sums, n, w, 0.3, before);
+        token_id const token = g.inverse_cdf(sums, n, w, 0.3, before);
         put(token);
         if (token == none) break;
         taken[k] = token;
-        g.reweigh(sums, n, w, span<token_id const>(taken, k + 1), token);
+        g.update_chunk(sums, n, w, span<token_id const>(taken, k + 1), token);
         put(sums.total);
     }
 
     auto soft = g.softmax(n, x, static_cast<Real>(0.7));
     put(soft.largest);
-    put(soft.weights.total);
-    auto const weight = [x, largest = soft.largest, of = falling_exponential<Real>(static_cast<Real>(0.7))](index_t i) {
+    put(soft.sums.total);
+    auto const weight = [x, largest = soft.largest, of = exp_nonpositive<Real>(static_cast<Real>(0.7))](index_t i) {
         return of(x(i) - largest);
     };
-    for (double const u : {0.0, 0.2, 0.6, 0.95}) put(g.search(soft.weights, n, weight, u, {}));
+    for (double const u : {0.0, 0.2, 0.6, 0.95}) put(g.inverse_cdf(soft.sums, n, weight, u, {}));
 
     if (counting) {
         std::uint64_t bins[3000];
         for (index_t const count : {1, 37, 2048, 3000}) {
-            g.count(n, bin_of<Real>{logits, count}, mass_of{},
-                    span<std::uint64_t>(bins, static_cast<std::size_t>(count)));
+            g.histogram(n, bin_of<Real>{logits, count}, mass_of{},
+                        span<std::uint64_t>(bins, static_cast<std::size_t>(count)));
             std::uint64_t hash = 0;
             for (index_t b = 0; b < count; ++b) hash = (hash * 31 + bins[b]) % 1000003;
             put(hash);
             index_t const pairs = (count + 1) / 2;
-            g.count_pairs(n, pair_of<Real>{{logits, pairs}},
-                          span<std::uint64_t>(bins, 2 * static_cast<std::size_t>(pairs)));
+            g.histogram_pairs(n, pair_of<Real>{{logits, pairs}},
+                              span<std::uint64_t>(bins, 2 * static_cast<std::size_t>(pairs)));
             hash = 0;
             for (index_t b = 0; b < 2 * pairs; ++b) hash = (hash * 31 + bins[b]) % 1000003;
             put(hash);
@@ -193,7 +193,7 @@ void check_row(index_t n, row_kind kind, std::size_t offset) {
     std::vector<real> logits(weights.size());
     fill(weights, logits, kind, static_cast<std::uint64_t>(n) * 10 + offset);
 
-    bool const ordered = kind != row_kind::not_a_number;  // `top` is not for NaN
+    bool const ordered = kind != row_kind::not_a_number;  // `top_k` is not for NaN
     std::vector<double> expected(most);
     std::vector<token_id> out(5);
     results put{expected.data()};
@@ -225,7 +225,7 @@ TYPED_TEST(kokkos_group, has_the_bits_of_the_host_group) {
         check_row<TypeParam>(n, row_kind::usual, n % 2 == 0 ? 1 : 3);
 }
 
-TYPED_TEST(kokkos_group, has_them_for_rows_longer_than_a_ledger) {
+TYPED_TEST(kokkos_group, has_them_for_rows_of_more_chunks_than_sums_are_kept_of) {
     for (index_t const n : {256 * 4096, 256 * 4096 + 1, 257 * 4096 + 300}) check_row<TypeParam>(n, row_kind::usual, 0);
 }
 

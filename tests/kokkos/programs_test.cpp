@@ -70,7 +70,7 @@ struct program_kernel {
     Program program;
     Kokkos::View<T*, memory> p;
     Kokkos::View<T*, memory> q;
-    warp w;
+    sampling_params w;
     std::uint64_t seed;
     Kokkos::View<token_id*, memory> tokens;  ///< 64 a team
     Kokkos::View<node_id*, memory> path;     ///< 16 a team
@@ -95,7 +95,7 @@ struct program_kernel {
 };
 
 template <class Kind, class Program, class T>
-void expect_parity(Program const& program, index_t n, std::uint64_t seed, warp const& w) {
+void expect_parity(Program const& program, index_t n, std::uint64_t seed, sampling_params const& w) {
     auto const p = logits<T>(n, seed);
     auto q = p;
     auto const other = logits<T>(n, seed + 100);
@@ -146,7 +146,7 @@ class kokkos_programs : public ::testing::Test {};
 using kinds = ::testing::Types<mt::own_group, mt::device_group>;
 TYPED_TEST_SUITE(kokkos_programs, kinds);
 
-constexpr warp warps[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}, {.temperature = 0.0F}};
+constexpr sampling_params sampling[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}, {.temperature = 0.0F}};
 
 TYPED_TEST(kokkos_programs, operations_have_the_bits_of_the_host_group) {
     for (index_t const n : {1, 31, 257, 4097, 32000})
@@ -156,17 +156,17 @@ TYPED_TEST(kokkos_programs, operations_have_the_bits_of_the_host_group) {
 }
 
 TYPED_TEST(kokkos_programs, samplers_draw_the_tokens_of_the_host_group) {
-    for (warp const& w : warps)
+    for (sampling_params const& w : sampling)
         for (index_t const n : {1, 31, 4097, 32000})
             expect_parity<TypeParam, samplers, float>({}, n, static_cast<std::uint64_t>(n) + 1, w);
-    expect_parity<TypeParam, samplers, bfloat16>({}, 152064, 4, warps[1]);
+    expect_parity<TypeParam, samplers, bfloat16>({}, 152064, 4, sampling[1]);
 }
 
 TYPED_TEST(kokkos_programs, verifiers_decide_as_with_the_host_group) {
-    for (warp const& w : warps)
+    for (sampling_params const& w : sampling)
         for (index_t const n : {1, 31, 4097, 32000})
             expect_parity<TypeParam, verifiers, float>({}, n, static_cast<std::uint64_t>(n) + 2, w);
-    expect_parity<TypeParam, verifiers, bfloat16>({}, 152064, 4, warps[1]);
+    expect_parity<TypeParam, verifiers, bfloat16>({}, 152064, 4, sampling[1]);
     expect_parity<TypeParam, verifiers, half>({}, 4097, 9, {});
 }
 

@@ -24,20 +24,20 @@ HEADERS = ["verify/recursive_rejection.hpp", "verify/naive.hpp", "verify/emit.hp
 TESTS = {"verify": ["verify/edges_test.cpp", "verify/rounding_test.cpp", "verify/recorded_methods_test.cpp", "proof/lossless_test.cpp"],
          "draft": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/lossless_test.cpp"]}
 REFUSED = ["verify/refused_methods_test.cpp", "verify/rounding_methods_test.cpp"]
-BINNED = ["verify/recorded_methods_test.cpp", *REFUSED]
+RANKED = ["verify/recorded_methods_test.cpp", *REFUSED]
 RANKED = ["verify/recorded_methods_test.cpp", *REFUSED]
 FURTHER = ["verify/recorded_methods_test.cpp", "verify/recorded_draws_test.cpp", *REFUSED]
 TESTS_OF = {
-    "verify/binned_ranked.hpp": [*BINNED, "proof/binned_ranked_test.cpp"],
-    "verify/rank_table.hpp": [*BINNED, "proof/binned_ranked_test.cpp", "proof/binned_ranked_block_test.cpp"],
-    "verify/rank_curtain.hpp": [*BINNED, "proof/binned_ranked_test.cpp"],
-    "verify/ranked_pick.hpp": [*BINNED, "proof/binned_ranked_block_test.cpp"],
-    "verify/binned_ranked_block.hpp": [*BINNED, "proof/binned_ranked_block_test.cpp"],
-    "verify/binned_nested_ranked_block.hpp": [*BINNED, "proof/binned_nested_ranked_block_test.cpp"],
     "verify/ranked.hpp": [*RANKED, "proof/ranked_test.cpp"],
-    "verify/ranked_block.hpp": [*RANKED, "proof/ranked_test.cpp"],
+    "verify/detail/rank_table.hpp": [*RANKED, "proof/ranked_test.cpp", "proof/ranked_block_test.cpp"],
+    "verify/detail/left_curtain_coupling.hpp": [*RANKED, "proof/ranked_test.cpp"],
+    "verify/detail/ranked_pick.hpp": [*RANKED, "proof/ranked_block_test.cpp"],
+    "verify/ranked_block.hpp": [*RANKED, "proof/ranked_block_test.cpp"],
+    "verify/nested_ranked_block.hpp": [*RANKED, "proof/nested_ranked_block_test.cpp"],
+    "testing/reference/ranked.hpp": [*RANKED, "proof/reference_ranked_test.cpp"],
+    "testing/reference/ranked_block.hpp": [*RANKED, "proof/reference_ranked_test.cpp"],
     "verify/block.hpp": [*FURTHER, "proof/block_test.cpp"],
-    "verify/block_weights.hpp": [*FURTHER, "proof/block_test.cpp"],
+    "verify/detail/block_weights.hpp": [*FURTHER, "proof/block_test.cpp"],
     "verify/traversal.hpp": [*FURTHER, "proof/traversal_test.cpp"],
     "verify/multi_path_block.hpp": [*FURTHER, "proof/multi_path_block_test.cpp"],
     "verify/multi_round.hpp": [*FURTHER, "proof/multi_round_test.cpp"],
@@ -45,7 +45,7 @@ TESTS_OF = {
     "verify/k_seq.hpp": [*FURTHER, "proof/one_node_test.cpp"],
     "verify/greedy_optimal.hpp": [*FURTHER, "proof/one_node_test.cpp"],
     "verify/emit.hpp": ["verify/emit_test.cpp", *FURTHER],
-    "distribution/select.hpp": ["distribution/select_test.cpp", "distribution/softmax_test.cpp"],
+    "distribution/truncation.hpp": ["distribution/select_test.cpp", "distribution/softmax_test.cpp"],
     "distribution/softmax.hpp": ["distribution/softmax_test.cpp", "verify/emit_test.cpp"],
     "draft/stratified.hpp": ["verify/recorded_methods_test.cpp", "draft/stratified_test.cpp",
                              "proof/one_node_test.cpp"],

@@ -150,10 +150,10 @@ struct rows {
 };
 
 multidraft::verdict run(std::vector<node_id> const& parents, std::vector<token_id> const& tokens, rows const& p,
-                        rows const& q, std::size_t scratch_size = 256, std::vector<double> coins = {0.5, 0.5, 0.5}) {
+                        rows const& q, std::size_t scratch_size = 256, std::vector<double> draws = {0.5, 0.5, 0.5}) {
     std::vector<node_id> path(4, -7);
     std::vector<std::byte> scratch(scratch_size);
-    multidraft::testing::scripted_source source{multidraft::span<double const>(coins)};
+    multidraft::testing::scripted_source source{multidraft::span<double const>(draws)};
     return verify::block<law::iid>{}(multidraft::host_group{},
                                      multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}}, p.view(),
                                      q.view(), source, 0, path, multidraft::span<std::byte>(scratch));

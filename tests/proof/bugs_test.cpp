@@ -202,7 +202,7 @@ TEST(bugs, inclusive_comparison) {
     std::vector<multidraft::token_id> const candidate{1};
     verify::recursive_rejection<law::iid> const verifier;
     std::vector<multidraft::token_id> drawn(1);
-    auto sums = g.weigh(4, multidraft::weight_of{drafts});
+    auto sums = g.sum_chunks(4, multidraft::weight_of{drafts});
 
     bugs::inclusive_source wrong(0.0);
     EXPECT_EQ(verifier.decide(g, target, drafts, candidate, wrong, {}).child, 0) << "the token of no mass is accepted";

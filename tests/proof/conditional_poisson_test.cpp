@@ -17,13 +17,14 @@
 namespace {
 
 namespace draft = multidraft::draft;
+namespace fp = multidraft::fp;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 using namespace multidraft::testing;
+using multidraft::draw_site;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::none;
-using multidraft::place;
 using multidraft::probabilities;
 using multidraft::span;
 using multidraft::token_id;
@@ -41,10 +42,10 @@ TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
                 std::map<std::vector<token_id>, double> found;
                 multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
                     probabilities<double> const row(q.data(), vocabulary);
-                    auto sums = g.weigh(vocabulary, weight_of{row});
+                    auto sums = g.sum_chunks(vocabulary, weight_of{row});
                     std::vector<token_id> out(static_cast<std::size_t>(n), none);
                     auto const drawn =
-                        draft::conditional_poisson{}(g, row, sums, source, place{0, 0}, span<token_id>(out));
+                        draft::conditional_poisson{}(g, row, sums, source, draw_site{0, 0}, span<token_id>(out));
                     ASSERT_EQ(drawn.count, std::min(n, support)) << name_of(k);
                     out.resize(static_cast<std::size_t>(drawn.count));
                     found[out] += source.probability();
@@ -55,13 +56,13 @@ TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
                     for (token_id const x : s) value *= q[static_cast<std::size_t>(x)];
                     return value;
                 };
-                for (auto const& [set, chance] : found) total += product(set);
+                for (auto const& [set, chance] : found) total += fp::mul(set);
                 for (auto const& [set, chance] : found) {
                     EXPECT_TRUE(std::adjacent_find(set.begin(), set.end()) == set.end());
-                    EXPECT_NEAR(chance, product(set) / total, 1e-12)
+                    EXPECT_NEAR(chance, fp::mul(set) / total, 1e-12)
                         << name_of(k) << ", V " << vocabulary << ", n " << n;
                 }
-                // All sets are there, but those of a chance that the coins of doubles do not know.
+                // All sets are there, but those of a chance that no draw in doubles has.
                 if (k == kind::steep_draft || k == kind::steep) continue;
                 double sets = 1;
                 for (int i = 0; i < std::min(n, support); ++i) sets = sets * (support - i) / (i + 1);

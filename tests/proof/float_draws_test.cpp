@@ -1,4 +1,4 @@
-// The exact laws of draws, coins and whole steps from float rows of real vocabularies, over every uniform there is.
+// The exact laws of draws and whole steps from float rows of real vocabularies, over every uniform there is.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,12 +22,12 @@
 namespace {
 
 using multidraft::address;
+using multidraft::chunk_sums;
 using multidraft::host_group;
 using multidraft::index_t;
-using multidraft::ledger;
 using multidraft::row_view;
+using multidraft::sampling_params;
 using multidraft::span;
-using multidraft::warp;
 using multidraft::bugs::narrow_uniforms;
 using multidraft::testing::count_uniforms;
 using multidraft::testing::first_uniform;
@@ -106,15 +106,15 @@ private:
     double uniform_;
 };
 
-/// The law of a pick from weights that are computed, over all uniforms.
+/// The law of a categorical draw from weights that are computed, over all uniforms.
 template <class Source, class W>
-law law_of_pick(ledger<float> const& sums, index_t n, W const& w) {
+law law_of_categorical(chunk_sums<float> const& sums, index_t n, W const& w) {
     std::vector<float> values;
     for (index_t i = 0; i < n; ++i) values.push_back(w(i));
     stored const same{&values};
     auto const pick = [&](double u) {
         Source source(u);
-        return source.pick(g, sums, n, same, {}, address{});
+        return source.categorical(g, sums, n, same, {}, address{});
     };
     law result;
     for (std::int64_t const k : count_uniforms(n, pick, same))
@@ -122,11 +122,13 @@ law law_of_pick(ledger<float> const& sums, index_t n, W const& w) {
     return result;
 }
 
-/// The probability of a coin, over all uniforms.
+/// The probability of a Bernoulli draw, over all uniforms.
 template <class Source>
 long double law_of_coin(float numerator, float denominator) {
     double const ratio = static_cast<double>(numerator) / static_cast<double>(denominator);
-    auto const fails = [&](std::int64_t k) { return !Source(uniform_at(k)).coin(address{}, numerator, denominator); };
+    auto const fails = [&](std::int64_t k) {
+        return !Source(uniform_at(k)).bernoulli(address{}, numerator, denominator);
+    };
     auto const k = first_uniform(0, uniforms, static_cast<std::int64_t>(std::min(ratio, 1.0) * 0x1p53), fails);
     return std::ldexp(static_cast<long double>(k), -53);
 }
@@ -165,10 +167,11 @@ struct drawn_row {
 template <class Source>
 drawn_row draw_from(row_kind kind, index_t v) {
     auto const logits = logits_of(kind, v, 1);
-    auto const p = multidraft::warped(g, row_view<float>(logits.data(), v), warp{});
+    auto const p = multidraft::process_logits(g, row_view<float>(logits.data(), v), sampling_params{});
     std::vector<float> weights;
     for (index_t i = 0; i < v; ++i) weights.push_back(p.row.weight(i));
-    return {law_of_pick<Source>(p.weights, v, multidraft::weight_of{p.row}), normalised(weights), softmax_of(logits)};
+    return {law_of_categorical<Source>(p.sums, v, multidraft::weight_of{p.row}), normalised(weights),
+            softmax_of(logits)};
 }
 
 TEST(float_draws, follow_the_law_of_the_row) {
@@ -183,7 +186,7 @@ TEST(float_draws, follow_the_law_of_the_row) {
     }
 }
 
-// One candidate drawn from the draft, its coin, and the draw from the residual.
+// One candidate drawn from the draft, the decision on it, and the draw from the residual.
 TEST(float_draws, make_a_step_follow_the_target) {
     index_t const v = sanitized ? 32'000 : 128'256;
     for (row_kind const kind : {row_kind::flat, row_kind::steep}) {
@@ -191,17 +194,17 @@ TEST(float_draws, make_a_step_follow_the_target) {
         auto y = x;
         test_numbers numbers(3);
         for (float& here : y) here += static_cast<float>(0.7 * numbers.normal());
-        auto const p = multidraft::warped(g, row_view<float>(x.data(), v), warp{});
-        auto const q = multidraft::warped(g, row_view<float>(y.data(), v), warp{});
+        auto const p = multidraft::process_logits(g, row_view<float>(x.data(), v), sampling_params{});
+        auto const q = multidraft::process_logits(g, row_view<float>(y.data(), v), sampling_params{});
         multidraft::verify::residual const r{p.row, q.row, 1.0F};
-        law emitted = law_of_pick<one_uniform>(q.weights, v, multidraft::weight_of{q.row});
+        law emitted = law_of_categorical<one_uniform>(q.sums, v, multidraft::weight_of{q.row});
         long double accepted = 0;
         for (index_t i = 0; i < v; ++i) {
             auto& here = emitted[static_cast<std::size_t>(i)];
             here *= law_of_coin<one_uniform>(p.row(i), q.row(i));
             accepted += here;
         }
-        law const left = law_of_pick<one_uniform>(g.weigh(v, r), v, r);
+        law const left = law_of_categorical<one_uniform>(g.sum_chunks(v, r), v, r);
         for (std::size_t i = 0; i < emitted.size(); ++i) emitted[i] += (1 - accepted) * left[i];
         expect_equal(emitted, softmax_of(x), name_of(kind));
     }
@@ -225,7 +228,7 @@ TEST(float_draws, follow_rows_that_round_badly) {
         std::vector<float> row;
         for (index_t i = 0; i < v; ++i) row.push_back(weight(i));
         stored const w{&row};
-        expect_equal(law_of_pick<one_uniform>(g.weigh(v, w), v, w), normalised(row), what);
+        expect_equal(law_of_categorical<one_uniform>(g.sum_chunks(v, w), v, w), normalised(row), what);
     };
     // What is added to a 1 vanishes below 2^-24, and becomes 2^-23 above.
     auto const little = [](bool less) { return less ? 0x1p-24F * 0.99F : 0x1p-24F * 1.01F; };
@@ -254,7 +257,7 @@ TEST(float_draws, reach_tokens_of_little_mass_wherever_they_are) {
             row[static_cast<std::size_t>(at.large)] = 1;
             row[static_cast<std::size_t>(at.small)] = small;
             stored const w{&row};
-            law const got = law_of_pick<one_uniform>(g.weigh(v, w), v, w);
+            law const got = law_of_categorical<one_uniform>(g.sum_chunks(v, w), v, w);
             law const wanted = normalised(row);
             for (index_t const i : {at.large, at.small}) {
                 auto const k = static_cast<std::size_t>(i);
@@ -278,7 +281,7 @@ TEST(float_draws, keep_their_grain_in_rare_runs) {
         row.push_back(static_cast<float>(0.1 + numbers()) * rare);
     }
     stored const w{&row};
-    law const got = law_of_pick<one_uniform>(g.weigh(v, w), v, w);
+    law const got = law_of_categorical<one_uniform>(g.sum_chunks(v, w), v, w);
     law const wanted = normalised(row);
     expect_equal(got, wanted, "rare");
     for (std::size_t i = static_cast<std::size_t>(begin) + 3 * 256 + 32;

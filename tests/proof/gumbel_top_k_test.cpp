@@ -27,9 +27,9 @@ sequence draw(Sampler const& sampler, std::vector<double> const& q, std::size_t 
               std::int32_t position) {
     host_group const g;
     probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
-    auto sums = g.weigh(row.size(), weight_of{row});
+    auto sums = g.sum_chunks(row.size(), weight_of{row});
     sequence out(n, none);
-    auto const drawn = sampler(g, row, sums, source, place{position, 0}, span<token_id>(out));
+    auto const drawn = sampler(g, row, sums, source, draw_site{position, 0}, span<token_id>(out));
     out.resize(static_cast<std::size_t>(drawn.count));
     return out;
 }

@@ -99,13 +99,13 @@ struct stops_when_covered {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
-                                          multidraft::place where, multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real>& sums, Source& source,
+                                          multidraft::draw_site site, multidraft::span<token_id> out) const {
         Real covered = 0;
         for (std::size_t k = 0; k < out.size(); ++k) {
             if (covered > Real(0.5)) return {static_cast<index_t>(k)};
-            index_t const x = source.pick(g, sums, q.size(), multidraft::weight_of{q}, out.first(k),
-                                          where(multidraft::purpose::draft, static_cast<index_t>(k)));
+            index_t const x = source.categorical(g, sums, q.size(), multidraft::weight_of{q}, out.first(k),
+                                                 site(multidraft::purpose::draft, static_cast<index_t>(k)));
             if (x == multidraft::none) return {static_cast<index_t>(k)};
             out[k] = x;
             covered += q(x);
@@ -120,9 +120,9 @@ struct merged_iid {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
-                                          multidraft::place where, multidraft::span<token_id> out) const {
-        auto const drawn = draft::iid{}(g, q, sums, source, where, out);
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real>& sums, Source& source,
+                                          multidraft::draw_site site, multidraft::span<token_id> out) const {
+        auto const drawn = draft::iid{}(g, q, sums, source, site, out);
         index_t kept = 0;
         for (index_t k = 0; k < drawn.count; ++k) {
             token_id const x = out[static_cast<std::size_t>(k)];

@@ -16,8 +16,8 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace {
 
@@ -92,8 +92,8 @@ struct tree_rows {
         offsets.push_back(static_cast<std::int64_t>(tokens.size()));
     }
     [[nodiscard]] auto rows() const {
-        return logit_rows(rows_view<double>(logits.data(), static_cast<index_t>(masks.size()), vocabulary), warp{},
-                          {.allowed = {masks.data(), 1}, .bias = {tokens, values, offsets}});
+        return logit_rows(rows_view<double>(logits.data(), static_cast<index_t>(masks.size()), vocabulary),
+                          sampling_params{}, {.allowed = {masks.data(), 1}, .bias = {tokens, values, offsets}});
     }
 
     adjusted_model const& model;
@@ -131,9 +131,9 @@ std::map<text, double> law_of(adjusted_model const& target, adjusted_model const
             std::size_t const end = tokens.size();
             for (std::size_t v = begin; v < end; ++v) {
                 q.add(texts[v]);
-                auto row = q.rows().weighed(g, static_cast<node_id>(v));
+                auto row = q.rows().with_sums(g, static_cast<node_id>(v));
                 token_id drawn[2];
-                auto const count = Sampler{}(g, row.row, row.weights, source, place{0, static_cast<node_id>(v)},
+                auto const count = Sampler{}(g, row.row, row.sums, source, draw_site{0, static_cast<node_id>(v)},
                                              span<token_id>(drawn, wanted))
                                        .count;
                 for (index_t k = 0; k < count; ++k) {

@@ -5,6 +5,6 @@ namespace multidraft::testing {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(methods_by_rank, proved, methods::by_rank::as<::testing::Types>, names_of_methods);
 INSTANTIATE_TYPED_TEST_SUITE_P(best_method, proved, methods::best::as<::testing::Types>, names_of_methods);
-INSTANTIATE_TYPED_TEST_SUITE_P(sorted_methods, proved, methods::sorted::as<::testing::Types>, names_of_methods);
+INSTANTIATE_TYPED_TEST_SUITE_P(sorted_methods, proved, methods::references::as<::testing::Types>, names_of_methods);
 
 }  // namespace multidraft::testing

@@ -17,11 +17,11 @@ namespace {
 namespace law = multidraft::law;
 using namespace multidraft::testing;
 using multidraft::drafted;
+using multidraft::draw_site;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::node_id;
 using multidraft::none;
-using multidraft::place;
 using multidraft::probabilities;
 using multidraft::purpose;
 using multidraft::span;
@@ -65,9 +65,9 @@ void expect_lossless_of_several(shape const& children, index_t vocabulary, kind 
             for (std::size_t v = begin; v < end; ++v)
                 for (index_t c = 0; c < n; ++c) {
                     auto const q = rows(g, static_cast<node_id>(v), c);
-                    auto const sums = g.weigh(vocabulary, weight_of{q});
-                    token_id const x = source.pick(g, sums, vocabulary, weight_of{q}, {},
-                                                   place{0, static_cast<node_id>(v)}(purpose::draft, c));
+                    auto const sums = g.sum_chunks(vocabulary, weight_of{q});
+                    token_id const x = source.categorical(g, sums, vocabulary, weight_of{q}, {},
+                                                          draw_site{0, static_cast<node_id>(v)}(purpose::draft, c));
                     parents.push_back(static_cast<node_id>(v));
                     tokens.push_back(x);
                     rows.contexts.push_back(one.target.after(rows.contexts[v], x));

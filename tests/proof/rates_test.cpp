@@ -53,15 +53,15 @@ outcome at_one_node(Sampler sampler, Verifier verifier, row const& p, row const&
     auto const size = static_cast<index_t>(p.size());
     multidraft::probabilities<double> const target(p.data(), size);
     multidraft::probabilities<double> const model(q.data(), size);
-    multidraft::place const where{3, 0};
+    multidraft::draw_site const site{3, 0};
     outcome result;
     result.law.assign(p.size(), 0.0);
     std::vector<token_id> candidates(static_cast<std::size_t>(n));
     multidraft::testing::enumerate([&](multidraft::testing::enumerating_source& source) {
-        auto sums = g.weigh(size, multidraft::weight_of{model});
-        auto const drawn = sampler(g, model, sums, source, where, span<token_id>(candidates));
+        auto sums = g.sum_chunks(size, multidraft::weight_of{model});
+        auto const drawn = sampler(g, model, sums, source, site, span<token_id>(candidates));
         auto const children = span<token_id const>(candidates).first(static_cast<std::size_t>(drawn.count));
-        verify::node_verdict const v = verifier.decide(g, target, model, children, source, where);
+        verify::node_verdict const v = verifier.decide(g, target, model, children, source, site);
         ASSERT_GE(v.token, 0);
         ASSERT_LT(v.token, size);
         if (v.child != none) {

@@ -84,9 +84,9 @@ std::vector<token_id> decode(bigrams const& target, bigrams const& drafter, std:
             for (std::size_t v = begin; v < end; ++v) {
                 std::vector<token_id> drawn(static_cast<std::size_t>(n));
                 probabilities<double> const q(drafter.after(tokens[v]).data(), vocabulary);
-                auto sums = g.weigh(vocabulary, multidraft::weight_of{q});
+                auto sums = g.sum_chunks(vocabulary, multidraft::weight_of{q});
                 (void)draft::shared_randomness{}(g, q, sums, source,
-                                                 multidraft::place{position + level, static_cast<node_id>(v)},
+                                                 multidraft::draw_site{position + level, static_cast<node_id>(v)},
                                                  multidraft::span<token_id>(drawn));
                 for (token_id const x : drawn) {
                     parents.push_back(static_cast<node_id>(v));
@@ -97,9 +97,9 @@ std::vector<token_id> decode(bigrams const& target, bigrams const& drafter, std:
             ++level;
         }
         std::vector<node_id> path(children.size() + 1);
-        auto const v =
-            verifier(g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                     rows_of_tree{target, tokens}, verify::unread{}, source, position, multidraft::span<node_id>(path));
+        auto const v = verifier(
+            g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
+            rows_of_tree{target, tokens}, verify::no_draft_rows{}, source, position, multidraft::span<node_id>(path));
         for (std::int32_t k = 0; k < v.accepted; ++k)
             text.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(k)])]);
         text.push_back(v.next);
@@ -186,13 +186,13 @@ TEST(shared_randomness, accepts_at_the_rate_of_the_races) {
         for (int run = 0; run < runs; ++run) {
             addressed_source const source{addressed_uniforms(static_cast<std::uint64_t>(run), 7)};
             std::vector<token_id> tokens(static_cast<std::size_t>(lists) + 1, 0);
-            auto sums = g.weigh(vocabulary, multidraft::weight_of{draft_row});
-            (void)draft::shared_randomness{}(g, draft_row, sums, source, multidraft::place{5, 0},
+            auto sums = g.sum_chunks(vocabulary, multidraft::weight_of{draft_row});
+            (void)draft::shared_randomness{}(g, draft_row, sums, source, multidraft::draw_site{5, 0},
                                              multidraft::span<token_id>(tokens).subspan(1));
             std::vector<node_id> path(1);
             auto const v = verify::shared_randomness{}(
                 g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                target, verify::unread{}, source, 5, multidraft::span<node_id>(path));
+                target, verify::no_draft_rows{}, source, 5, multidraft::span<node_id>(path));
             accepted += v.accepted;
             token_id const x = v.accepted > 0 ? tokens[static_cast<std::size_t>(path[0])] : v.next;
             first[static_cast<std::size_t>(x)] += 1;
@@ -285,14 +285,14 @@ TEST(shared_randomness, bugs_are_caught) {
         for (std::int32_t position = 0; position < 2; ++position) {
             std::vector<token_id> tokens(4, text.back());
             probabilities<double> const q(drafter.after(text.back()).data(), vocabulary);
-            auto sums = g.weigh(vocabulary, multidraft::weight_of{q});
-            (void)draft::shared_randomness{}(g, q, sums, source, multidraft::place{position, 0},
+            auto sums = g.sum_chunks(vocabulary, multidraft::weight_of{q});
+            (void)draft::shared_randomness{}(g, q, sums, source, multidraft::draw_site{position, 0},
                                              multidraft::span<token_id>(tokens).subspan(1));
             std::vector<node_id> const parents{multidraft::none, 0, 0, 0};
             text.push_back(
                 multidraft::bugs::race_of_fewer_lists{}(
                     g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                    rows_of_tree{target, tokens}, verify::unread{}, source, position, {})
+                    rows_of_tree{target, tokens}, verify::no_draft_rows{}, source, position, {})
                     .next);
         }
         return text;
@@ -314,7 +314,7 @@ TEST(shared_randomness, refuses_what_it_cannot_use) {
             verify::shared_randomness{}(
                 multidraft::host_group{},
                 multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                multidraft::probability_rows<double>(values->data(), 2, 2), verify::unread{},
+                multidraft::probability_rows<double>(values->data(), 2, 2), verify::no_draft_rows{},
                 addressed_source{addressed_uniforms(1)}, 0, multidraft::span<node_id>(path)),
             multidraft::invalid_input);
     }

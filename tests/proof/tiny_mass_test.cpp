@@ -8,8 +8,8 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 
@@ -42,9 +42,8 @@ TEST(tiny_mass, is_drawn_and_judged_like_any_other) {
                 1e-12);
             EXPECT_LT(distance_from_target(sequential{}, verify::traversal<law::sequential>{}, children, given), 1e-12);
             EXPECT_LT(distance_from_target(draft::iid{}, verify::traversal<law::iid>{}, children, given), 1e-12);
-            EXPECT_LT(
-                distance_from_target(draft::stratified{}, verify::binned_ranked<law::stratified>{}, children, given),
-                1e-12);
+            EXPECT_LT(distance_from_target(draft::stratified{}, verify::ranked<law::stratified>{}, children, given),
+                      1e-12);
         }
     }
 }

@@ -65,14 +65,14 @@ struct stops_when_covered {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::ledger<Real>& sums, Source& source,
-                                          multidraft::place where, multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real>& sums, Source& source,
+                                          multidraft::draw_site site, multidraft::span<token_id> out) const {
         Real covered = 0;
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const index = static_cast<multidraft::index_t>(k);
             if (covered > Real(0.5)) return {index};
-            token_id const x = source.pick(g, sums, q.size(), multidraft::weight_of{q}, out.first(k),
-                                           where(multidraft::purpose::draft, index));
+            token_id const x = source.categorical(g, sums, q.size(), multidraft::weight_of{q}, out.first(k),
+                                                  site(multidraft::purpose::draft, index));
             if (x == multidraft::none) return {index};
             out[k] = x;
             covered += q(x);

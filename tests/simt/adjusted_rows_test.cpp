@@ -63,7 +63,7 @@ struct program_memory {
     alignas(16) std::byte scratch[mt::tree_program_scratch] = {};
 
     template <class View>
-    [[nodiscard]] mt::program_input_of<View> input(View p, View q, warp const& w) {
+    [[nodiscard]] mt::program_input_of<View> input(View p, View q, sampling_params const& w) {
         return {p, q, w, 5, tokens, path, scratch};
     }
 };
@@ -98,7 +98,7 @@ bits run(Program const& program, G const& g, In const& in) {
 }
 
 template <class T, class Program>
-void on_host(Program const& program, index_t n, warp const& w) {
+void on_host(Program const& program, index_t n, sampling_params const& w) {
     adjusted_row<T> const p(n, 1), q(n, 2);
     program_memory memory;
     bits const expected = run(program, host_group{}, memory.input(p.reference(), q.reference(), w));
@@ -106,7 +106,7 @@ void on_host(Program const& program, index_t n, warp const& w) {
 }
 
 template <class T, int Threads, int Split, class Program>
-void on_lanes(Program const& program, int ranks, index_t n, warp const& w) {
+void on_lanes(Program const& program, int ranks, index_t n, sampling_params const& w) {
     using lanes = mt::emulated_lanes<Threads>;
     using group_type = cuda::simt_group<lanes, Split, float, 1>;
     using storage = typename group_type::storage;

@@ -12,8 +12,8 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
+#include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
-#include "multidraft/cuda/shape.hpp"
 #include "multidraft/cuda/validation.hpp"
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -22,17 +22,17 @@
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/rollback.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 #include "support/batches.hpp"
 #include "support/emulated_group.hpp"
 
@@ -51,7 +51,7 @@ protected:
 
 // Level by level, every node's children are those that the host draws; then every verdict is the host's.
 template <class Sampler, class Verifier, int Threads, int Split>
-void draft_and_verify(int ranks, warp w, index_t vocabulary) {
+void draft_and_verify(int ranks, sampling_params w, index_t vocabulary) {
     mt::batch<float> batch(vocabulary, w);
     mt::batch<float> host = batch;
     host.draft_on_host(Sampler{});
@@ -126,7 +126,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
 // A request that is there for its place only, with parents of an earlier batch: none, whatever they are, and at once.
 TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
     using traversal = verify::traversal<law::sequential>;
-    using nested = verify::binned_nested_ranked_block<law::iid>;
+    using nested = verify::nested_ranked_block<law::iid>;
     mt::batch<float> good(300, {});
     good.draft_on_host(draft::iid{});
     auto const answer = [&](mt::batch<float> const& batch, auto const& verifier) {
@@ -193,7 +193,7 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
     check(verify::traversal<law::iid>{});
     check(verify::multi_path_block{});
     check(verify::k_seq<law::iid>{});
-    check(verify::binned_ranked_block<law::iid>{});
+    check(verify::ranked_block<law::iid>{});
     check(verify::lossy::rollback<law::iid>{1000.0F});
 }
 
@@ -215,7 +215,7 @@ struct counting {
         auto* const counts = reinterpret_cast<std::int32_t*>(scratch.data());
         for (node_id v = 0; v < nodes; ++v) {
             auto const p = target(g, v);
-            index_t const best = g.first_largest(p.size(), weight_of{p});
+            index_t const best = g.argmax(p.size(), weight_of{p});
             if (g.leader()) {
                 counts[v] = best % 7;
                 for (node_id up = tree.tree.parents[static_cast<std::size_t>(v)]; up >= 0;
@@ -234,7 +234,7 @@ struct counting {
             ++result.accepted;
         }
         g.barrier();
-        result.next = verify::emit(g, target(g, node), source, place{position, node});
+        result.next = verify::emit(g, target(g, node), source, draw_site{position, node});
         return result;
     }
 };
@@ -280,39 +280,39 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
 
 // What `detail::choose` promises, on an H200 (132 multiprocessors) and on a device without clusters (108).
 TEST(simt_shape, spreads_rows_over_a_device) {
-    using mc::detail::choose;
+    using mc::detail::choose_shape;
     auto const expect = [](mc::detail::shape const& s, int ranks, bool split, bool grid) {
         EXPECT_EQ(s.ranks, ranks);
         EXPECT_EQ(s.split, split);
         EXPECT_EQ(s.grid, grid);
     };
-    expect(choose(1, 128256, 132, 8, 128), 8, true, false);
-    expect(choose(1, 128256, 132, 16, 128), 16, true, false);
-    expect(choose(8, 128256, 132, 8, 128), 8, true, false);
-    expect(choose(64, 128256, 132, 8, 128), 2, false, false);
-    expect(choose(256, 128256, 132, 8, 128), 1, false, false);
-    expect(choose(256, 1000, 132, 8, 128), 1, true, false);
-    // One chunk a block at least; several warps a chunk where all chunks are then at hand at once.
-    expect(choose(1, 32000, 132, 8, 128), 8, true, false);
-    expect(choose(1, 16000, 132, 8, 128), 4, true, false);
-    expect(choose(1, 151936, 132, 8, 128), 8, false, false);
-    expect(choose(1, 151936, 132, 16, 128), 16, true, false);
+    expect(choose_shape(1, 128256, 132, 8, 128), 8, true, false);
+    expect(choose_shape(1, 128256, 132, 16, 128), 16, true, false);
+    expect(choose_shape(8, 128256, 132, 8, 128), 8, true, false);
+    expect(choose_shape(64, 128256, 132, 8, 128), 2, false, false);
+    expect(choose_shape(256, 128256, 132, 8, 128), 1, false, false);
+    expect(choose_shape(256, 1000, 132, 8, 128), 1, true, false);
+    // One chunk a block at least; several sampling a chunk where all chunks are then at hand at once.
+    expect(choose_shape(1, 32000, 132, 8, 128), 8, true, false);
+    expect(choose_shape(1, 16000, 132, 8, 128), 4, true, false);
+    expect(choose_shape(1, 151936, 132, 8, 128), 8, false, false);
+    expect(choose_shape(1, 151936, 132, 16, 128), 16, true, false);
     // Long rows, and no memory for blocks of a grid to meet in.
-    expect(choose(1, 262144, 132, 8, 128), 32, true, true);
-    expect(choose(1, 1 << 20, 132, 8, 128), 128, true, true);
-    expect(choose(2, 1 << 20, 132, 8, 128), 66, true, true);
-    expect(choose(9, 1 << 20, 132, 8, 128), 8, false, false);
-    expect(choose(1, 1 << 20, 132, 8, 1), 8, false, false);
+    expect(choose_shape(1, 262144, 132, 8, 128), 32, true, true);
+    expect(choose_shape(1, 1 << 20, 132, 8, 128), 128, true, true);
+    expect(choose_shape(2, 1 << 20, 132, 8, 128), 66, true, true);
+    expect(choose_shape(9, 1 << 20, 132, 8, 128), 8, false, false);
+    expect(choose_shape(1, 1 << 20, 132, 8, 1), 8, false, false);
     // No clusters.
-    expect(choose(1, 128256, 108, 1, 128), 16, true, true);
-    expect(choose(8, 128256, 108, 1, 128), 13, true, true);
-    expect(choose(1, 20000, 108, 1, 128), 1, false, false);
-    expect(choose(64, 128256, 108, 1, 128), 1, false, false);
+    expect(choose_shape(1, 128256, 108, 1, 128), 16, true, true);
+    expect(choose_shape(8, 128256, 108, 1, 128), 13, true, true);
+    expect(choose_shape(1, 20000, 108, 1, 128), 1, false, false);
+    expect(choose_shape(64, 128256, 108, 1, 128), 1, false, false);
     // Never more blocks than the device has room for at once, never none.
     for (std::int64_t const batch : {1, 2, 3, 5, 8, 9, 33, 66, 67, 132, 133, 4096})
         for (index_t const n : {1, 4096, 4097, 32000, 128256, 151936, 5000000})
             for (int const multiprocessors : {1, 20, 108, 132, 148}) {
-                auto const s = choose(batch, n, multiprocessors, 16, 128);
+                auto const s = choose_shape(batch, n, multiprocessors, 16, 128);
                 ASSERT_GE(s.ranks, 1);
                 ASSERT_LE(s.ranks, s.grid ? 128 : 16);
                 ASSERT_TRUE(s.ranks == 1 || s.ranks * batch <= multiprocessors) << batch << ' ' << n;
@@ -320,16 +320,16 @@ TEST(simt_shape, spreads_rows_over_a_device) {
 }
 
 TEST(simt_shape, asks_for_rows_ahead_where_requests_are_few) {
-    using mc::detail::rows_ahead;
-    EXPECT_EQ(rows_ahead(1, {}), 4);
-    EXPECT_EQ(rows_ahead(2, {}), 4);
-    EXPECT_EQ(rows_ahead(3, {}), 2);
-    EXPECT_EQ(rows_ahead(8, {}), 1);
-    EXPECT_EQ(rows_ahead(9, {}), 0);
-    EXPECT_EQ(rows_ahead(0, {}), 0);
-    EXPECT_EQ(rows_ahead(1, {.max_ahead = 0}), 0);
-    EXPECT_EQ(rows_ahead(1, {.max_ahead = 1}), 1);
-    EXPECT_EQ(rows_ahead(1, {.max_ahead = 20}), 8);
+    using mc::detail::prefetched_rows;
+    EXPECT_EQ(prefetched_rows(1, {}), 4);
+    EXPECT_EQ(prefetched_rows(2, {}), 4);
+    EXPECT_EQ(prefetched_rows(3, {}), 2);
+    EXPECT_EQ(prefetched_rows(8, {}), 1);
+    EXPECT_EQ(prefetched_rows(9, {}), 0);
+    EXPECT_EQ(prefetched_rows(0, {}), 0);
+    EXPECT_EQ(prefetched_rows(1, {.max_prefetched_rows = 0}), 0);
+    EXPECT_EQ(prefetched_rows(1, {.max_prefetched_rows = 1}), 1);
+    EXPECT_EQ(prefetched_rows(1, {.max_prefetched_rows = 20}), 8);
 }
 
 // --- Validation: each fault by its name, place and value; the first of several.

@@ -48,7 +48,7 @@ std::vector<T> logits(index_t n, std::uint64_t seed) {
 /// Rows, and the memory that the lanes of a group share.
 template <class T>
 struct fixture {
-    fixture(index_t n, std::uint64_t seed, warp w_) : p(logits<T>(n, seed)), q(p), w(w_), seed_(seed) {
+    fixture(index_t n, std::uint64_t seed, sampling_params w_) : p(logits<T>(n, seed)), q(p), w(w_), seed_(seed) {
         auto const other = logits<T>(n, seed + 100);
         for (std::size_t i = 0; i < q.size(); i += 3) q[i] = other[i];
         q[static_cast<std::size_t>(n) / 2] = T(0.5F);
@@ -58,7 +58,7 @@ struct fixture {
         return {row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed_, tokens, path, scratch};
     }
     std::vector<T> p, q;
-    warp w;
+    sampling_params w;
     std::uint64_t seed_;
     token_id tokens[64] = {};
     node_id path[16] = {};
@@ -102,7 +102,7 @@ bits on_host(Program const& program, Input const& in) {
 
 /// Runs the program on an emulated group; every thread must get what the host group got.
 template <int Threads, int Split, class Program, class T, int Wide = 1>
-void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
+void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, sampling_params w, order o) {
     using lanes = mt::emulated_lanes<Threads>;
     using group_type = cuda::simt_group<lanes, Split, float, Wide>;
     static_assert(group<group_type>);
@@ -141,7 +141,7 @@ void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t s
 
 /// The same for the blocks of a grid, which meet in memory.
 template <int Threads, int Split, class Program, class T, int Wide = 1>
-void expect_grid_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
+void expect_grid_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, sampling_params w, order o) {
     using lanes = mt::emulated_grid_lanes<Threads>;
     using group_type = cuda::simt_group<lanes, Split, float, Wide>;
     static_assert(group<group_type>);
@@ -175,9 +175,9 @@ constexpr bool sanitized = false;
 #endif
 constexpr order orders[] = {order::first_come, order::last_come, order::warp_by_warp};
 
-/// Warp, block and cluster, one and several warps a chunk.
+/// Warp, block and cluster, one and several samplings a chunk.
 template <class Program>
-void all_groups(Program const& program, index_t n, std::uint64_t seed, warp w, order o) {
+void all_groups(Program const& program, index_t n, std::uint64_t seed, sampling_params w, order o) {
     expect_parity<32, 1, Program, float>(1, program, n, seed, w, o);
     expect_parity<256, 1, Program, float>(1, program, n, seed, w, o);
     expect_parity<256, 4, Program, float>(1, program, n, seed, w, o);
@@ -225,14 +225,14 @@ TEST_F(emulated, operations_over_a_large_vocabulary) {
     expect_parity<64, 1, operations, float>(8, {}, 151936, 3, {}, order::last_come);
 }
 
-// More chunks than a ledger holds: sums are taken in windows.
-TEST_F(emulated, operations_over_more_chunks_than_a_ledger_holds) {
+// More chunks than sums are kept of: sums are taken in windows.
+TEST_F(emulated, operations_over_more_chunks_than_sums_are_kept_of) {
     if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
     expect_parity<64, 2, operations, float>(1, {}, 257 * 4096 + 300, 5, {}, order::last_come);
 }
 
-// Up to eight windows of a warp, and more chunks than a ledger holds.
+// Up to eight windows of a warp, and more chunks than sums are kept of.
 TEST_F(emulated, searches_find_the_tokens_of_the_host_group) {
     for (index_t const n : sizes) all_groups(searches{}, n, static_cast<std::uint64_t>(n) + 3, {}, orders[n % 3]);
     for (order const o : orders) {
@@ -261,27 +261,27 @@ TEST_F(emulated, operations_of_a_grid_have_the_bits_of_the_host_group) {
     expect_grid_parity<64, 1, operations, float>(32, {}, 257 * 4096 + 300, 4, {}, order::last_come);
 }
 
-constexpr warp warps[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}, {.temperature = 0.0F}};
+constexpr sampling_params samplings[] = {{}, {.temperature = 0.7F, .top_k = 40, .top_p = 0.95F}, {.temperature = 0.0F}};
 
 TEST_F(emulated, samplers_draw_the_tokens_of_the_host_group) {
     for (index_t const n : sizes)
-        all_groups(samplers{}, n, static_cast<std::uint64_t>(n) + 1, warps[n % 3], orders[n % 3]);
-    for (warp const& w : warps) all_groups(samplers{}, 4097, 1, w, order::first_come);
+        all_groups(samplers{}, n, static_cast<std::uint64_t>(n) + 1, samplings[n % 3], orders[n % 3]);
+    for (sampling_params const& w : samplings) all_groups(samplers{}, 4097, 1, w, order::first_come);
     if (sanitized) return;
     expect_parity<256, 1, samplers, float>(1, {}, 128256, 3, {}, order::first_come);
-    expect_parity<256, 4, samplers, bfloat16>(4, {}, 128256, 4, warps[1], order::last_come);
-    expect_parity<256, 2, samplers, bfloat16, 8>(2, {}, 32003, 4, warps[1], order::warp_by_warp);
+    expect_parity<256, 4, samplers, bfloat16>(4, {}, 128256, 4, samplings[1], order::last_come);
+    expect_parity<256, 2, samplers, bfloat16, 8>(2, {}, 32003, 4, samplings[1], order::warp_by_warp);
 }
 
 TEST_F(emulated, verifiers_decide_as_with_the_host_group) {
     for (index_t const n : sizes)
-        all_groups(verifiers{}, n, static_cast<std::uint64_t>(n) + 2, warps[n % 3], orders[(n + 1) % 3]);
-    for (warp const& w : warps) all_groups(verifiers{}, 4097, 1, w, order::first_come);
+        all_groups(verifiers{}, n, static_cast<std::uint64_t>(n) + 2, samplings[n % 3], orders[(n + 1) % 3]);
+    for (sampling_params const& w : samplings) all_groups(verifiers{}, 4097, 1, w, order::first_come);
     if (sanitized) return;
     expect_parity<64, 2, verifiers, half>(2, {}, 4097, 9, {}, order::first_come);
     expect_parity<256, 1, verifiers, float>(1, {}, 128256, 3, {}, order::first_come);
-    expect_parity<256, 4, verifiers, bfloat16>(4, {}, 128256, 4, warps[1], order::warp_by_warp);
-    expect_parity<256, 2, verifiers, bfloat16, 8>(8, {}, 128256, 4, warps[1], order::first_come);
+    expect_parity<256, 4, verifiers, bfloat16>(4, {}, 128256, 4, samplings[1], order::warp_by_warp);
+    expect_parity<256, 2, verifiers, bfloat16, 8>(8, {}, 128256, 4, samplings[1], order::first_come);
     expect_parity<256, 2, verifiers, float, 4>(2, {}, 32003, 5, {}, order::last_come);
 }
 
@@ -301,14 +301,13 @@ TEST_F(emulated, rows_of_one_value_and_rows_without_mass) {
             emulator.run([&](int rank, int thread) {
                 group_type const g(lanes(emulator, rank, thread, sizeof(group_type::storage)),
                                    shared[static_cast<std::size_t>(rank)]);
-                EXPECT_EQ(g.largest(n, x), host.largest(n, x));
-                EXPECT_EQ(g.first_largest(n, x), host.first_largest(n, x));
+                EXPECT_EQ(g.max(n, x), host.max(n, x));
+                EXPECT_EQ(g.argmax(n, x), host.argmax(n, x));
                 auto const sums = g.softmax(n, x, 1.0F);
                 auto const expected = host.softmax(n, x, 1.0F);
                 EXPECT_EQ(sums.largest, expected.largest);
-                EXPECT_TRUE(
-                    sums.weights.total == expected.weights.total ||
-                    (sums.weights.total != sums.weights.total && expected.weights.total != expected.weights.total));
+                EXPECT_TRUE(sums.sums.total == expected.sums.total ||
+                            (sums.sums.total != sums.sums.total && expected.sums.total != expected.sums.total));
                 ++checked;
             });
             EXPECT_EQ(checked, 128);

@@ -7,7 +7,7 @@
 #include <cstdint>
 
 #include "multidraft/cuda/launch.cuh"
-#include "multidraft/cuda/shape.hpp"
+#include "multidraft/cuda/launch_shape.hpp"
 
 namespace {
 

@@ -15,18 +15,18 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
+#include "multidraft/verify/detail/merged.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/lossy/rollback.hpp"
 #include "multidraft/verify/lossy/typical_acceptance.hpp"
-#include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -49,7 +49,7 @@ shapes const forks{{none, 0, 0, 0, 1, 2, 3, 4, 5, 6}, {none, 0, 0, 0, 0}};
 shapes const wide{{none, 0, 0, 0, 0, 1, 1, 1, 2, 2, 5, 5, 5}, {none, 0, 0, 0, 1, 2, 3, 4, 4}};
 
 /// Temperature 0; two tokens of mass; four.
-std::vector<warp> const warps{{.temperature = 0}, {.top_k = 2}, {.temperature = 0.5F, .top_k = 4}};
+std::vector<sampling_params> const samplings{{.temperature = 0}, {.top_k = 2}, {.temperature = 0.5F, .top_k = 4}};
 
 struct counts {
     int absent = 0;
@@ -61,7 +61,7 @@ struct counts {
 template <class Sampler, class Verifier>
 counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes const& trees) {
     counts found;
-    for (warp const& w : warps)
+    for (sampling_params const& w : samplings)
         for (std::uint64_t seed = 0; seed < 3; ++seed) {
             mt::batch<float> batch(vocabulary, w, trees);
             batch.share_rows_of_depths();
@@ -117,7 +117,7 @@ TEST_F(spoilt_rows, are_not_read_node_by_node) {
     expect(draft::iid{}, verify::k_seq<law::iid>{}, wide, false);
     expect(draft::top_then_one{}, verify::greedy_optimal<law::top_then_one>{}, wide, true);
     expect(draft::top_paired{}, verify::spec_hub<law::top_paired>{}, pairs, true);
-    expect(draft::stratified{}, verify::binned_ranked<law::stratified>{}, wide, true);
+    expect(draft::stratified{}, verify::ranked<law::stratified>{}, wide, true);
     expect(draft::iid{}, verify::lossy::rollback<law::iid>{}, chains, false);
     expect(draft::iid{}, verify::lossy::joint_likelihood<law::iid>{}, chains, false);
     expect(draft::sequential{}, verify::lossy::typical_acceptance<law::sequential>{}, wide, true);
@@ -134,9 +134,9 @@ TEST_F(spoilt_rows, are_not_read_by_verifiers_of_whole_trees) {
     expect(draft::iid{}, verify::traversal<law::iid>{}, wide, false);
     expect(draft::sequential{}, verify::traversal<law::sequential>{}, wide, true);
     expect(draft::iid{}, verify::multi_path_block{}, forks, false);
-    expect(draft::stratified{}, verify::binned_ranked_block<law::stratified>{}, wide, true);
-    expect(draft::iid{}, verify::binned_nested_ranked_block<law::iid>{}, wide, false);
-    expect(draft::stratified{}, verify::binned_nested_ranked_block<law::stratified>{}, wide, true);
+    expect(draft::stratified{}, verify::ranked_block<law::stratified>{}, wide, true);
+    expect(draft::iid{}, verify::nested_ranked_block<law::iid>{}, wide, false);
+    expect(draft::stratified{}, verify::nested_ranked_block<law::stratified>{}, wide, true);
 }
 
 }  // namespace

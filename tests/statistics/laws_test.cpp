@@ -33,14 +33,14 @@ namespace verify = multidraft::verify;
 using multidraft::address;
 using multidraft::addressed_source;
 using multidraft::addressed_uniforms;
+using multidraft::draw_site;
 using multidraft::host_group;
 using multidraft::index_t;
-using multidraft::place;
 using multidraft::purpose;
 using multidraft::row_view;
+using multidraft::sampling_params;
 using multidraft::span;
 using multidraft::token_id;
-using multidraft::warp;
 using multidraft::testing::chi_squared;
 using multidraft::testing::chi_squared_test;
 using multidraft::testing::pooled_law;
@@ -129,14 +129,14 @@ pair_of_rows rows_over(index_t vocabulary) {
 /// `runs` draws of n children from one row; children of a run stand together.
 template <class Sampler>
 tokens draw_children(Sampler sampler, logits const& row, std::size_t n, std::int32_t runs, std::uint64_t seed,
-                     warp const& w = {}) {
+                     sampling_params const& w = {}) {
     host_group const g;
     addressed_source source{addressed_uniforms(seed)};
-    auto const q = multidraft::warped(g, row_view<float>(row.data(), static_cast<index_t>(row.size())), w);
+    auto const q = multidraft::process_logits(g, row_view<float>(row.data(), static_cast<index_t>(row.size())), w);
     tokens all(n * static_cast<std::size_t>(runs));
     for (std::int32_t run = 0; run < runs; ++run) {
-        auto sums = q.weights;
-        auto const drawn = sampler(g, q.row, sums, source, place{run, 0},
+        auto sums = q.sums;
+        auto const drawn = sampler(g, q.row, sums, source, draw_site{run, 0},
                                    span<token_id>(all.data() + n * static_cast<std::size_t>(run), n));
         EXPECT_EQ(static_cast<std::size_t>(drawn.count), n);
     }
@@ -178,22 +178,22 @@ struct outcome {
 /// `runs` decisions at one node: n children are drawn, then judged.
 template <class Sampler, class Verifier>
 outcome emit(Sampler sampler, Verifier const& verifier, pair_of_rows const& rows, std::size_t n, std::int32_t runs,
-             std::uint64_t seed, warp const& w = {}) {
+             std::uint64_t seed, sampling_params const& w = {}) {
     host_group const g;
     addressed_source source{addressed_uniforms(seed)};
     auto const vocabulary = static_cast<index_t>(rows.target.size());
-    auto const p = multidraft::warped(g, row_view<float>(rows.target.data(), vocabulary), w);
-    auto const q = multidraft::warped(g, row_view<float>(rows.draft.data(), vocabulary), w);
+    auto const p = multidraft::process_logits(g, row_view<float>(rows.target.data(), vocabulary), w);
+    auto const q = multidraft::process_logits(g, row_view<float>(rows.draft.data(), vocabulary), w);
     outcome result;
     result.emitted.reserve(static_cast<std::size_t>(runs));
     tokens children(n);
     for (std::int32_t run = 0; run < runs; ++run) {
-        auto sums = q.weights;
-        place const where{run, 0};
-        auto const drawn = sampler(g, q.row, sums, source, where, span<token_id>(children));
-        auto const v = verifier.decide(g, p.row, q.row,
-                                       span<token_id const>(children.data(), static_cast<std::size_t>(drawn.count)),
-                                       source, where);
+        auto sums = q.sums;
+        draw_site const site{run, 0};
+        auto const drawn = sampler(g, q.row, sums, source, site, span<token_id>(children));
+        auto const v =
+            verifier.decide(g, p.row, q.row,
+                            span<token_id const>(children.data(), static_cast<std::size_t>(drawn.count)), source, site);
         result.emitted.push_back(v.token);
         result.accepted += v.child != multidraft::none ? 1U : 0U;
     }
@@ -250,7 +250,7 @@ TEST(iid, has_its_law_at_32k) {
 
     // Power: a temperature that is off by 2 %.
     expect_does_not_fit(
-        against(q, draw_children(draft::iid{}, rows.draft, 1, 100000, 102, warp{.temperature = 1.02F})));
+        against(q, draw_children(draft::iid{}, rows.draft, 1, 100000, 102, sampling_params{.temperature = 1.02F})));
 }
 
 TEST(iid, has_its_law_at_128k) {
@@ -317,12 +317,12 @@ TEST(emitted, is_the_target_at_32k) {
         against(p, emit(draft::sequential{}, verify::naive<law::sequential>{}, rows, children, 20000, 204).emitted));
 }
 
-TEST(emitted, is_the_warped_target_at_32k) {
+TEST(emitted, is_the_processed_target_at_32k) {
     auto const rows = rows_over(small_vocabulary);
-    warp const w{.temperature = 0.8F, .top_k = 40};
+    sampling_params const w{.temperature = 0.8F, .top_k = 40};
     auto const run =
         emit(draft::sequential{}, verify::recursive_rejection<law::sequential>{}, rows, children, 30000, 205, w);
-    expect_fits(chi_squared_test::emitted_recursive_warped_32k,
+    expect_fits(chi_squared_test::emitted_recursive_processed_32k,
                 against(law_of(rows.target, static_cast<double>(w.temperature), 40), run.emitted));
 }
 
@@ -343,7 +343,8 @@ TEST(emitted, is_the_target_at_128k) {
 
 TEST(emitted, is_not_the_target_when_the_verifier_is_wrong) {
     auto const rows = rows_over(small_vocabulary);
-    warp const w{.temperature = 0.6F};  // peaked rows: the last two bugs need candidates that are drawn twice
+    sampling_params const w{.temperature =
+                                0.6F};  // peaked rows: the last two bugs need candidates that are drawn twice
     auto const p = law_of(rows.target, static_cast<double>(w.temperature));
     std::int32_t const runs = 15000;
     expect_does_not_fit(

@@ -17,7 +17,7 @@
 #include "multidraft/testing/small_step.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::testing {
 
@@ -73,7 +73,7 @@ inline std::vector<std::vector<node_id>> const trees_of_a_batch{
 /// Trees with rows of both models for every node.
 template <class T>
 struct batch {
-    batch(index_t v, warp w_, std::vector<std::vector<node_id>> const& shapes = trees_of_a_batch)
+    batch(index_t v, sampling_params w_, std::vector<std::vector<node_id>> const& shapes = trees_of_a_batch)
         : vocabulary(v), w(w_) {
         tree_arrays all;
         for (auto const& parents_of : shapes) all.add(parents_of);
@@ -224,7 +224,7 @@ struct batch {
                     token_id const token = tree.tokens[at];
                     if (token == none)
                         standing[at] = absent;
-                    else if (!(warped(host_group{}, x, w).row(token) > 0))
+                    else if (!(process_logits(host_group{}, x, w).row(token) > 0))
                         standing[at] = unreachable;
                 } else if (standing[at] == unreachable && tree.tokens[at] == none) {
                     standing[at] = absent;
@@ -249,7 +249,7 @@ struct batch {
     }
 
     index_t vocabulary;
-    warp w;
+    sampling_params w;
     std::vector<std::int64_t> offsets;
     std::vector<node_id> parents;
     std::vector<token_id> tokens;

@@ -32,7 +32,7 @@ enum class chi_squared_test : int {
     emitted_recursive_iid_32k,
     emitted_recursive_sequential_32k,
     emitted_recursive_gumbel_32k,
-    emitted_recursive_warped_32k,
+    emitted_recursive_processed_32k,
     emitted_naive_32k,
     emitted_recursive_iid_128k,
     emitted_recursive_sequential_128k,

@@ -59,7 +59,7 @@ template <class View>
 struct program_input_of {
     View p;  ///< logits
     View q;
-    warp w;
+    sampling_params w;
     std::uint64_t seed = 0;
     token_id* tokens = nullptr;    ///< 64 of them
     node_id* path = nullptr;       ///< 16 of them
@@ -73,46 +73,46 @@ template <class G, class View>
 MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, recorder& record) {
     auto const x = in.p;
     index_t const n = x.size();
-    auto const weight = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(q(i)); };
+    auto const weight = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return fp::exp(q(i)); };
     record(g.sum(n, x));
-    record(g.largest(n, x));
-    record(g.first_largest(n, x));
+    record(g.max(n, x));
+    record(g.argmax(n, x));
     // Two operations of one kind in a row, and of different kinds, use the same memory in turn.
     record(g.sum(n, weight));
     record(g.sum(n, x));
-    record(g.largest(n, in.q));
-    record(g.largest(n, x));
+    record(g.max(n, in.q));
+    record(g.max(n, x));
     for (std::size_t const k : {std::size_t{1}, std::size_t{5}, std::size_t{40}}) {
         span<token_id> const out(in.tokens, k);
-        g.top(n, x, out);
+        g.top_k(n, x, out);
         for (token_id const t : out) record(t);
-        g.top(n, weight, out);
+        g.top_k(n, weight, out);
         for (token_id const t : out) record(t);
     }
-    auto sums = g.weigh(n, weight);
+    auto sums = g.sum_chunks(n, weight);
     record(static_cast<float>(sums.total));
     double const steps[] = {0.0, 1e-12, 0.1, 0.37, 0.5, 0.99, 0.99999, 1.0 - 0x1p-53, 1.0, 1.5};
-    for (double const u : steps) record(g.search(sums, n, weight, u, {}));
+    for (double const u : steps) record(g.inverse_cdf(sums, n, weight, u, {}));
     token_id taken[5];
     for (int k = 0; k < 5; ++k) {
         // Not in the shared list: each lane has its own, equal one.
-        taken[k] = g.search(sums, n, weight, 0.5, span<token_id const>(taken, static_cast<std::size_t>(k)));
+        taken[k] = g.inverse_cdf(sums, n, weight, 0.5, span<token_id const>(taken, static_cast<std::size_t>(k)));
         record(taken[k]);
         if (taken[k] == none) break;
-        g.reweigh(sums, n, weight, span<token_id const>(taken, static_cast<std::size_t>(k) + 1), taken[k]);
+        g.update_chunk(sums, n, weight, span<token_id const>(taken, static_cast<std::size_t>(k) + 1), taken[k]);
         record(static_cast<float>(sums.total));
     }
     for (float const scale : {1.0F, 0.3F, 20.0F}) {
         auto const soft = g.softmax(n, x, scale);
         record(soft.largest);
-        record(static_cast<float>(soft.weights.total));
-        auto const w = [x, largest = soft.largest, weight = falling_exponential<float>(scale)](index_t i)
+        record(static_cast<float>(soft.sums.total));
+        auto const w = [x, largest = soft.largest, weight = exp_nonpositive<float>(scale)](index_t i)
                            MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - largest); };
-        for (double const u : steps) record(g.search(soft.weights, n, w, u, {}));
+        for (double const u : steps) record(g.inverse_cdf(soft.sums, n, w, u, {}));
     }
     auto bins = multidraft::detail::selection_counters<2048>(g);
     for (std::size_t const size : {std::size_t{7}, std::size_t{2048}}) {
-        g.count(
+        g.histogram(
             n,
             [size](index_t i) {
                 return static_cast<index_t>((i % 100003 * 7919) % static_cast<index_t>(size + 3)) - 1;
@@ -127,7 +127,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
     }
     // Nearly all in bin 0, whose sum passes 32 bits.
     for (index_t const few : {5, 37, 1000}) {
-        g.count(
+        g.histogram(
             n, [few](index_t i) { return i % few != 0 ? 0 : i / few % 2049 - 1; },
             [](index_t i) { return static_cast<std::int32_t>(0x3fffffff - i); },
             span<std::uint64_t>(bins.data(), 2048));
@@ -137,7 +137,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
         record(bins.data()[0]);
     }
     for (std::size_t const size : {std::size_t{14}, std::size_t{772}, std::size_t{2048}}) {
-        g.count_pairs(
+        g.histogram_pairs(
             n,
             [size](index_t i) {
                 auto const bin = static_cast<index_t>((i % 100003 * 7919) % static_cast<index_t>(size / 2 + 3)) - 1;
@@ -149,13 +149,15 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
         for (std::size_t b = 0; b < size; ++b) hash = hash * 0x9E3779B97F4A7C15U + bins.data()[b];
         record(hash);
     }
-    for (warp const& w : {warp{}, warp{.temperature = 0.7F, .top_k = 7}, warp{.temperature = 1.3F, .top_p = 0.9F},
-                          warp{.top_k = 50, .top_p = 0.8F}, warp{.min_p = 0.05F}, warp{.temperature = 0.0F}}) {
-        auto const row = warped(g, x, w);
+    for (sampling_params const& w :
+         {sampling_params{}, sampling_params{.temperature = 0.7F, .top_k = 7},
+          sampling_params{.temperature = 1.3F, .top_p = 0.9F}, sampling_params{.top_k = 50, .top_p = 0.8F},
+          sampling_params{.min_p = 0.05F}, sampling_params{.temperature = 0.0F}}) {
+        auto const row = process_logits(g, x, w);
         record(static_cast<float>(row.row.mass()));
         record(row.row.kept().value);
         record(row.row.kept().last);
-        for (double const u : steps) record(g.search(row.weights, n, weight_of{row.row}, u, {}));
+        for (double const u : steps) record(g.inverse_cdf(row.sums, n, weight_of{row.row}, u, {}));
     }
 }
 
@@ -165,27 +167,27 @@ template <class G, class View>
 MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, recorder& record) {
     index_t const n = in.p.size();
     auto const search_all = [&](auto const& weight) {
-        auto sums = g.weigh(n, weight);
+        auto sums = g.sum_chunks(n, weight);
         for (double const u : {0.0, 0x1p-53, 0x1p-30, 0.5, 1 - 0x1p-24, 1 - 0x1p-53, 1.0})
-            record(g.search(sums, n, weight, u, {}));
+            record(g.inverse_cdf(sums, n, weight, u, {}));
         addressed_uniforms const uniforms(in.seed, 8);
         for (index_t k = 0; k < 24; ++k) {
             double const u = uniforms.template uniform<double>({n, 0, purpose::test, k});
-            record(g.search(sums, n, weight, k % 3 == 0 ? u * u * u * u : u, {}));
+            record(g.inverse_cdf(sums, n, weight, k % 3 == 0 ? u * u * u * u : u, {}));
         }
-        token_id taken[2] = {g.search(sums, n, weight, 0.7, {}), none};
+        token_id taken[2] = {g.inverse_cdf(sums, n, weight, 0.7, {}), none};
         record(taken[0]);
         if (taken[0] == none) return;
-        g.reweigh(sums, n, weight, span<token_id const>(taken, 1), taken[0]);
+        g.update_chunk(sums, n, weight, span<token_id const>(taken, 1), taken[0]);
         for (double const u : {0.0, 0.7, 1 - 0x1p-53})
-            record(g.search(sums, n, weight, u, span<token_id const>(taken, 1)));
+            record(g.inverse_cdf(sums, n, weight, u, span<token_id const>(taken, 1)));
     };
-    auto const plain = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(q(i)); };
-    auto const wide = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return exponential(product(5.0F, q(i))); };
+    auto const plain = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return fp::exp(q(i)); };
+    auto const wide = [q = in.q](index_t i) MULTIDRAFT_INLINE_LAMBDA { return fp::exp(fp::mul(5.0F, q(i))); };
     auto const holes = [wide](index_t i)
                            MULTIDRAFT_INLINE_LAMBDA { return i / 4096 % 3 == 1 || i / 16 % 5 < 2 ? wide(i) : 0.0F; };
     auto const peak = [plain, n](index_t i)
-                          MULTIDRAFT_INLINE_LAMBDA { return i == n / 2 ? 1.0F : product(0x1p-30F, plain(i)); };
+                          MULTIDRAFT_INLINE_LAMBDA { return i == n / 2 ? 1.0F : fp::mul(0x1p-30F, plain(i)); };
     auto const nothing = [](index_t) MULTIDRAFT_INLINE_LAMBDA { return 0.0F; };
     search_all(plain);
     search_all(nothing);
@@ -193,11 +195,11 @@ MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, re
     search_all(holes);
     search_all(peak);
     // By turns in two rows, one of which has nothing to find.
-    auto const empty = g.weigh(n, nothing);
-    auto const sums = g.weigh(n, plain);
+    auto const empty = g.sum_chunks(n, nothing);
+    auto const sums = g.sum_chunks(n, plain);
     for (int k = 0; k < 4; ++k) {
-        record(g.search(empty, n, nothing, 0.5, {}));
-        record(g.search(sums, n, plain, 0.2 * k, {}));
+        record(g.inverse_cdf(empty, n, nothing, 0.5, {}));
+        record(g.inverse_cdf(sums, n, plain, 0.2 * k, {}));
     }
 }
 
@@ -206,8 +208,8 @@ MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, re
 template <class G, class View>
 MULTIDRAFT_HD void run_beams(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 6)};
-    auto const even = warped(g, in.q, in.w).row;
-    auto const odd = warped(g, in.p, in.w).row;
+    auto const even = process_logits(g, in.q, in.w).row;
+    auto const odd = process_logits(g, in.p, in.w).row;
     auto const row = [&](index_t i) { return i % 2 == 0 ? even : odd; };
     constexpr std::size_t width = 3;
     draft::beam beams[width] = {};
@@ -217,18 +219,18 @@ MULTIDRAFT_HD void run_beams(G const& g, program_input_of<View> const& in, recor
         token_id taken[width * width] = {};
         index_t counts[width] = {};
         draft::beam_step steps[width];
-        // A group has no room for a ledger a sequence: each is made when it is asked for.
+        // A group has no room for the chunk sums of every sequence: they are made when they are asked for.
         auto const sums = [&](index_t i) {
             auto const q = row(i);
             auto const drawn = static_cast<std::size_t>(counts[i]);
-            auto ledger = g.weigh(q.size(), weight_of{q});
+            auto row_sums = g.sum_chunks(q.size(), weight_of{q});
             for (std::size_t k = 0; k < drawn; ++k) {
                 span<token_id const> const out(taken + static_cast<std::size_t>(i) * width, k + 1);
-                g.reweigh(ledger, q.size(), weight_of{q}, out, out[k]);
+                g.update_chunk(row_sums, q.size(), weight_of{q}, out, out[k]);
             }
-            return ledger;
+            return row_sums;
         };
-        auto const place_of = [level](index_t i) { return place{level, i}; };
+        auto const place_of = [level](index_t i) { return draw_site{level, i}; };
         index_t const kept = draft::stochastic_beam_level(
             g, span<draft::beam const>(beams, from), row, sums, place_of, source, span<double>(next, width),
             span<token_id>(taken, width * width), span<index_t>(counts, width), span<draft::beam_step>(steps, width));
@@ -250,9 +252,9 @@ template <class G, class View>
 MULTIDRAFT_HD void run_samplers(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 3)};
     auto const draw = [&](auto const& sampler, std::int32_t position, std::size_t n) {
-        auto q = warped(g, in.q, in.w);
+        auto q = process_logits(g, in.q, in.w);
         span<token_id> const out(in.tokens, n);
-        drawn_children const drawn = sampler(g, q.row, q.weights, source, place{position, 5}, out);
+        drawn_children const drawn = sampler(g, q.row, q.sums, source, draw_site{position, 5}, out);
         record(drawn.count);
         record(drawn.certain);
         for (index_t k = 0; k < drawn.count; ++k) record(out[static_cast<std::size_t>(k)]);
@@ -277,11 +279,11 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, r
     using view = View;
     struct target_rows {
         view row;
-        warp w;
+        sampling_params w;
         [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 4; }
         [[nodiscard]] MULTIDRAFT_HD index_t size() const { return row.size(); }
         [[nodiscard]] MULTIDRAFT_HD softmax_row<view> operator()(G const& with, node_id) const {
-            return warped(with, row, w).row;
+            return process_logits(with, row, w).row;
         }
     };
     struct rows_of_models {  // with their normalisers: a residual asks for them entry by entry
@@ -293,16 +295,16 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, r
             return k % 2 == 0 ? even : odd;
         }
     };
-    rows_of_models const draft{warped(g, in.q, in.w).row, warped(g, in.p, in.w).row};
+    rows_of_models const draft{process_logits(g, in.q, in.w).row, process_logits(g, in.p, in.w).row};
     addressed_source source{addressed_uniforms(in.seed, 7)};
     node_id const parents[4] = {none, 0, 0, 0};
     for (std::int32_t position = 0; position < 2; ++position) {
         g.barrier();
         if (g.leader()) in.tokens[0] = 0;
         for (int k = 0; k < 3; ++k) {
-            auto q = warped(g, k % 2 == 0 ? in.q : in.p, in.w);
+            auto q = process_logits(g, k % 2 == 0 ? in.q : in.p, in.w);
             static_cast<void>(
-                draft::iid{}(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1)));
+                draft::iid{}(g, q.row, q.sums, source, draw_site{position, k}, span<token_id>(in.tokens + 1 + k, 1)));
         }
         g.barrier();
         drafted<law::independent> const tree{
@@ -319,42 +321,42 @@ template <class G, class View>
 MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 4)};
     auto const verify_with = [&](auto const& verifier, auto const& sampler, std::int32_t position, bool wide,
-                                 auto unread_draft) {
+                                 auto no_draft) {
         using sampler_type = std::decay_t<decltype(sampler)>;
         constexpr int children = 4;
         node_id parents[children + 1];
         parents[0] = none;
         for (int k = 0; k < children; ++k) parents[k + 1] = wide ? 0 : k;
-        auto q = warped(g, in.q, in.w);
+        auto q = process_logits(g, in.q, in.w);
         in.tokens[0] = 0;
         index_t drawn = 0;
         index_t certain[children + 1] = {};
         if (wide) {
             drawn_children const of_root =
-                sampler(g, q.row, q.weights, source, place{position, 0}, span<token_id>(in.tokens + 1, children));
+                sampler(g, q.row, q.sums, source, draw_site{position, 0}, span<token_id>(in.tokens + 1, children));
             drawn = of_root.count;
             certain[0] = of_root.certain;
         } else {
             for (int k = 0; k < children; ++k)
-                drawn += sampler(g, q.row, q.weights, source, place{position, k}, span<token_id>(in.tokens + 1 + k, 1))
+                drawn += sampler(g, q.row, q.sums, source, draw_site{position, k}, span<token_id>(in.tokens + 1 + k, 1))
                              .count;
         }
         auto const size = static_cast<std::size_t>(drawn) + 1;
         tree_view const tree{span<node_id const>(parents, size), span<token_id const>(in.tokens, size)};
         struct same_row {
             View row;
-            warp w;
+            sampling_params w;
             [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return children + 1; }
             [[nodiscard]] MULTIDRAFT_HD index_t size() const { return row.size(); }
             [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& with, node_id) const {
-                return warped(with, row, w).row;
+                return process_logits(with, row, w).row;
             }
         };
         verdict answer;
         auto const candidates = make_drafted<typename sampler_type::law>(tree, span<index_t const>(certain, size));
         span<node_id> const path(in.path, children);
-        if constexpr (std::is_same_v<decltype(unread_draft), verify::unread>)
-            answer = verifier(g, candidates, same_row{in.p, in.w}, unread_draft, source, position, path);
+        if constexpr (std::is_same_v<decltype(no_draft), verify::no_draft_rows>)
+            answer = verifier(g, candidates, same_row{in.p, in.w}, no_draft, source, position, path);
         else
             answer = verifier(g, candidates, same_row{in.p, in.w}, same_row{in.q, in.w}, source, position, path);
         record(answer.accepted);
@@ -367,8 +369,8 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
         verify_with(verify::speculative_sampling<law::iid>{}, draft::iid{}, position, false, 0);
         verify_with(verify::k_seq<law::iid>{}, draft::iid{}, position, true, 0);
         verify_with(verify::greedy_optimal<law::top_then_one>{}, draft::top_then_one{}, position, true, 0);
-        verify_with(verify::naive<law::deterministic>{}, draft::top_n{}, position, true, verify::unread{});
-        verify_with(verify::naive<law::iid>{}, draft::iid{}, position, false, verify::unread{});
+        verify_with(verify::naive<law::deterministic>{}, draft::top_n{}, position, true, verify::no_draft_rows{});
+        verify_with(verify::naive<law::iid>{}, draft::iid{}, position, false, verify::no_draft_rows{});
     }
     verify_models(g, in, record);
     if (in.scratch != nullptr) run_tree_verifiers(g, in, record);

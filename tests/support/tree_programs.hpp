@@ -14,17 +14,17 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::testing {
 
@@ -38,17 +38,17 @@ template <class View>
 struct swapping_rows {
     View even;
     View odd;
-    warp w;
+    sampling_params w;
 
     [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 64; }
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return even.size(); }
     template <class G>
     [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& g, node_id node) const {
-        return weighed(g, node).row;
+        return with_sums(g, node).row;
     }
     template <class G>
-    [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const {
-        return warped(g, node % 2 == 0 ? even : odd, w);
+    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, node_id node) const {
+        return process_logits(g, node % 2 == 0 ? even : odd, w);
     }
 };
 
@@ -73,10 +73,10 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
     for (int const n : wanted) {
         node_id const end = size;
         for (node_id v = begin; v < end && n > 0; ++v) {
-            auto q = warped(g, v % 2 == 0 ? in.q : in.p, in.w);
+            auto q = process_logits(g, v % 2 == 0 ? in.q : in.p, in.w);
             constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
             drawn_children const drawn =
-                sampler(g, q.row, q.weights, source, place{by_text ? position + level : position, v},
+                sampler(g, q.row, q.sums, source, draw_site{by_text ? position + level : position, v},
                         span<token_id>(in.tokens + size, static_cast<std::size_t>(n)));
             certain[v] = drawn.certain;
             for (index_t k = 0; k < drawn.count; ++k) {
@@ -111,14 +111,13 @@ MULTIDRAFT_HD void run_tree_verifiers(G const& g, Input const& in, Recorder& rec
     std::int32_t const rounds = in.p.size() > 10000 ? 1 : 2;  // the emulated lanes are slow
     for (std::int32_t position = 0; position < rounds; ++position) {
         if (position == 0) {
-            verify_drawn<law::stratified>(g, in, verify::binned_ranked<law::stratified>{}, draft::stratified{}, 90, 4,
-                                          2, 0, record);
-            verify_drawn<law::stratified>(g, in, verify::binned_ranked_block<law::stratified>{}, draft::stratified{},
-                                          100, 3, 2, 1, record);
-            verify_drawn<law::iid>(g, in, verify::binned_nested_ranked_block<law::iid>{}, draft::iid{}, 110, 2, 2, 1,
-                                   record);
-            verify_drawn<law::stratified>(g, in, verify::binned_nested_ranked_block<law::stratified>{},
-                                          draft::stratified{}, 120, 2, 2, 1, record);
+            verify_drawn<law::stratified>(g, in, verify::ranked<law::stratified>{}, draft::stratified{}, 90, 4, 2, 0,
+                                          record);
+            verify_drawn<law::stratified>(g, in, verify::ranked_block<law::stratified>{}, draft::stratified{}, 100, 3,
+                                          2, 1, record);
+            verify_drawn<law::iid>(g, in, verify::nested_ranked_block<law::iid>{}, draft::iid{}, 110, 2, 2, 1, record);
+            verify_drawn<law::stratified>(g, in, verify::nested_ranked_block<law::stratified>{}, draft::stratified{},
+                                          120, 2, 2, 1, record);
         }
         verify_drawn<law::iid>(g, in, verify::block<law::iid>{}, draft::iid{}, position, 1, 1, 1, record);
         verify_drawn<law::iid>(g, in, verify::traversal<law::iid>{}, draft::iid{}, position + 10, 2, 2, 1, record);

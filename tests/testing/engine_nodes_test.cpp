@@ -6,7 +6,7 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
+#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked.hpp"
@@ -40,15 +40,15 @@ TEST(proved, greedy_optimal) {
     expect_proved(engine_stratified<law::top_then_one>{0}, verify::greedy_optimal<law::top_then_one>{});
 }
 
+TEST(proved, reference_ranked) {
+    for (int const draws : {0, 1, 2})
+        expect_proved(engine_stratified<law::stratified>{draws},
+                      multidraft::testing::reference::ranked<law::stratified>{}, {.most_branches = 20000});
+}
+
 TEST(proved, ranked) {
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked<law::stratified>{},
-                      {.most_branches = 20000});
-}
-
-TEST(proved, binned_ranked) {
-    for (int const draws : {0, 1, 2})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked<law::stratified>{},
                       {.seeds = 1, .most_branches = 20000});
 }
 

@@ -8,8 +8,8 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
+#include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
@@ -30,27 +30,28 @@ TEST(proved, block) {
 
 TEST(proved, traversal) { expect_proved(engine_sequential{}, verify::traversal<law::sequential>{}); }
 
+TEST(proved, reference_ranked_block) {
+    for (int const draws : {0, 1, 2})
+        expect_proved(engine_stratified<law::stratified>{draws},
+                      multidraft::testing::reference::ranked_block<law::stratified>{}, {.most_branches = 20000});
+}
+
 TEST(proved, ranked_block) {
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{},
-                      {.most_branches = 20000});
-}
-
-TEST(proved, binned_ranked_block) {
-    for (int const draws : {0, 1, 2})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked_block<law::stratified>{},
                       {.seeds = 1, .most_branches = 20000});
 }
 
-// Positions are integrated over.
-TEST(proved, nested_ranked_block) {
+// Quantiles are integrated over.
+TEST(proved, reference_nested_ranked_block) {
     for (int const draws : {0, 1, 2})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::nested_ranked_block<law::stratified>{});
+        expect_proved(engine_stratified<law::stratified>{draws},
+                      multidraft::testing::reference::nested_ranked_block<law::stratified>{});
 }
 
 // Its positions are uniforms: no number is given out as a proof.
-TEST(not_proved, binned_nested_ranked_block_which_asks_for_uniforms) {
-    auto const found = prove_lossless(draft::stratified{}, verify::binned_nested_ranked_block<law::stratified>{},
+TEST(not_proved, nested_ranked_block_which_asks_for_uniforms) {
+    auto const found = prove_lossless(draft::stratified{}, verify::nested_ranked_block<law::stratified>{},
                                       {.trees = {{{2}, 2}}, .seeds = 1});
     EXPECT_FALSE(found.holds());
     EXPECT_FALSE(found.exact);

@@ -9,14 +9,14 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
+#include "multidraft/verify/detail/merged.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/ranked.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
@@ -47,9 +47,9 @@ TEST(padded_trees, of_verifiers_that_decide_node_by_node) {
     expect_proved(draft::iid{}, verify::k_seq<law::iid>{});
     expect_proved(engine_stratified<law::top_then_one>{}, verify::greedy_optimal<law::top_then_one>{});
     expect_proved(draft::top_paired{}, verify::spec_hub<law::top_paired>{}, pairs_to_prove());
-    expect_proved(draft::stratified{}, verify::binned_ranked<law::stratified>{});
+    expect_proved(draft::stratified{}, verify::ranked<law::stratified>{});
     for (int const draws : {0, 1})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked<law::stratified>{});
+        expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked<law::stratified>{});
 }
 
 TEST(padded_trees, of_verifiers_of_whole_trees) {
@@ -58,9 +58,9 @@ TEST(padded_trees, of_verifiers_of_whole_trees) {
     expect_proved(draft::sequential{}, verify::traversal<law::sequential>{});
     expect_proved(draft::iid{}, verify::traversal<law::iid>{});
     expect_proved(draft::iid{}, verify::multi_path_block{}, forks_to_prove());
-    expect_proved(draft::stratified{}, verify::binned_ranked_block<law::stratified>{});
+    expect_proved(draft::stratified{}, verify::ranked_block<law::stratified>{});
     for (int const draws : {0, 1})
-        expect_proved(engine_stratified<law::stratified>{draws}, verify::binned_ranked_block<law::stratified>{});
+        expect_proved(engine_stratified<law::stratified>{draws}, verify::ranked_block<law::stratified>{});
 }
 
 }  // namespace

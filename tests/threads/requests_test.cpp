@@ -17,8 +17,8 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 #include "support/table_model.hpp"
 
 namespace {
@@ -57,7 +57,7 @@ TEST(threads, loops_over_shared_models) {
         generation_options options;
         options.max_tokens = 40;
         options.seed = k;
-        options.warp.temperature = 0.5F + 0.25F * static_cast<float>(k);
+        options.sampling.temperature = 0.5F + 0.25F * static_cast<float>(k);
         std::vector<token_id> const prompt{1, 2, 3};
         return loop(prompt, options).tokens;
     });
@@ -81,15 +81,15 @@ TEST(threads, samplers_and_verifiers_over_shared_rows) {
     draft::gumbel_top_k const sampler;
     compare([&](std::size_t k) {
         std::vector<std::int32_t> answers;
-        warp const w{.temperature = 0.8F, .top_p = 0.99F};
+        sampling_params const w{.temperature = 0.8F, .top_p = 0.99F};
         logit_rows<float> const target(rows_view<float>(p.data(), shape.size(), vocabulary), w);
         logit_rows<float> const draft(rows_view<float>(q.data(), shape.size(), vocabulary), w);
         for (std::uint64_t seed = 0; seed < 6; ++seed) {
             addressed_source source{addressed_uniforms(seed, static_cast<std::uint32_t>(k))};
             std::vector<token_id> tokens(nodes, 0);
             for (node_id v = 0; v < shape.size(); ++v) {
-                auto row = warped(g, row_view<float>(q.data() + v * vocabulary, vocabulary), w);
-                (void)sampler(g, row.row, row.weights, source, place{3, v},
+                auto row = process_logits(g, row_view<float>(q.data() + v * vocabulary, vocabulary), w);
+                (void)sampler(g, row.row, row.sums, source, draw_site{3, v},
                               {tokens.data() + shape.first_child(v), static_cast<std::size_t>(shape.child_count(v))});
             }
             drafted<law::sequential> const tree{{shape.parents(), tokens}};

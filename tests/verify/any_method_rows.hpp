@@ -49,10 +49,10 @@ template <class T, bool Probabilities>
 struct any_rows {
     std::vector<T> values;
     index_t nodes;
-    warp w;
+    sampling_params w;
     addressed_uniforms numbers;
 
-    any_rows(node_id n, warp const& of, std::uint64_t seed)
+    any_rows(node_id n, sampling_params const& of, std::uint64_t seed)
         : values(static_cast<std::size_t>(any_stride * n), T(0.0F)), nodes(n), w(of), numbers(seed, 78) {}
 
     /// Writes the row of node v, whose text is known by a number.
@@ -85,17 +85,17 @@ struct any_rows {
     }
     /// By the sampler itself.
     template <class Sampler>
-    [[nodiscard]] drawn_children draw(Sampler const& sampler, node_id row, addressed_source& source, place where,
+    [[nodiscard]] drawn_children draw(Sampler const& sampler, node_id row, addressed_source& source, draw_site site,
                                       span<token_id> out) const {
         host_group const g;
         row_view<T> const view = rows_view<T>(values.data(), nodes, any_vocabulary, any_stride)(row);
         if constexpr (Probabilities) {
             probabilities<T> const q(view);
-            auto sums = g.weigh(any_vocabulary, weight_of{q});
-            return sampler(g, q, sums, source, where, out);
+            auto sums = g.sum_chunks(any_vocabulary, weight_of{q});
+            return sampler(g, q, sums, source, site, out);
         } else {
-            auto q = warped(g, view, w);
-            return sampler(g, q.row, q.weights, source, where, out);
+            auto q = process_logits(g, view, w);
+            return sampler(g, q.row, q.sums, source, site, out);
         }
     }
 };
@@ -134,7 +134,7 @@ any_tree grow(topology const& shape, Fill const& fill, Draw const& draw) {
     return tree;
 }
 
-inline std::vector<warp> const any_warps{
+inline std::vector<sampling_params> const any_warps{
     {}, {.temperature = 0.0F}, {.temperature = 0.5F, .top_k = 2}, {.top_k = 9, .top_p = 0.8F}, {.min_p = 0.3F}};
 
 /// Memory aligned to 16 bytes, with what nobody should rely on in it.
@@ -163,7 +163,7 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
     std::int64_t accepted = 0;
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
         topology const shape = any_shape(Listed::trees, seed);
-        warp const& w = any_warps[seed % any_warps.size()];
+        sampling_params const& w = any_warps[seed % any_warps.size()];
         draw_key const key{seed, static_cast<std::uint32_t>(seed % 3), static_cast<std::int32_t>(5 + seed)};
         OfTarget target(shape.size(), w, 2 * seed);
         // A draft near the target, another one, and a second model.
@@ -190,17 +190,17 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
         addressed_source source{addressed_uniforms(key.seed, key.request)};
         any_tree const theirs = grow(shape, fill, [&](node_id v, std::int32_t depth, span<token_id> out) {
             constexpr bool by_text = requires { requires sampler::addressed_by_text; };
-            place const where{key.position + (by_text ? depth : 0), v};
+            draw_site const site{key.position + (by_text ? depth : 0), v};
             if constexpr (several) {  // child k: the k-th of several draws from the row of its own model
                 std::vector<token_id> all(out.size());
                 for (std::size_t k = 0; k < out.size(); ++k) {
-                    auto const drawn = models[k % 2].draw(sampler{}, v, source, where, span<token_id>(all));
+                    auto const drawn = models[k % 2].draw(sampler{}, v, source, site, span<token_id>(all));
                     if (drawn.count <= static_cast<index_t>(k)) return drawn_children{static_cast<index_t>(k)};
                     out[k] = all[k];
                 }
                 return drawn_children{static_cast<index_t>(out.size())};
             } else {
-                return draft.draw(sampler{}, v, source, where, out);
+                return draft.draw(sampler{}, v, source, site, out);
             }
         });
         std::string const what = std::string(Listed::name) + ", seed " + std::to_string(seed);
@@ -245,12 +245,13 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
         }
         std::vector<node_id> path_unread(path.size(), -7);
         if (method.reads_draft()) {
-            EXPECT_THROW(static_cast<void>(method.verify(drafts, p, verify::unread{}, key, path_unread, again.bytes())),
-                         invalid_input)
+            EXPECT_THROW(
+                static_cast<void>(method.verify(drafts, p, verify::no_draft_rows{}, key, path_unread, again.bytes())),
+                invalid_input)
                 << what;
             EXPECT_EQ(path_unread, std::vector<node_id>(path.size(), -7)) << what;
         } else {
-            got = method.verify(drafts, p, verify::unread{}, key, path_unread, again.bytes());
+            got = method.verify(drafts, p, verify::no_draft_rows{}, key, path_unread, again.bytes());
             ASSERT_EQ(got.next, expected.next) << what;
             ASSERT_EQ(path_unread, expected_path) << what;
         }

@@ -24,7 +24,7 @@ TEST(any_method, decides_as_the_sampler_and_the_verifier_do) {
 }
 
 TEST(any_method, takes_other_lists) {
-    expect_all_the_same<methods::sorted, of_floats, of_floats>(20);
+    expect_all_the_same<methods::references, of_floats, of_floats>(20);
     EXPECT_EQ((any_method_of<methods::best>::count), 1U);
     EXPECT_THROW(static_cast<void>(any_method_of<methods::best>::parse("naive/iid")), invalid_input);
 }
@@ -98,7 +98,7 @@ struct small_problem {
     std::vector<float> rows = std::vector<float>(12, 0.0F);
     std::vector<node_id> path{-7, -7, -7};
 
-    [[nodiscard]] logit_rows<float> logits() const { return {rows_view<float>(rows.data(), 3, 4), warp{}}; }
+    [[nodiscard]] logit_rows<float> logits() const { return {rows_view<float>(rows.data(), 3, 4), sampling_params{}}; }
     [[nodiscard]] any_drafted tree(std::string_view law) const { return {{parents, tokens}, certain, law}; }
     verdict run(any_method m, span<std::byte> scratch) {
         return m.verify(tree(m.law_name()), logits(), logits(), {}, path, scratch);
@@ -176,7 +176,8 @@ TEST(any_method, refuses_rows_that_do_not_fit) {
     any_method const one = parse_method("recursive_rejection/iid");
     any_method const several = parse_method("multi_round/independent");
     std::vector<logit_rows<float>> const two{b.logits(), b.logits()};
-    std::vector<logit_rows<float>> const unequal{b.logits(), {rows_view<float>(b.rows.data(), 3, 3), warp{}}};
+    std::vector<logit_rows<float>> const unequal{b.logits(),
+                                                 {rows_view<float>(b.rows.data(), 3, 3), sampling_params{}}};
     using rows = span<logit_rows<float> const>;
     auto const verify = [&](any_method m, rows draft) {
         return m.verify(b.tree(m.law_name()), b.logits(), draft, {}, b.path, {});
@@ -186,7 +187,9 @@ TEST(any_method, refuses_rows_that_do_not_fit) {
     EXPECT_EQ(refused([&] { static_cast<void>(verify(several, {})); }).argument(), "draft.size");
     EXPECT_EQ(refused([&] { static_cast<void>(verify(several, unequal)); }).argument(), "draft");
     method_memory<logit_rows<float>> owned;
-    auto const of_count = [&](index_t n) { return logit_rows<float>(rows_view<float>(b.rows.data(), n, 4), warp{}); };
+    auto const of_count = [&](index_t n) {
+        return logit_rows<float>(rows_view<float>(b.rows.data(), n, 4), sampling_params{});
+    };
     for (any_method const m : {one, parse_method("traversal/iid")}) {
         auto const argument = [&](index_t of_target, index_t of_draft) {
             return refused([&] {
@@ -212,7 +215,7 @@ TEST(any_method, refuses_draws_that_cannot_be) {
     for (std::string_view const name : method_names()) {
         any_method const m = parse_method(name);
         auto const argument = [&](draw_key const& key, parent_node const& parent) {
-            return refused([&] { static_cast<void>(m.draw(logits, warp{}, key, parent, out)); }).argument();
+            return refused([&] { static_cast<void>(m.draw(logits, sampling_params{}, key, parent, out)); }).argument();
         };
         EXPECT_EQ(argument({}, {.node = -1}), "parent.node");
         EXPECT_EQ(argument({}, {.node = max_nodes}), "parent.node");
@@ -220,7 +223,8 @@ TEST(any_method, refuses_draws_that_cannot_be) {
         EXPECT_EQ(argument({}, {.node = 2, .depth = -1}), "parent.depth");
         EXPECT_EQ(argument({.position = limits::max()}, {.node = 2, .depth = 1}), "key.position");
         EXPECT_EQ(argument({}, {.first_child = -1}), "parent.first_child");
-        EXPECT_THROW(static_cast<void>(m.draw(logits, warp{.temperature = -1.0F}, {}, {}, out)), invalid_input);
+        EXPECT_THROW(static_cast<void>(m.draw(logits, sampling_params{.temperature = -1.0F}, {}, {}, out)),
+                     invalid_input);
         if (!m.of_several_drafts()) {
             EXPECT_EQ(argument({}, {.first_child = 1}), "parent.first_child") << name;
         }

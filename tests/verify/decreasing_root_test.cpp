@@ -1,5 +1,5 @@
 // The root of a decreasing function: exact ends, kinks, steps, NaN, and how few evaluations it takes.
-#include "multidraft/verify/decreasing_root.hpp"
+#include "multidraft/verify/detail/decreasing_root.hpp"
 
 #include <gtest/gtest.h>
 

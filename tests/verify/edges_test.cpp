@@ -35,11 +35,11 @@ using multidraft::none;
 using multidraft::probabilities;
 using multidraft::probability_rows;
 using multidraft::rows_view;
+using multidraft::sampling_params;
 using multidraft::span;
 using multidraft::token_id;
 using multidraft::tree_view;
 using multidraft::verdict;
-using multidraft::warp;
 using multidraft::testing::scripted_source;
 using tokens = std::vector<token_id>;
 using row = std::vector<float>;
@@ -252,8 +252,8 @@ TEST(edges, at_temperature_0_a_candidate_is_accepted_exactly_when_it_is_the_larg
     host_group const g;
     row const target_logits{0.5F, 2.0F, 2.0F, -1.0F};  // the tie goes to token 1
     row const draft_logits{0.0F, 0.3F, 0.2F, 0.1F};
-    logit_rows<float> const p(rows_view<float>(target_logits.data(), 1, 4), warp{.temperature = 0.0F});
-    logit_rows<float> const q(rows_view<float>(draft_logits.data(), 1, 4), warp{});
+    logit_rows<float> const p(rows_view<float>(target_logits.data(), 1, 4), sampling_params{.temperature = 0.0F});
+    logit_rows<float> const q(rows_view<float>(draft_logits.data(), 1, 4), sampling_params{});
     for_every_verifier([&](auto verifier) {
         for (std::int32_t position = 0; position < 200; ++position) {
             addressed_source source{addressed_uniforms(9)};
@@ -307,8 +307,8 @@ TEST(edges, a_logit_of_minus_infinity_is_never_accepted_or_emitted) {
     host_group const g;
     row const target_logits{minus_infinity, 0.0F, minus_infinity, 0.5F, minus_infinity};
     row const draft_logits{1.0F, 0.0F, minus_infinity, 0.5F, 1.0F};
-    logit_rows<float> const p(rows_view<float>(target_logits.data(), 1, 5), warp{});
-    logit_rows<float> const q(rows_view<float>(draft_logits.data(), 1, 5), warp{});
+    logit_rows<float> const p(rows_view<float>(target_logits.data(), 1, 5), sampling_params{});
+    logit_rows<float> const q(rows_view<float>(draft_logits.data(), 1, 5), sampling_params{});
     for_every_verifier([&](auto verifier) {
         for (std::int32_t position = 0; position < 300; ++position) {
             addressed_source source{addressed_uniforms(3)};
@@ -340,7 +340,7 @@ TEST(edges, naive_needs_no_rows_of_the_draft) {
     addressed_source source;
     auto const v = verify::naive<law::deterministic>{}(
         host_group{}, drafted<law::deterministic>{tree_view{parents, drafts}},
-        probability_rows<float>(target.data(), 4, 3), verify::unread{}, source, 0, span<node_id>(path));
+        probability_rows<float>(target.data(), 4, 3), verify::no_draft_rows{}, source, 0, span<node_id>(path));
     EXPECT_EQ(v.accepted, 2);
     EXPECT_EQ(v.next, 1);
     EXPECT_EQ(path, (std::vector<node_id>{2, 3}));
@@ -536,8 +536,8 @@ TEST(refused, logits_that_are_no_distribution) {
                 try {
                     static_cast<void>(
                         verifier(host_group{}, drafted<typename decltype(verifier)::law>{tree_view{parents, drafts}},
-                                 logit_rows<float>(rows_view<float>(target.data(), 2, 4), warp{temperature}),
-                                 logit_rows<float>(rows_view<float>(draft.data(), 1, 4), warp{}), source, 0,
+                                 logit_rows<float>(rows_view<float>(target.data(), 2, 4), sampling_params{temperature}),
+                                 logit_rows<float>(rows_view<float>(draft.data(), 1, 4), sampling_params{}), source, 0,
                                  span<node_id>(path)));
                     ADD_FAILURE() << "the logit was not refused";
                 } catch (invalid_input const& refused) {

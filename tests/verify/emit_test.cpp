@@ -25,22 +25,23 @@ std::vector<float> logits_of(index_t n) {
     return row;
 }
 
-// The u of a pick runs through [0, 1) in N equal steps: a token of probability p gets N p of them, to one or two.
+// The u of a categorical draw runs through [0, 1) in N equal steps: a token of probability p gets N p of them, to one
+// or two.
 TEST(emit_at, has_the_law_of_the_row) {
     host_group const g;
     constexpr int steps = 20000;
     for (index_t const n : {1, 2, 300, 5000}) {
         std::vector<float> row = logits_of(n);
         if (n == 1) row[0] = 3.0F;
-        for (warp const& w :
-             {warp{}, warp{0.5F, 0, 1.0F, 0.0F}, warp{1.0F, 40, 0.9F, 0.0F}, warp{0.0F, 0, 1.0F, 0.0F}}) {
+        for (sampling_params const& w : {sampling_params{}, sampling_params{0.5F, 0, 1.0F, 0.0F},
+                                         sampling_params{1.0F, 40, 0.9F, 0.0F}, sampling_params{0.0F, 0, 1.0F, 0.0F}}) {
             logit_rows<float> const target(rows_view<float>(row.data(), 1, n), w);
             auto const p = target(g, 0);
             std::vector<int> counts(static_cast<std::size_t>(n));
             for (int k = 0; k < steps; ++k) {
                 std::array<double, 1> const u{(k + 0.5) / steps};
                 multidraft::testing::scripted_source source{span<double const>(u)};
-                token_id const token = verify::emit_at(g, target, 0, source, place{0, 0});
+                token_id const token = verify::emit_at(g, target, 0, source, draw_site{0, 0});
                 ASSERT_TRUE(token >= 0 && token < n);
                 ++counts[static_cast<std::size_t>(token)];
             }
@@ -58,9 +59,9 @@ struct counting_group : host_group {
     int* passes;
 
     template <class W>
-    [[nodiscard]] auto weigh(index_t n, W const& w) const {
+    [[nodiscard]] auto sum_chunks(index_t n, W const& w) const {
         ++*passes;
-        return host_group::weigh(n, w);
+        return host_group::sum_chunks(n, w);
     }
     template <class X, class Real>
     [[nodiscard]] softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
@@ -86,7 +87,7 @@ TEST(emit_at, makes_one_pass_over_logits_and_one_over_probabilities) {
     std::array<token_id, 1> const tokens{0};
     drafted<law::sequential> const tree{tree_view{span<node_id const>(parents), span<token_id const>(tokens)}};
     std::array<node_id, 1> path{};
-    logit_rows<float> const target(rows_view<float>(row.data(), 1, n), warp{});
+    logit_rows<float> const target(rows_view<float>(row.data(), 1, n), sampling_params{});
     verdict const v = verify::recursive_rejection<law::sequential>{}(g, tree, target, target, source, 0, path);
     EXPECT_NE(v.next, none);
     EXPECT_EQ(passes, 1);
@@ -97,8 +98,8 @@ TEST(emit_at, gives_no_token_of_a_row_without_mass) {
     addressed_source source{addressed_uniforms(7, 0)};
     for (float const bad : {minus_infinity<float>, std::nanf(""), -minus_infinity<float>}) {
         std::vector<float> const row(300, bad);
-        logit_rows<float> const target(rows_view<float>(row.data(), 1, 300), warp{});
-        EXPECT_EQ(verify::emit_at(g, target, 0, source, place{0, 0}), none);
+        logit_rows<float> const target(rows_view<float>(row.data(), 1, 300), sampling_params{});
+        EXPECT_EQ(verify::emit_at(g, target, 0, source, draw_site{0, 0}), none);
     }
 }
 

@@ -1,6 +1,6 @@
 // Errors of rows say whose row it is, of which node and which entry; sampling parameters are looked at where they are
 // used.
-#include "multidraft/verify/named_rows.hpp"
+#include "multidraft/verify/detail/named_rows.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,8 +14,7 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
@@ -24,10 +23,11 @@
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace {
 
@@ -42,8 +42,8 @@ struct problem {
     std::vector<index_t> certain{0, 0, 0, 0};
     std::vector<float> p = std::vector<float>(16, 0.0F);
     std::vector<float> q = std::vector<float>(16, 0.0F);
-    warp of_target{};
-    warp of_draft{};
+    sampling_params of_target{};
+    sampling_params of_draft{};
 
     template <class Verifier>
     void run(Verifier const& verifier, bool directly) const {
@@ -86,9 +86,9 @@ void for_verifiers_of_drafts(F f) {
     f(verify::block<law::iid>{}, "block");
     f(verify::traversal<law::sequential>{}, "traversal");
     f(verify::multi_path_block{}, "multi_path_block");
-    f(verify::binned_ranked_block<law::iid>{}, "binned_ranked_block");
-    f(verify::binned_nested_ranked_block<law::stratified>{}, "binned_nested_ranked_block");
-    f(verify::nested_ranked_block<law::iid>{}, "nested_ranked_block");
+    f(verify::ranked_block<law::iid>{}, "ranked_block");
+    f(verify::nested_ranked_block<law::stratified>{}, "nested_ranked_block");
+    f(multidraft::testing::reference::nested_ranked_block<law::iid>{}, "nested_ranked_block");
     f(verify::lossy::joint_likelihood<law::iid>{}, "joint_likelihood");
 }
 template <class F>
@@ -137,8 +137,9 @@ TEST(named_rows, sampling_parameters_are_looked_at_where_they_are_used) {
     });
     // Where a draft is drawn, too.
     std::vector<float> const row(4, 0.0F);
-    for (warp const& w : {warp{.temperature = -1}, warp{.top_p = 2}, warp{.top_k = -1}, warp{.min_p = -1}})
-        EXPECT_THROW(static_cast<void>(warped(host_group{}, row_view<float>(row.data(), 4), w)), invalid_input);
+    for (sampling_params const& w : {sampling_params{.temperature = -1}, sampling_params{.top_p = 2},
+                                     sampling_params{.top_k = -1}, sampling_params{.min_p = -1}})
+        EXPECT_THROW(static_cast<void>(process_logits(host_group{}, row_view<float>(row.data(), 4), w)), invalid_input);
 }
 
 struct silent_group : host_group {
@@ -148,14 +149,15 @@ struct silent_group : host_group {
 // In a launch nothing is thrown: the row is none.
 TEST(named_rows, launches_answer_none) {
     std::vector<float> const row(4, 0.0F);
-    for (warp const& w : {warp{.temperature = -1}, warp{.top_p = 2}, warp{.top_k = -1}, warp{.min_p = -1}}) {
+    for (sampling_params const& w : {sampling_params{.temperature = -1}, sampling_params{.top_p = 2},
+                                     sampling_params{.top_k = -1}, sampling_params{.min_p = -1}}) {
         logit_rows<float> const rows(rows_view<float>(row.data(), 1, 4), w);
         addressed_source source{addressed_uniforms(1)};
         std::vector<node_id> const parents{none};
         std::vector<token_id> const tokens{0};
         std::vector<node_id> path;
         auto const v = verify::naive<law::iid>{}(silent_group{}, drafted<law::iid>{{parents, tokens}}, rows,
-                                                 verify::unread{}, source, 0, span<node_id>(path));
+                                                 verify::no_draft_rows{}, source, 0, span<node_id>(path));
         EXPECT_EQ(v.next, none);
         EXPECT_EQ(v.accepted, 0);
     }

@@ -10,7 +10,7 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::testing {
 
@@ -51,9 +51,9 @@ std::uint64_t record(std::vector<node_id> const& parents) {
         auto const tree = make_drafted<Law>({parents, tokens}, certain);
         for (node_id v = 0; v < nodes; ++v) {
             probabilities<double> const row(q_row.data(), 4);
-            auto sums = g.weigh(4, weight_of{row});
+            auto sums = g.sum_chunks(4, weight_of{row});
             auto const children = tree.tree.children(v);
-            auto const drawn = Sampler{}(g, row, sums, source, place{11, v},
+            auto const drawn = Sampler{}(g, row, sums, source, draw_site{11, v},
                                          {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
             certain[static_cast<std::size_t>(v)] = drawn.certain;
         }

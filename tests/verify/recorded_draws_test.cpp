@@ -23,7 +23,7 @@ TEST(recorded_draws, beams) {
     hash stochastic, sampled;
     std::vector<draft::beam> const beams{{0, -0.5, 0.75}, {1, -1.25, -0.25}, {2, -2.0, -1.0}};
     auto const row = [](index_t) { return probabilities<double>(q_row.data(), 4); };
-    auto const place_of = [](index_t i) { return place{11, i}; };
+    auto const place_of = [](index_t i) { return draw_site{11, i}; };
     for (std::uint64_t seed = 0; seed < 64; ++seed) {
         std::vector<double> numbers(3);
         std::vector<token_id> taken(12);
@@ -31,7 +31,7 @@ TEST(recorded_draws, beams) {
         std::vector<draft::beam_step> out(4);
         for (bool const is_stochastic : {true, false}) {
             addressed_source source{addressed_uniforms(seed)};
-            std::vector<decltype(g.weigh(4, weight_of{row(0)}))> sums(3, g.weigh(4, weight_of{row(0)}));
+            std::vector<decltype(g.sum_chunks(4, weight_of{row(0)}))> sums(3, g.sum_chunks(4, weight_of{row(0)}));
             auto const sums_of = [&](index_t i) -> auto& { return sums[static_cast<std::size_t>(i)]; };
             span<draft::beam const> const from(beams);
             auto const n = is_stochastic
@@ -63,9 +63,9 @@ TEST(recorded_draws, sets_of_more_tokens_than_are_listed) {
     probabilities<double> const row(flat.data(), 64);
     for (std::uint64_t seed = 0; seed < 64; ++seed) {
         addressed_source source{addressed_uniforms(seed)};
-        auto sums = g.weigh(64, weight_of{row});
+        auto sums = g.sum_chunks(64, weight_of{row});
         std::vector<token_id> out(4, none);
-        result.mix(draft::conditional_poisson{}(g, row, sums, source, place{11, 0}, out).count);
+        result.mix(draft::conditional_poisson{}(g, row, sums, source, draw_site{11, 0}, out).count);
         for (token_id const x : out) result.mix(x);
     }
     EXPECT_EQ(result.value(), 5097095560509357453U);

@@ -43,12 +43,12 @@ std::map<std::string_view, std::uint64_t> const recorded{
     {"recursive_rejection/sequences", 16938083135753419645U},
     {"naive/independent", 10705830151478612006U},
     {"multi_round/independent", 16938083135753419645U},
-    {"sorted ranked/iid", 5863655928647975515U},
-    {"sorted ranked/stratified", 11084727773554260189U},
-    {"sorted ranked_block/iid", 5863655928647975515U},
-    {"sorted ranked_block/stratified", 17042413148619055759U},
-    {"sorted nested_ranked_block/iid", 10382942797874073641U},
-    {"sorted nested_ranked_block/stratified", 1967930355202141512U},
+    {"reference ranked/iid", 5863655928647975515U},
+    {"reference ranked/stratified", 11084727773554260189U},
+    {"reference ranked_block/iid", 5863655928647975515U},
+    {"reference ranked_block/stratified", 17042413148619055759U},
+    {"reference nested_ranked_block/iid", 10382942797874073641U},
+    {"reference nested_ranked_block/stratified", 1967930355202141512U},
 };
 
 std::vector<node_id> const& tree_of(trees_taken trees) {
@@ -76,7 +76,7 @@ TEST(recorded_methods, texts_of_old_seeds) {
     };
     methods::of_shapes::for_each(check);
     methods::of_drafters::for_each(check);
-    methods::sorted::for_each(check);
+    methods::references::for_each(check);
 }
 
 // Trees of other shapes, where subtrees decide.
@@ -84,13 +84,15 @@ TEST(recorded_methods, paths_of_other_trees) {
     using stratified = methods::nested_ranked_block_stratified;
     EXPECT_EQ((record<draft::iid, verify::traversal<law::iid>>(pairs)), 11064957615125190177U);
     EXPECT_EQ((record<draft::sequential, verify::traversal<law::sequential>>(pairs)), 18342949827406686649U);
-    EXPECT_EQ((record<draft::iid, verify::binned_ranked_block<law::iid>>(pairs)), 8608719293849468013U);
-    EXPECT_EQ((record<draft::stratified, verify::binned_ranked_block<law::stratified>>(pairs)), 15657472523034366844U);
-    EXPECT_EQ((record<draft::iid, verify::binned_nested_ranked_block<law::iid>>(pairs)), 8440578031898215203U);
+    EXPECT_EQ((record<draft::iid, verify::ranked_block<law::iid>>(pairs)), 8608719293849468013U);
+    EXPECT_EQ((record<draft::stratified, verify::ranked_block<law::stratified>>(pairs)), 15657472523034366844U);
+    EXPECT_EQ((record<draft::iid, verify::nested_ranked_block<law::iid>>(pairs)), 8440578031898215203U);
     EXPECT_EQ((record<stratified::sampler, stratified::verifier>(pairs)), 13152438658002856807U);
     EXPECT_EQ((record<stratified::sampler, stratified::verifier>(uneven)), 12387812988937042907U);
-    EXPECT_EQ((record<draft::iid, verify::ranked_block<law::iid>>(pairs)), 13952427487803377658U);
-    EXPECT_EQ((record<draft::iid, verify::nested_ranked_block<law::iid>>(pairs)), 17795029739248216823U);
+    EXPECT_EQ((record<draft::iid, multidraft::testing::reference::ranked_block<law::iid>>(pairs)),
+              13952427487803377658U);
+    EXPECT_EQ((record<draft::iid, multidraft::testing::reference::nested_ranked_block<law::iid>>(pairs)),
+              17795029739248216823U);
 }
 
 }  // namespace

@@ -15,8 +15,8 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 #include "multidraft/verify/lossy/target_initialised.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/unread.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace {
 
@@ -70,7 +70,7 @@ void for_every_verifier_of_drafts(F f) {
     };
     methods::of_shapes::for_each(call);
     methods::of_drafters::for_each(call);
-    methods::sorted::for_each(call);
+    methods::references::for_each(call);
 }
 
 TEST(refused_methods, a_candidate_that_the_draft_cannot_have_drawn) {
@@ -138,12 +138,12 @@ TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
     expect_refused(b, rejection{}, "an accepted token of infinite probability");
 
     // Rows of the draft that a verifier does not read are not asked for.
-    problem unread_draft;
-    unread_draft.q.assign(12, nan);
+    problem no_draft;
+    no_draft.q.assign(12, nan);
     std::vector<node_id> path(3, -7);
-    EXPECT_GE(unread_draft.run(verify::lossy::target_initialised<verify::naive<law::iid>>{}, path, 1).accepted, 1);
+    EXPECT_GE(no_draft.run(verify::lossy::target_initialised<verify::naive<law::iid>>{}, path, 1).accepted, 1);
 
-    using ranked = verify::lossy::target_initialised<verify::binned_ranked<law::iid>>;
+    using ranked = verify::lossy::target_initialised<verify::ranked<law::iid>>;
     problem good;
     EXPECT_NO_THROW(static_cast<void>(good.run(ranked{}, path, 1)));
     std::size_t const needed = verify::scratch_bytes<ranked>(3, 2);
@@ -244,7 +244,7 @@ TEST(refused_methods, positions_past_the_end_of_numbers) {
     probability_rows<float> const rows(rows_view<float>(b.p.data(), 3, 4));
     drafted<law::shared_randomness> const tree{{b.parents, b.tokens}};
     auto const run = [&](std::int32_t position) {
-        return verify::shared_randomness{}(host_group{}, tree, rows, verify::unread{}, source, position,
+        return verify::shared_randomness{}(host_group{}, tree, rows, verify::no_draft_rows{}, source, position,
                                            span<node_id>(path));
     };
     constexpr std::int32_t last = std::numeric_limits<std::int32_t>::max();

@@ -10,8 +10,8 @@
 #include "multidraft/methods.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/scripted.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/unread.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace {
 
@@ -43,8 +43,8 @@ verdict run(Verifier const& verifier, std::size_t refusals, double uniform) {
     return v;
 }
 
-/// Calls f with every listed verifier that decides by coins and picks over rows of p and q, and with how many uniforms
-/// refuse its candidate: first its grid point is drawn where histograms rank it.
+/// Calls f with every listed verifier that decides by Bernoulli and categorical draws over rows of p and q, and with
+/// how many uniforms refuse its candidate: first its grid point is drawn where histograms rank it.
 template <class F>
 void for_every_verifier(F f) {
     auto const call = [&](auto listed) {

@@ -21,7 +21,7 @@ verify::node_verdict decide(std::vector<float> const& p, std::vector<float> cons
     auto const size = static_cast<index_t>(p.size());
     return verify::recursive_rejection<Law>{}.decide(host_group{}, probabilities<float>(p.data(), size),
                                                      probabilities<float>(q.data(), size), candidates, source,
-                                                     place{0, 0});
+                                                     draw_site{0, 0});
 }
 
 TEST(rounding, the_mass_left_of_a_sure_draft_is_summed) {

@@ -122,8 +122,9 @@ namespace detail {
         for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) inside_p += rows.p()[k];
         return std::min(inside_p, 1.0);
     }
-    // Every token takes part by a coin with odds in proportion to q; given that n do, the set has this law. With the
-    // right factor n is the mean, so that nothing underflows: Q(H) = P(n of H, none of the others) / P(n of all).
+    // Every token takes part by a Bernoulli draw with odds in proportion to q; given that n do, the set has this law.
+    // With the right factor n is the mean, so that nothing underflows: Q(H) = P(n of H, none of the others) / P(n of
+    // all).
     double const factor = detail::odds_of_mean(rows.q(), n);
     std::vector<double> counts(static_cast<std::size_t>(n) + 1, 0.0);  // P(exactly c of those inside)
     counts[0] = 1;

@@ -17,9 +17,9 @@ enum class arithmetic_fault : std::int32_t {
     nothing = 0,
     rounding,    ///< sums are not rounded to the nearest
     subnormals,  ///< numbers below 2^-126 are taken for 0, or become 0
-    quotients,   ///< `quotient` is not rounded to the nearest
-    products,    ///< `product` is contracted with the sum that follows
-    fused,       ///< `fused` does not round once, though `has_fma`
+    quotients,   ///< `fp::div` is not rounded to the nearest
+    products,    ///< `fp::mul` is contracted with the sum that follows
+    fused,       ///< `fp::fma` does not round once, though `has_fma`
     order,       ///< sums are reordered
     not_a_number,
     signed_zeros,
@@ -51,11 +51,11 @@ namespace detail {
                                    9.0F / 49.0F, 11.0F / 49.0F, 13.0F / 49.0F, 23.0F / 49.0F};
     float const denominator = unknown(49.0F);
     for (int k = 0; k < 8; ++k)
-        if (quotient(unknown(numerators[k]), denominator) != quotients[k]) return arithmetic_fault::quotients;
+        if (fp::div(unknown(numerators[k]), denominator) != quotients[k]) return arithmetic_fault::quotients;
     // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24, of which the last term is lost when the product is rounded.
     float const a = unknown(1.0F + 0x1p-12F);
-    if (product(a, a) - one != 0x1p-11F) return arithmetic_fault::products;
-    if (has_fma && fused(a, a, -one) != 0x1p-11F + 0x1p-24F) return arithmetic_fault::fused;
+    if (fp::mul(a, a) - one != 0x1p-11F) return arithmetic_fault::products;
+    if (has_fma && fp::fma(a, a, -one) != 0x1p-11F + 0x1p-24F) return arithmetic_fault::fused;
     float const large = unknown(0x1p30F);
     if ((large + one) - large != 0.0F) return arithmetic_fault::order;
     float const nan = unknown(not_a_number<float>);

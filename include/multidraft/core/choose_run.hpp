@@ -25,7 +25,7 @@ template <class Sum>
     double total = 0;
     MULTIDRAFT_ROLL
     for (index_t k = 0; k < count; ++k) total += static_cast<double>(sum(k));
-    double const t = product(u, total);
+    double const t = fp::mul(u, total);
 
     double passed = 0;
     double before = 0;

@@ -5,9 +5,9 @@
 #include <cmath>
 #include <cstdint>
 
+#include "multidraft/core/blend.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
-#include "multidraft/core/select.hpp"
 
 namespace multidraft {
 
@@ -36,25 +36,27 @@ inline constexpr float ln2_low = 0x1.0bfbe8p-15F;
 /// e ln 2 + ln(1 + f) for f in [-1/4, 1/2]. Minimax polynomial, relative error 2^-26.6 before rounding.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float scaled_log1p(float e, float f) noexcept {
     float r = -0x1.7141cep-5F;
-    r = fused(r, f, 0x1.ac9218p-4F);
-    r = fused(r, f, -0x1.0d8b02p-3F);
-    r = fused(r, f, 0x1.28848ap-3F);
-    r = fused(r, f, -0x1.54efd4p-3F);
-    r = fused(r, f, 0x1.9969aep-3F);
-    r = fused(r, f, -0x1.00004p-2F);
-    r = fused(r, f, 0x1.5555a4p-2F);
-    r = fused(r, f, -0.5F);
-    float const tail = fused(e, ln2_low, product(product(r, f), f));
-    return fused(e, ln2_high, f + tail);
+    r = fp::fma(r, f, 0x1.ac9218p-4F);
+    r = fp::fma(r, f, -0x1.0d8b02p-3F);
+    r = fp::fma(r, f, 0x1.28848ap-3F);
+    r = fp::fma(r, f, -0x1.54efd4p-3F);
+    r = fp::fma(r, f, 0x1.9969aep-3F);
+    r = fp::fma(r, f, -0x1.00004p-2F);
+    r = fp::fma(r, f, 0x1.5555a4p-2F);
+    r = fp::fma(r, f, -0.5F);
+    float const tail = fp::fma(e, ln2_low, fp::mul(fp::mul(r, f), f));
+    return fp::fma(e, ln2_high, f + tail);
 }
 
 }  // namespace detail
+
+namespace fp {
 
 /// exp(x), error below 0.9 ulp (1.2 without FMA) over all floats, subnormal results included.
 ///
 /// exp(-inf) = 0, exp(x) = +inf above 88.72, NaN gives the NaN 0x7fc00000. No branch, no table: loops over it vectorise
 /// at -O3 with g++ and clang.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float exponential(float x) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float exp(float x) noexcept {
     std::int32_t const bits = detail::bits_of(x);
     std::int32_t const magnitude = bits & 0x7fffffff;
     std::int32_t const limit = 0x42d20000;  // 105: both ends are past overflow and underflow
@@ -62,47 +64,49 @@ inline constexpr float ln2_low = 0x1.0bfbe8p-15F;
 
     // x = n ln 2 + r, |r| <= ln 2 / 2. Adding 1.5 * 2^23 rounds to an integer and leaves it in the low bits.
     float const shifter = 0x1.8p23F;
-    float const shifted = fused(y, 0x1.715476p0F, shifter);
+    float const shifted = fp::fma(y, 0x1.715476p0F, shifter);
     std::int32_t const n = detail::bits_of(shifted) - 0x4b400000;
     float const k = shifted - shifter;
-    float const r = fused(k, -detail::ln2_low, fused(k, -detail::ln2_high, y));
+    float const r = fp::fma(k, -detail::ln2_low, fp::fma(k, -detail::ln2_high, y));
 
     float q = 0x1.6ac74ap-10F;
-    q = fused(q, r, 0x1.123dep-7F);
-    q = fused(q, r, 0x1.555858p-5F);
-    q = fused(q, r, 0x1.55548cp-3F);
-    q = fused(q, r, 0x1.fffffcp-2F);
-    float const p = fused(fused(q, r, 1.0F), r, 1.0F);
+    q = fp::fma(q, r, 0x1.123dep-7F);
+    q = fp::fma(q, r, 0x1.555858p-5F);
+    q = fp::fma(q, r, 0x1.55548cp-3F);
+    q = fp::fma(q, r, 0x1.fffffcp-2F);
+    float const p = fp::fma(fp::fma(q, r, 1.0F), r, 1.0F);
 
     // Two factors, because 2^n itself may be subnormal or too large; only the last product rounds.
     std::int32_t const half = n >> 1;
-    float const result = product(p * detail::power_of_two(half), detail::power_of_two(n - half));
+    float const result = fp::mul(p * detail::power_of_two(half), detail::power_of_two(n - half));
     return detail::float_of(
-        detail::select(magnitude > detail::infinity_bits, detail::nan_bits, detail::bits_of(result)));
+        detail::blend(magnitude > detail::infinity_bits, detail::nan_bits, detail::bits_of(result)));
 }
 
 /// ln(x), error below 1 ulp (1.1 without FMA) over all floats, subnormal arguments included.
 ///
 /// ln(0) = -inf, ln(+inf) = +inf; negative numbers and NaN give the NaN 0x7fc00000. No branch, no table: loops over it
 /// vectorise.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float logarithm(float x) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float log(float x) noexcept {
     std::int32_t const bits = detail::bits_of(x);
     std::int32_t const magnitude = bits & 0x7fffffff;
 
     // x = 2^e (1 + f), 1 + f in [3/4, 3/2): no cancellation near x = 1.
     bool const small = bits < 0x00800000;
-    std::int32_t const normal = detail::select(small, detail::bits_of(x * 0x1p23F), bits);
+    std::int32_t const normal = detail::blend(small, detail::bits_of(x * 0x1p23F), bits);
     auto const above = static_cast<std::int32_t>(static_cast<std::uint32_t>(normal) - 0x3f400000U);  // 3/4
     std::int32_t const e = above >> 23;
     float const f = detail::float_of(0x3f400000 + (above & 0x007fffff)) - 1.0F;
     float const result = detail::scaled_log1p(static_cast<float>(e - (small ? 23 : 0)), f);
 
     // Without sign and below infinity the pattern is a number: 0 < bits < infinity_bits.
-    std::int32_t const zero = detail::select(magnitude == 0, -0x00800000, detail::nan_bits);  // the pattern of -inf
-    std::int32_t const other = detail::select(bits == detail::infinity_bits, bits, zero);
+    std::int32_t const zero = detail::blend(magnitude == 0, -0x00800000, detail::nan_bits);  // the pattern of -inf
+    std::int32_t const other = detail::blend(bits == detail::infinity_bits, bits, zero);
     bool const number = static_cast<std::uint32_t>(bits) - 1U < static_cast<std::uint32_t>(detail::infinity_bits) - 1U;
-    return detail::float_of(detail::select(number, detail::bits_of(result), other));
+    return detail::float_of(detail::blend(number, detail::bits_of(result), other));
 }
+
+}  // namespace fp
 
 namespace detail {
 
@@ -121,22 +125,22 @@ namespace detail {
 
 /// exp(scale * x) for x <= 0 and a fixed scale > 0: the weight of a logit that lies -x below the largest.
 ///
-/// Half the instructions of `exponential`, of which a row of logits is mostly made: no sign, no overflow, and the
+/// Half the instructions of `fp::exp`, of which a row of logits is mostly made: no sign, no overflow, and the
 /// power of two is taken of x itself, 2^(x * rate), so that the product is not rounded before it. 1 at x = 0; 0 where
 /// the power is below 2^-99.5, x = minus infinity too, so that the part of a row that a token has is a normal number
 /// (for up to 2^26 tokens); NaN stays NaN. Error below 2.1 ulp of 2^(x * rate), x * rate more without FMA; the rate is
 /// log2(e) * scale, rounded and kept between 2^-120 and 2^127. No branch, no table: loops over it vectorise.
 template <class Real>
-class falling_exponential;
+class exp_nonpositive;
 
 template <>
-class falling_exponential<float> {
+class exp_nonpositive<float> {
 public:
-    MULTIDRAFT_HD explicit falling_exponential(float scale) noexcept {
+    MULTIDRAFT_HD explicit exp_nonpositive(float scale) noexcept {
         float const rate = scale * 0x1.715476p0F;
         rate_ = rate < 0x1p127F ? rate : 0x1p127F;
         rate_ = rate_ > 0x1p-120F ? rate_ : 0x1p-120F;
-        least_ = quotient(-static_cast<float>(floor), rate_);
+        least_ = fp::div(-static_cast<float>(floor), rate_);
     }
 
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float operator()(float x) const noexcept {
@@ -144,19 +148,19 @@ public:
         // the low bits: as an exponent they are those of 2^(n - 27), and of 0 for the least n, -100.
         float const d = detail::at_least(x, least_);
         float const shifter = 0x1.8p23F + static_cast<float>(floor);
-        float const shifted = fused(d, rate_, shifter);
+        float const shifted = fp::fma(d, rate_, shifter);
         float const n = shifted - shifter;
-        float const r = fused(d, rate_, -n);
+        float const r = fp::fma(d, rate_, -n);
 
         // 2^(r + 27): minimax polynomial with 2^0 = 1, relative error 2^-23.4 before rounding.
         float p = 0x1.5bbf18p17F;
-        p = fused(p, r, 0x1.3ce458p20F);
-        p = fused(p, r, 0x1.c6b75p22F);
-        p = fused(p, r, 0x1.ebf9d8p24F);
-        p = fused(p, r, 0x1.62e42ap26F);
-        p = fused(p, r, 0x1p27F);
+        p = fp::fma(p, r, 0x1.3ce458p20F);
+        p = fp::fma(p, r, 0x1.c6b75p22F);
+        p = fp::fma(p, r, 0x1.ebf9d8p24F);
+        p = fp::fma(p, r, 0x1.62e42ap26F);
+        p = fp::fma(p, r, 0x1p27F);
         auto const exponent = static_cast<std::uint32_t>(detail::bits_of(shifted)) << 23;
-        return product(p, detail::float_of(static_cast<std::int32_t>(exponent)));
+        return fp::mul(p, detail::float_of(static_cast<std::int32_t>(exponent)));
     }
 
 private:
@@ -167,9 +171,9 @@ private:
 
 /// The same in double precision by the host's library, for references: 0 below 2^-900. No promise of equal bits.
 template <>
-class falling_exponential<double> {
+class exp_nonpositive<double> {
 public:
-    MULTIDRAFT_HD explicit falling_exponential(double scale) noexcept : scale_(scale) {}
+    MULTIDRAFT_HD explicit exp_nonpositive(double scale) noexcept : scale_(scale) {}
     [[nodiscard]] MULTIDRAFT_HD double operator()(double x) const noexcept {
         double const result = ::exp(x * scale_);
         return result < 0x1p-900 ? 0.0 : result;
@@ -179,11 +183,15 @@ private:
     double scale_;
 };
 
+namespace fp {
+
 /// exp(x) in double precision: the host's library, for references. No promise of equal bits.
-[[nodiscard]] MULTIDRAFT_HD inline double exponential(double x) noexcept { return ::exp(x); }
+[[nodiscard]] MULTIDRAFT_HD inline double exp(double x) noexcept { return ::exp(x); }
 
 /// ln(x) in double precision: the host's library, for references. No promise of equal bits.
-[[nodiscard]] MULTIDRAFT_HD inline double logarithm(double x) noexcept { return ::log(x); }
+[[nodiscard]] MULTIDRAFT_HD inline double log(double x) noexcept { return ::log(x); }
+
+}  // namespace fp
 
 /// A draw from the exponential law with mean 1: -ln(1 - v) for v = (word + 1/2) / 2^32, error below 1.5 ulp.
 ///
@@ -197,10 +205,10 @@ private:
     auto const bits = static_cast<std::int32_t>(word);
     float const high = (0x1p23F + 65535.0F) - detail::float_of(0x4b000000 | ((bits >> 16) & 0xffff));
     float const low = (0x1p22F + 65536.0F) - detail::float_of(0x4a800001 | ((bits & 0xffff) << 1));
-    std::int32_t const above = detail::bits_of(fused(high, 65536.0F, low)) - 0x3f400000;
+    std::int32_t const above = detail::bits_of(fp::fma(high, 65536.0F, low)) - 0x3f400000;
     std::int32_t const e = above >> 23;
     float const scale = detail::power_of_two(-e);
-    float const f = fused(low, scale, fused(high, 65536.0F * scale, -1.0F));
+    float const f = fp::fma(low, scale, fp::fma(high, 65536.0F * scale, -1.0F));
     return -detail::scaled_log1p(static_cast<float>(e - 32), f);
 }
 

@@ -16,19 +16,22 @@
 
 namespace multidraft {
 
-/// Whether `fused` rounds once. Without it (plain x86-64: `std::fma` is a slow library call there) results are as
+/// Whether `fp::fma` rounds once. Without it (plain x86-64: `std::fma` is a slow library call there) results are as
 /// accurate and just as lossless, but they are not, bit for bit, those of other backends: a token whose acceptance
 /// hangs on the last bit may be decided differently.
 inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 
 // Compilers contract a * b + c into one rounding wherever they see it, also after inlining, and no two of them see the
-// same. So a product that feeds a sum is written with `fused`, or with `product` where the sum must not take it in.
+// same. So a product that feeds a sum is written with `fp::fma`, or with `fp::mul` where the sum must not take it in.
 // Which flags of a compiler leave that as it is, docs/floating_point.md says.
 
+/// Arithmetic that rounds the same way everywhere.
+namespace fp {
+
 /// a * b + c, rounded once where `has_fma`; twice elsewhere.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float fused(float a, float b, float c) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float fma(float a, float b, float c) noexcept {
 #if MULTIDRAFT_ON_DEVICE
-    return fmaf(a, b, c);
+    return ::fmaf(a, b, c);
 #elif MULTIDRAFT_FMA && (defined(__GNUC__) || defined(__clang__))
     return __builtin_fmaf(a, b, c);
 #elif MULTIDRAFT_FMA
@@ -42,9 +45,9 @@ inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 }
 
 /// The same in double precision.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double fused(double a, double b, double c) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double fma(double a, double b, double c) noexcept {
 #if MULTIDRAFT_ON_DEVICE
-    return fma(a, b, c);
+    return ::fma(a, b, c);
 #elif MULTIDRAFT_FMA && (defined(__GNUC__) || defined(__clang__))
     return __builtin_fma(a, b, c);
 #elif MULTIDRAFT_FMA
@@ -56,6 +59,8 @@ inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
     return a * b + c;
 #endif
 }
+
+}  // namespace fp
 
 namespace detail {
 
@@ -77,8 +82,10 @@ template <class Real>
 
 }  // namespace detail
 
+namespace fp {
+
 /// a * b, rounded, and never contracted with a sum that follows. As fast as a product.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float product(float a, float b) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float mul(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__) && defined(__clang__)
     float result = 0;  // clang takes the intrinsic for a plain product
     asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
@@ -89,13 +96,13 @@ template <class Real>
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #endif
-    if constexpr (has_fma) return fused(a, b, detail::minus_zero<float>());  // changes no value, not even that of -0
+    if constexpr (has_fma) return fma(a, b, detail::minus_zero<float>());  // changes no value, not even that of -0
     return a * b;
 #endif
 }
 
 /// The same in double precision.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double product(double a, double b) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double mul(double a, double b) noexcept {
 #if defined(__CUDA_ARCH__) && defined(__clang__)
     double result = 0;
     asm("mul.rn.f64 %0, %1, %2;" : "=d"(result) : "d"(a), "d"(b));
@@ -106,13 +113,13 @@ template <class Real>
 #if defined(__clang__)
 #pragma clang fp contract(off)
 #endif
-    if constexpr (has_fma) return fused(a, b, detail::minus_zero<double>());
+    if constexpr (has_fma) return fma(a, b, detail::minus_zero<double>());
     return a * b;
 #endif
 }
 
 /// a / b, rounded to the nearest, also where nvcc makes `/` an approximation (-use_fast_math, -prec-div=false).
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float quotient(float a, float b) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float div(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__)
     return __fdiv_rn(a, b);
 #else
@@ -121,12 +128,14 @@ template <class Real>
 }
 
 /// The same in double precision.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double quotient(double a, double b) noexcept {
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double div(double a, double b) noexcept {
 #if defined(__CUDA_ARCH__)
     return __ddiv_rn(a, b);
 #else
     return a / b;
 #endif
 }
+
+}  // namespace fp
 
 }  // namespace multidraft

@@ -36,16 +36,17 @@ inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
 /// Rows of up to `capacity` chunks (more than a million entries) keep every chunk's sum; of longer rows only the total
 /// is kept and a search sums the chunks again, twice. The total is for normalisers; a search adds the sums itself.
 template <class Real>
-struct ledger {
+struct chunk_sums {
     static constexpr index_t capacity = 256;
-    Real sums[capacity];
+    Real values[capacity];
     Real total = 0;
 };
 
-/// The ledger type of a group: `ledger` by value, or a handle to where the group keeps its sums (shared memory). It has
-/// a member `total`, and is valid until the same group's next `weigh` or `softmax`.
+/// The type in which a group keeps the chunk sums of a row: `chunk_sums` by value, or a handle to where the group keeps
+/// its sums (shared memory). It has a member `total`, and is valid until the same group's next `sum_chunks` or
+/// `softmax`.
 template <class G, class Real>
-using ledger_of = typename G::template ledger_type<Real>;
+using chunk_sums_of = typename G::template chunk_sums_type<Real>;
 
 /// Whether algorithms over this group report bad input by throwing `invalid_input`, on a host. A group whose lanes run
 /// inside somebody else's launch declares `static constexpr bool throws = false`: an exception must not leave a launch,
@@ -56,13 +57,13 @@ inline constexpr bool may_throw = !requires {
 };
 
 /// The largest logit of a row and the sums of `exp(scale * (x - largest))`.
-template <class Real, class Ledger = ledger<Real>>
+template <class Real, class Sums = chunk_sums<Real>>
 struct softmax_sums {
     Real largest = 0;  ///< the largest logit, unscaled
-    Ledger weights;    ///< of `exp(scale * (x - largest))`
+    Sums sums;         ///< of `exp(scale * (x - largest))`
 };
 
-/// What an entry adds to the two counters of a bin in `count_pairs`.
+/// What an entry adds to the two counters of a bin in `histogram_pairs`.
 struct binned_pair {
     index_t bin;
     std::int32_t first;
@@ -98,44 +99,45 @@ struct pair {
 /// with equal arguments and gets the equal result. With f, w and x functions of an index to float or double:
 ///
 /// - `sum(n, f)`: the sum of f(i), i < n, in the fixed order.
-/// - `largest(n, f)`: the largest f(i); minus infinity for n = 0.
-/// - `first_largest(n, f)`: the lowest i with the largest f(i); `none` for n = 0.
-/// - `top(n, f, out)`: the `out.size()` largest, largest first, ties to the lower index; f is not NaN.
-/// - `weigh(n, w)`: the ledger of the weights w(i) >= 0.
+/// - `max(n, f)`: the largest f(i); minus infinity for n = 0.
+/// - `argmax(n, f)`: the lowest i with the largest f(i); `none` for n = 0.
+/// - `top_k(n, f, out)`: the `out.size()` largest, largest first, ties to the lower index; f is not NaN.
+/// - `sum_chunks(n, w)`: the chunk sums of the weights w(i) >= 0.
 /// - `softmax(n, x, scale)`: the `softmax_sums` of a row of logits, in one pass over memory.
-/// - `search(ledger, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i up to which the
+/// - `inverse_cdf(sums, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i up to which the
 ///   weights w add up to more than u of their total, in the steps above. u is a double in [0, 1), of which all bits
 ///   count; tokens in `taken` weigh 0. Does not fall when u rises; at u = 1 or more the last i with mass.
-/// - `reweigh(ledger, n, w, taken, i)`: the ledger after the weight of i changed; its chunk is summed again.
-/// - `count(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
-/// - `count_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1] are the
+/// - `update_chunk(sums, n, w, taken, i)`: the chunk sums after the weight of i changed; its chunk is summed again.
+/// - `histogram(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
+/// - `histogram_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1] are
+/// the
 ///   sums of `first` and `second` of the `binned_pair`s pair(i) with bin b.
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
-/// A weight or a pair that is dear may have a member `counts(i)`, cheap, which is false only where the weight is 0 or
-/// the bin is none: a group may ask it first (the host group does) and then skips without a trace what does not count.
-/// Beside it `counts_all()` may say that asking is in vain. A function that is another, plainer one but for a few
-/// entries may have that as `elsewhere()`, and a member `is_elsewhere(begin, end)` that says whether it is for all
-/// entries of a run: a group may then take it there (the host group does). One that is cheaper a run at a time than an
-/// entry at a time says so by `has_runs` (core/runs.hpp).
+/// A weight or a pair that is expensive may have a member `may_be_nonzero(i)`, cheap, which is false only where the
+/// weight is 0 or the bin is none: a group may ask it first (the host group does) and then skips without a trace what
+/// does not count. Beside it `is_dense()` may say that most are not 0: then it is not asked. A function that is
+/// another, plainer one but for a few entries may have that as `elsewhere()`, and a member `is_elsewhere(begin, end)`
+/// that says whether it is for all entries of a run: a group may then take it there (the host group does). One that is
+/// cheaper a run at a time than an entry at a time says so by `has_runs` (core/runs.hpp).
 ///
-/// `search` never returns an index of weight 0; it returns `none` only when every weight is 0.
+/// `inverse_cdf` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>
 concept group = requires(G const& g, index_t n, group_archetype::term f, group_archetype::bin bin,
-                         group_archetype::mass mass, group_archetype::pair pair, ledger_of<G, float>& sums,
+                         group_archetype::mass mass, group_archetype::pair pair, chunk_sums_of<G, float>& sums,
                          span<token_id> out, span<token_id const> taken, span<std::uint64_t> bins) {
     { g.sum(n, f) } -> std::same_as<float>;
-    { g.largest(n, f) } -> std::same_as<float>;
-    { g.first_largest(n, f) } -> std::same_as<index_t>;
-    g.top(n, f, out);
-    { g.weigh(n, f) } -> std::same_as<ledger_of<G, float>>;
+    { g.max(n, f) } -> std::same_as<float>;
+    { g.argmax(n, f) } -> std::same_as<index_t>;
+    g.top_k(n, f, out);
+    { g.sum_chunks(n, f) } -> std::same_as<chunk_sums_of<G, float>>;
     { sums.total } -> std::convertible_to<float>;
-    { g.softmax(n, f, 1.0F) } -> std::same_as<softmax_sums<float, ledger_of<G, float>>>;
-    { g.search(sums, n, f, 0.0, taken) } -> std::same_as<index_t>;
-    g.reweigh(sums, n, f, taken, n);
-    g.count(n, bin, mass, bins);
-    g.count_pairs(n, pair, bins);
+    { g.softmax(n, f, 1.0F) } -> std::same_as<softmax_sums<float, chunk_sums_of<G, float>>>;
+    { g.inverse_cdf(sums, n, f, 0.0, taken) } -> std::same_as<index_t>;
+    g.update_chunk(sums, n, f, taken, n);
+    g.histogram(n, bin, mass, bins);
+    g.histogram_pairs(n, pair, bins);
     { g.leader() } -> std::same_as<bool>;
     g.barrier();
 };

@@ -6,8 +6,8 @@
 #include <type_traits>
 #include <utility>
 
+#include "multidraft/core/blend.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/select.hpp"
 
 namespace multidraft {
 
@@ -50,8 +50,8 @@ struct half {
         std::uint32_t const normal = moved + 0x38000000U;   // the exponent's bias: 127 instead of 15
         std::uint32_t const special = moved + 0x70000000U;  // the largest exponent stays the largest
         std::uint32_t const finite =
-            detail::select(moved < 0x00800000U, __builtin_bit_cast(std::uint32_t, subnormal), normal);
-        return __builtin_bit_cast(float, sign | detail::select(moved < 0x0f800000U, finite, special));
+            detail::blend(moved < 0x00800000U, __builtin_bit_cast(std::uint32_t, subnormal), normal);
+        return __builtin_bit_cast(float, sign | detail::blend(moved < 0x0f800000U, finite, special));
     }
 
 private:
@@ -60,14 +60,14 @@ private:
         std::uint32_t const magnitude = pattern & 0x7fffffffU;
         std::uint32_t const normal = (magnitude - 0x38000000U + 0xfffU + ((magnitude >> 13) & 1U)) >> 13;
         // Below 2^-14: the last bit of 1/2 is worth one subnormal step, so the sum rounds to one. Others add 0.
-        float const clamped = __builtin_bit_cast(float, detail::select(magnitude < 0x38800000U, magnitude, 0U));
+        float const clamped = __builtin_bit_cast(float, detail::blend(magnitude < 0x38800000U, magnitude, 0U));
         std::uint32_t const subnormal = __builtin_bit_cast(std::uint32_t, clamped + 0.5F) - 0x3f000000U;
         std::uint32_t const payload = (magnitude >> 13) & 0x3ffU;
-        std::uint32_t const nan = 0x7c00U | detail::select(payload == 0, 0x200U, payload);
-        std::uint32_t const special = detail::select(magnitude > 0x7f800000U, nan, 0x7c00U);
-        std::uint32_t const finite = detail::select(magnitude < 0x38800000U, subnormal, normal);
+        std::uint32_t const nan = 0x7c00U | detail::blend(payload == 0, 0x200U, payload);
+        std::uint32_t const special = detail::blend(magnitude > 0x7f800000U, nan, 0x7c00U);
+        std::uint32_t const finite = detail::blend(magnitude < 0x38800000U, subnormal, normal);
         return static_cast<std::uint16_t>(((pattern >> 16) & 0x8000U) |
-                                          detail::select(magnitude < 0x47800000U, finite, special));
+                                          detail::blend(magnitude < 0x47800000U, finite, special));
     }
 };
 
@@ -99,8 +99,8 @@ private:
         std::uint32_t const pattern = __builtin_bit_cast(std::uint32_t, x);
         std::uint32_t const rounded = (pattern + 0x7fffU + ((pattern >> 16) & 1U)) >> 16;
         std::uint32_t const upper = pattern >> 16;
-        std::uint32_t const nan = upper | detail::select((upper & 0x7fU) == 0, 0x40U, 0U);
-        return static_cast<std::uint16_t>(detail::select((pattern & 0x7fffffffU) > 0x7f800000U, nan, rounded));
+        std::uint32_t const nan = upper | detail::blend((upper & 0x7fU) == 0, 0x40U, 0U);
+        return static_cast<std::uint16_t>(detail::blend((pattern & 0x7fffffffU) > 0x7f800000U, nan, rounded));
     }
 };
 

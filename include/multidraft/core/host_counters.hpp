@@ -21,11 +21,11 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void add_pair(std::uint64_t* counter, std::uint3
     counter[1] = second;
 }
 
-/// The counters of `count_pairs`. Neighbours in a row often share a bin, and an addition to a counter that was just
+/// The counters of `histogram_pairs`. Neighbours in a row often share a bin, and an addition to a counter that was just
 /// stored waits for the store: so they take turns with several tables, which a thread has on its stack.
 class pair_tables {
 public:
-    static constexpr index_t most_bins = 264;  ///< enough for `verify::rank_histogram`
+    static constexpr index_t most_bins = 264;  ///< enough for `verify::ratio_histogram`
 
     MULTIDRAFT_HD explicit pair_tables(index_t bins) noexcept : bins_(bins) {
         for (auto& t : table_)

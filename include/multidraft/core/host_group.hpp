@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/core/blend.hpp"
 #include "multidraft/core/choose_run.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -15,7 +16,6 @@
 #include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/runs.hpp"
-#include "multidraft/core/select.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft {
@@ -25,13 +25,13 @@ namespace multidraft {
 /// On the host a row of more than `max_row_size` entries is an `invalid_input`.
 ///
 /// Stateless; any number may be used at once. Every operation is one pass over the row (`softmax` too: a chunk is read
-/// twice while it is in the first-level cache), `search` and `reweigh` touch one chunk. Nothing is allocated.
+/// twice while it is in the first-level cache), `inverse_cdf` and `update_chunk` touch one chunk. Nothing is allocated.
 class host_group {
 public:
     template <class Real>
-    using ledger_type = ledger<Real>;
+    using chunk_sums_type = chunk_sums<Real>;
 
-    static constexpr index_t short_list = 128;  ///< up to so many `top` is faster than a selection by counting
+    static constexpr index_t fast_top_k = 128;  ///< up to so many `top_k` is faster than a selection by counting
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return true; }
     MULTIDRAFT_HD void barrier() const noexcept {}
@@ -46,7 +46,7 @@ public:
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD auto largest(index_t n, F const& f) const {
+    [[nodiscard]] MULTIDRAFT_HD auto max(index_t n, F const& f) const {
         check_size(n);
         using real = result_of<F>;
         real best = minus_infinity<real>;
@@ -58,7 +58,7 @@ public:
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD index_t first_largest(index_t n, F const& f) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t argmax(index_t n, F const& f) const {
         check_size(n);
         using real = result_of<F>;
         if (n <= 0) return none;
@@ -79,7 +79,7 @@ public:
     /// O(n + (entries that pass the threshold) * k): a run of 256 keys is looked at again only when one of them is
     /// larger than the smallest key kept so far.
     template <class F>
-    MULTIDRAFT_HD void top(index_t n, F const& function, span<token_id> out) const {
+    MULTIDRAFT_HD void top_k(index_t n, F const& function, span<token_id> out) const {
         check_size(n);
         using real = result_of<F>;
         F const all = function;
@@ -115,13 +115,13 @@ public:
     }
 
     template <class W>
-    [[nodiscard]] MULTIDRAFT_HD auto weigh(index_t n, W const& w) const {
+    [[nodiscard]] MULTIDRAFT_HD auto sum_chunks(index_t n, W const& w) const {
         check_size(n);
-        ledger<result_of<W>> sums;
+        chunk_sums<result_of<W>> sums;
         index_t c = 0;
         for (index_t begin = 0; begin < n; begin += chunk_size, ++c) {
             result_of<W> const here = sum_chunk(begin, n, w);
-            if (c < sums.capacity) sums.sums[c] = here;
+            if (c < sums.capacity) sums.values[c] = here;
             sums.total += here;
         }
         return sums;
@@ -131,14 +131,15 @@ public:
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
         check_size(n);
         constexpr Real nothing = minus_infinity<Real>;
-        falling_exponential<Real> const weight(scale);
+        exp_nonpositive<Real> const weight(scale);
         softmax_sums<Real> result;
         result.largest = nothing;
         index_t const chunks = chunks_of(n);
-        // Chunks beyond the ledger are folded into the total in blocks of its capacity, in order.
-        for (index_t first = 0; first < chunks; first += ledger<Real>::capacity) {
-            index_t const last = chunks - first < ledger<Real>::capacity ? chunks : first + ledger<Real>::capacity;
-            Real peak[ledger<Real>::capacity];
+        // Chunks beyond the capacity are folded into the total in blocks of that many, in order.
+        for (index_t first = 0; first < chunks; first += chunk_sums<Real>::capacity) {
+            index_t const last =
+                chunks - first < chunk_sums<Real>::capacity ? chunks : first + chunk_sums<Real>::capacity;
+            Real peak[chunk_sums<Real>::capacity];
             Real before = result.largest;
             for (index_t c = first; c < last; ++c) {
                 index_t const begin = c * chunk_size;
@@ -148,33 +149,33 @@ public:
                 // A chunk of minus infinities has no mass (and infinity - infinity is no number); one that holds NaN
                 // has a NaN sum.
                 Real const base = here == nothing ? Real(0) : here;
-                result.weights.sums[c - first] =
+                result.sums.values[c - first] =
                     sum_chunk(begin, n, function_of{x, [=](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
                                                         return weight(row(i) - base);
                                                     }});
             }
             if (first > 0 && before < result.largest)
-                result.weights.total = product(result.weights.total, weight(before - result.largest));
+                result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
             for (index_t c = first; c < last; ++c) {
-                Real& here = result.weights.sums[c - first];
+                Real& here = result.sums.values[c - first];
                 if (peak[c - first] != result.largest && peak[c - first] != nothing)
-                    here = product(here, weight(peak[c - first] - result.largest));
-                result.weights.total += here;
+                    here = fp::mul(here, weight(peak[c - first] - result.largest));
+                result.sums.total += here;
             }
         }
         return result;
     }
 
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, double u,
-                                               span<token_id const> taken = {}) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t inverse_cdf(chunk_sums<Real> const& sums, index_t n, W const& w, double u,
+                                                    span<token_id const> taken = {}) const {
         index_t const chunks = chunks_of(n);
         Real values[chunk_size];
         index_t const kept = chunks < sums.capacity ? chunks : sums.capacity;
         index_t c = none;
         if (kept == chunks) {
             c = detail::choose_run(
-                kept, [&sums](index_t k) { return sums.sums[k]; }, u);
+                kept, [&sums](index_t k) { return sums.values[k]; }, u);
         } else {
             auto const sum_without = [&](index_t k) {
                 evaluate(k * chunk_size, n, w, taken, values);
@@ -189,16 +190,16 @@ public:
     }
 
     template <class Real, class W>
-    MULTIDRAFT_HD void reweigh(ledger<Real>& sums, index_t n, W const& w, span<token_id const> taken,
-                               index_t changed) const {
+    MULTIDRAFT_HD void update_chunk(chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
+                                    index_t changed) const {
         index_t const chunks = chunks_of(n);
         Real values[chunk_size];
         if (chunks <= sums.capacity) {
             index_t const c = changed / chunk_size;
             evaluate(c * chunk_size, n, w, taken, values);
-            sums.sums[c] = sum_values(values);
+            sums.values[c] = sum_values(values);
             sums.total = 0;
-            for (index_t k = 0; k < chunks; ++k) sums.total += sums.sums[k];
+            for (index_t k = 0; k < chunks; ++k) sums.total += sums.values[k];
             return;
         }
         sums.total = 0;
@@ -211,7 +212,7 @@ public:
     /// Bins, masses and sums in separate loops, the first two for the vector units; masses are asked for where there
     /// are bins, one by one where they are few. Bin 0 is summed by the vector units.
     template <class Bin, class Mass>
-    MULTIDRAFT_HD void count(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD void histogram(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
         check_size(n);
         for (auto& b : bins) b = 0;
         if (bins.size() == 0) return;
@@ -253,8 +254,7 @@ public:
                     for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
                     for (index_t r = 0; r < chunk_lanes; r += block)
                         for (index_t l = 0; l < block; ++l)
-                            plain[l] +=
-                                detail::select(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
+                            plain[l] += detail::blend(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
                     for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
                     index_t const count = detail::list_flags(flags, 0, list);
                     for (index_t k = 0; k < count; ++k)
@@ -269,9 +269,9 @@ public:
     }
 
     /// Pairs and sums in separate loops: the first is for the vector units (see `detail::pair_tables`). A function that
-    /// says which entries count (`counts(i)`, cheap) is asked for no others where they are few.
+    /// says which entries count (`may_be_nonzero(i)`, cheap) is asked for no others where they are few.
     template <class F>
-    MULTIDRAFT_HD void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD void histogram_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
         check_size(n);
         F const f = function;
         for (auto& b : bins) b = 0;
@@ -287,7 +287,7 @@ public:
             return;
         }
         detail::pair_tables counted(limit);
-        if constexpr (requires { f.counts(index_t{}); })
+        if constexpr (requires { f.may_be_nonzero(index_t{}); })
             add_few(n, f, counted);
         else
             for (index_t begin = 0; begin < n; begin += chunk_lanes) add_run(begin, n, f, counted);
@@ -325,7 +325,7 @@ private:
             alignas(64) unsigned char flags[chunk_lanes] = {};
             index_t count = 0;
             for (index_t l = 0; l < size; ++l) {
-                flags[l] = f.counts(begin + l) ? 1 : 0;
+                flags[l] = f.may_be_nonzero(begin + l) ? 1 : 0;
                 count += flags[l];
             }
             if (count > chunk_lanes / 4) {
@@ -365,14 +365,15 @@ private:
         return best[0];
     }
 
-    /// Whether a function that says where it may be more than 0 (`counts(i)`, cheap) does so in a run; others do.
+    /// Whether a function that says where it may be more than 0 (`may_be_nonzero(i)`, cheap) does so in a run; others
+    /// do.
     template <class F>
-    MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_counts(F const& f, index_t begin, index_t size) {
-        if constexpr (requires { f.counts_all(); })
-            if (f.counts_all()) return true;
-        if constexpr (requires { f.counts(index_t{}); }) {
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_nonzero(F const& f, index_t begin, index_t size) {
+        if constexpr (requires { f.is_dense(); })
+            if (f.is_dense()) return true;
+        if constexpr (requires { f.may_be_nonzero(index_t{}); }) {
             std::uint32_t any = 0;
-            for (index_t l = 0; l < size; ++l) any |= f.counts(begin + l) ? 1U : 0U;
+            for (index_t l = 0; l < size; ++l) any |= f.may_be_nonzero(begin + l) ? 1U : 0U;
             return any != 0;
         } else {
             return true;
@@ -427,10 +428,10 @@ private:
             for (index_t r = 0; r < rows; ++r) {
                 index_t const at = begin + r * chunk_lanes + first;
                 if constexpr (!has_runs<F>)
-                    if (!any_counts(f, at, block)) continue;  // zeros do not change a sum
+                    if (!any_nonzero(f, at, block)) continue;  // zeros do not change a sum
                 on_run(f, at, at + block, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
                     if constexpr (has_runs<F>)
-                        if (!any_counts(here, at, block)) return;
+                        if (!any_nonzero(here, at, block)) return;
                     for (index_t l = 0; l < block; ++l) acc[l] += here(at + l);
                 });
             }
@@ -482,10 +483,10 @@ private:
         if constexpr (has_runs<W>) {
             for (index_t i = 0; i < size; i += run_length)
                 evaluate_run(begin, i, i + run_length < size ? i + run_length : size, w, values);
-        } else if constexpr (requires { w.counts(index_t{}); }) {
+        } else if constexpr (requires { w.may_be_nonzero(index_t{}); }) {
             for (index_t i = 0; i < size; i += chunk_lanes) {
                 index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
-                if (any_counts(w, begin + i, end - i))
+                if (any_nonzero(w, begin + i, end - i))
                     evaluate_run(begin, i, end, w, values);
                 else
                     for (index_t k = i; k < end; ++k) values[k] = 0;

@@ -11,9 +11,9 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/select.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/warp.hpp"
+#include "multidraft/distribution/truncation.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/address.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -65,14 +65,15 @@ struct request_batch {
     std::uint64_t const* seeds = nullptr;
     std::uint32_t const* ids = nullptr;       ///< tells requests of one seed apart; may be null: 0
     std::int32_t const* positions = nullptr;  ///< of the root in the text
-    multidraft::warp const* warps = nullptr;  ///< of target and draft alike; may be null: `default_warp`
-    multidraft::warp default_warp{};          ///< where `warps` is null
+    multidraft::sampling_params const* sampling =
+        nullptr;                                     ///< of target and draft alike; may be null: `default_sampling`
+    multidraft::sampling_params default_sampling{};  ///< where `sampling` is null
 
     [[nodiscard]] MULTIDRAFT_HD addressed_uniforms uniforms(std::int32_t b) const noexcept {
         return addressed_uniforms(seeds[b], ids == nullptr ? 0U : ids[b]);
     }
-    [[nodiscard]] MULTIDRAFT_HD multidraft::warp warp(std::int32_t b) const noexcept {
-        return warps == nullptr ? default_warp : warps[b];
+    [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
+        return sampling == nullptr ? default_sampling : sampling[b];
     }
 };
 
@@ -95,7 +96,7 @@ struct logits {
     std::int64_t row_stride = 0;
 };
 
-/// Rows of logits that were warped before: `states[r]` belongs to row r.
+/// Rows of logits that were processed before: `states[r]` belongs to row r.
 template <class T>
 struct prepared {
     using element = T;
@@ -113,13 +114,13 @@ struct probability_batch {
 };
 
 /// No rows: for verifiers that never read the draft's.
-struct no_rows {};
+struct no_draft_rows {};
 
 namespace detail {
 
 template <class T, class Layout>
 [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> row_of_state(row_view<T, Layout> x, row_state const& s) {
-    cut<float> kept;
+    truncation_threshold<float> kept;
     kept.value = s.cut_value;
     kept.last = s.cut_last;
     softmax_row<row_view<T, Layout>> row(x, s.largest, s.scale, kept);
@@ -133,14 +134,14 @@ template <class Layout, class Rows>
     return {batch.data + row * batch.row_stride, vocabulary};
 }
 template <class Layout, group G, class T>
-[[nodiscard]] MULTIDRAFT_HD auto weighed_of(G const& g, logits<T> const& batch, std::int64_t row, index_t vocabulary,
-                                            request_batch const& requests, std::int32_t b) {
-    return warped(g, view_of<Layout>(batch, row, vocabulary), requests.warp(b));
+[[nodiscard]] MULTIDRAFT_HD auto with_sums_of(G const& g, logits<T> const& batch, std::int64_t row, index_t vocabulary,
+                                              request_batch const& requests, std::int32_t b) {
+    return process_logits(g, view_of<Layout>(batch, row, vocabulary), requests.sampling_of(b));
 }
 template <class Layout, group G, class T>
 [[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const& g, logits<T> const& batch, std::int64_t row,
                                                  index_t vocabulary, request_batch const& requests, std::int32_t b) {
-    return weighed_of<Layout>(g, batch, row, vocabulary, requests, b).row;
+    return with_sums_of<Layout>(g, batch, row, vocabulary, requests, b).row;
 }
 template <class Layout, group G, class T>
 [[nodiscard]] MULTIDRAFT_HD auto distribution_of(G const&, prepared<T> const& batch, std::int64_t row,
@@ -170,7 +171,7 @@ struct request_rows {
     request_batch const& requests;
     index_t vocabulary;
     std::int32_t b;
-    int ahead = 0;  ///< rows that `expect` asks for at most
+    int prefetched = 0;  ///< rows that `prefetch` asks for at most
 
     static constexpr bool normalised_here = std::is_same_v<Rows, logits<typename Rows::element>>;
 
@@ -180,15 +181,15 @@ struct request_rows {
     [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, node_id node) const {
         return distribution_of<Layout>(g, batch, trees.offsets[b] + node, vocabulary, requests, b);
     }
-    /// Of rows that are normalised here: the row with the ledger of its weights (see `verify::emit_at`).
+    /// Of rows that are normalised here: the row with the chunk sums of its weights (see `verify::emit_at`).
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const requires(normalised_here) {
-        return weighed_of<Layout>(g, batch, trees.offsets[b] + node, vocabulary, requests, b);
+    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, node_id node) const requires(normalised_here) {
+        return with_sums_of<Layout>(g, batch, trees.offsets[b] + node, vocabulary, requests, b);
     }
     /// Has the rows of the first of some nodes, of which one may be read next, brought into the second-level cache by
     /// the threads of a device group.
     template <threads_of_device G>
-    MULTIDRAFT_HD void expect([[maybe_unused]] G const& g, [[maybe_unused]] node_range nodes) const
+    MULTIDRAFT_HD void prefetch([[maybe_unused]] G const& g, [[maybe_unused]] node_range nodes) const
         requires(normalised_here) {
 #if defined(__CUDA_ARCH__)
         constexpr std::int64_t line = 128;
@@ -196,7 +197,7 @@ struct request_rows {
         std::int64_t const first = line * (g.lanes().rank() * G::threads + g.lanes().thread());
         std::int64_t const step = line * g.lanes().ranks() * G::threads;
         MULTIDRAFT_ROLL
-        for (node_id k = 0; k < nodes.count && k < ahead; ++k) {
+        for (node_id k = 0; k < nodes.count && k < prefetched; ++k) {
             auto const* const row =
                 reinterpret_cast<char const*>(batch.data + (trees.offsets[b] + nodes.first + k) * batch.row_stride);
             MULTIDRAFT_ROLL

@@ -9,7 +9,7 @@
 #include <cuda/atomic>
 
 #include "multidraft/cuda/block_lanes.cuh"
-#include "multidraft/cuda/shape.hpp"
+#include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 
 namespace multidraft::cuda {

@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/cuda/shape.hpp"
+#include "multidraft/cuda/launch_shape.hpp"
 
 namespace multidraft::cuda {
 
@@ -85,9 +85,9 @@ template <class Kernel>
     int const most = options.max_cluster < max_ranks ? options.max_cluster : max_ranks;
     int const grid = is_cooperative == 0 ? 1 : options.max_grid < max_grid_ranks ? options.max_grid : max_grid_ranks;
     int const cluster = has_clusters != 0 && attributes.ptxVersion >= 90 ? most : 1;
-    result = choose(batch, vocabulary, multiprocessors, cluster, grid);
+    result = choose_shape(batch, vocabulary, multiprocessors, cluster, grid);
     if (!result.grid && result.ranks > portable_cluster && !can_place(kernel, batch, result.ranks))
-        result = choose(batch, vocabulary, multiprocessors, portable_cluster, grid);
+        result = choose_shape(batch, vocabulary, multiprocessors, portable_cluster, grid);
     return cudaSuccess;
 }
 

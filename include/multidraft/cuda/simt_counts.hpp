@@ -14,7 +14,7 @@
 
 namespace multidraft::cuda {
 
-/// `count` and `count_pairs`: counters in the shared memory of each rank, whose sums all ranks get.
+/// `histogram` and `histogram_pairs`: counters in the shared memory of each rank, whose sums all ranks get.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_counts : public simt_search<Lanes, Split, Widest, Wide> {
     using base = simt_search<Lanes, Split, Widest, Wide>;
@@ -26,7 +26,7 @@ public:
 
     using storage = typename base::storage;
 
-    /// The group's own counters for `count`, for as long as they are used no other's.
+    /// The group's own counters for `histogram`, for as long as they are used no other's.
     template <std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const noexcept {
         static_assert(N <= storage::counters_size);
@@ -35,7 +35,7 @@ public:
 
     /// The sum of all counters: a span of them, or what reads as one.
     template <class Counters>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t total_of(Counters const& counters) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t histogram_total(Counters const& counters) const {
         std::uint64_t total = 0;
         MULTIDRAFT_UNROLL_BY(8)
         for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size) total += counters[b];
@@ -46,8 +46,8 @@ public:
     /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
     /// bin 0 when none does. The number of bins is a multiple of 32.
     template <class Counters>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t reaching_bin(Counters const& counters,
-                                                                        std::uint64_t& wanted) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t histogram_bin_reaching(Counters const& counters,
+                                                                                  std::uint64_t& wanted) const {
         auto const run = static_cast<index_t>(counters.size()) / warp_size;
         index_t const first = lane() * run;
         std::uint64_t sum = 0;
@@ -72,8 +72,8 @@ public:
     /// Counts in the shared memory of each rank, 64 bits as two words, and adds the ranks' counts. Bin 0 is summed in
     /// registers: where it is the bin of most entries they do not wait for one another.
     template <class Bin, class Mass>
-    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void count(index_t n, Bin const& bin_of, Mass const& mass_of,
-                                                span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void histogram(index_t n, Bin const& bin_of, Mass const& mass_of,
+                                                    span<std::uint64_t> bins) const {
         Bin const bin = bin_of;
         Mass const mass = mass_of;
         struct one {
@@ -107,7 +107,8 @@ public:
     }
 
     template <class F>
-    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void count_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void histogram_pairs(index_t n, F const& function,
+                                                          span<std::uint64_t> bins) const {
         F const f = function;
         struct two {
             index_t at = none;

@@ -18,9 +18,9 @@ namespace multidraft::cuda {
 /// chunk needs no barrier within a pass and suits large batches; more warps shorten the pass over a single row. Either
 /// way the pairing of the sums is the fixed one.
 ///
-/// Every operation over a row has one barrier of all ranks (`top` and `count` two); `search` and `reweigh` have none,
-/// each rank does them alike. `out` of `top` and `bins` of `count` are memory that all threads see. The object is a few
-/// registers.
+/// Every operation over a row has one barrier of all ranks (`top_k` and `histogram` two); `inverse_cdf` and
+/// `update_chunk` have none, each rank does them alike. `out` of `top_k` and `bins` of `histogram` are memory that all
+/// threads see. The object is a few registers.
 ///
 /// The operations stand by their kinds in its bases: `simt_sums`, `simt_search`, `simt_counts`, `simt_largest`.
 template <lane_context Lanes, int Split = 1, class Widest = float, int Wide = 1>

@@ -15,7 +15,7 @@
 
 namespace multidraft::cuda {
 
-/// `largest`, `first_largest` and `top`: each thread's or warp's best, then the best of those.
+/// `max`, `argmax` and `top_k`: each thread's or warp's best, then the best of those.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_largest : public simt_counts<Lanes, Split, Widest, Wide> {
     using base = simt_counts<Lanes, Split, Widest, Wide>;
@@ -27,7 +27,7 @@ public:
     using base::wide;
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto largest(index_t n, F const& function) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto max(index_t n, F const& function) const {
         using real = detail::result_of<F>;
         F const f = function;
         real best = minus_infinity<real>;
@@ -54,7 +54,7 @@ public:
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t first_largest(index_t n, F const& function) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t argmax(index_t n, F const& function) const {
         using real = detail::result_of<F>;
         if (n <= 0) return none;
         F const f = function;
@@ -99,7 +99,7 @@ public:
     /// Each warp keeps its 32 largest sorted, one a thread, and the warps' lists are merged. More than 32 take a pass
     /// for every 32.
     template <class F>
-    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void top(index_t n, F const& function, span<token_id> out) const {
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void top_k(index_t n, F const& function, span<token_id> out) const {
         using real = detail::result_of<F>;
         F const f = function;
         auto const k = static_cast<index_t>(out.size());

@@ -1,4 +1,4 @@
-// Searches in a row by a CUDA group: which entry a running sum reaches, and the ledger when an entry has changed.
+// Searches in a row by a CUDA group: which entry a running sum reaches, and the chunk sums when an entry has changed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace multidraft::cuda {
 
-/// `search` and `reweigh`: what looks into a single chunk. Each rank does it alike.
+/// `inverse_cdf` and `update_chunk`: what looks into a single chunk. Each rank does it alike.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_search : public simt_sums<Lanes, Split, Widest, Wide> {
     using base = simt_sums<Lanes, Split, Widest, Wide>;
@@ -30,15 +30,15 @@ public:
 
     /// The first warp of a rank chooses and tells the others: on many devices doubles are dear.
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t search(shared_ledger<Real> const& sums, index_t n,
-                                                                  W const& w, double u,
-                                                                  span<token_id const> taken = {}) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t inverse_cdf(shared_chunk_sums<Real> const& sums, index_t n,
+                                                                       W const& w, double u,
+                                                                       span<token_id const> taken = {}) const {
         index_t const chunks = chunks_of(n);
         index_t c = none;
         if (chunks <= slots) {
             if (warp() == 0) {
-                Real const mine = lane() < chunks ? sums.sums[lane()] : Real(0);
-                c = choose(mine, chunks, sums.sums, u);
+                Real const mine = lane() < chunks ? sums.values[lane()] : Real(0);
+                c = choose(mine, chunks, sums.values, u);
             }
             c = told(c, 0);
         } else {
@@ -54,8 +54,8 @@ public:
     }
 
     template <class Real, class W>
-    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void reweigh(shared_ledger<Real>& sums, index_t n, W const& w,
-                                                  span<token_id const> taken, index_t changed) const {
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void update_chunk(shared_chunk_sums<Real>& sums, index_t n, W const& w,
+                                                       span<token_id const> taken, index_t changed) const {
         index_t const chunks = chunks_of(n);
         if (chunks > slots) {
             sums.total = sum_without(n, w, taken);
@@ -71,10 +71,10 @@ public:
                 for (index_t j = 0; j < 8; ++j) lanes[j] += values[r * chunk_lanes + 8 * lane() + j];
             }
             Real const here = base::template fold<1>(lanes);
-            if (lane() == 0) sums.sums[c] = here;
+            if (lane() == 0) sums.values[c] = here;
         }
         lanes_.sync();
-        sums.total = in_order(sums.sums, chunks, Real(0));
+        sums.total = in_order(sums.values, chunks, Real(0));
     }
 
 protected:
@@ -135,7 +135,7 @@ protected:
         index_t found = none;
     };
 
-    /// `passed` and the runs of the threads 0 .. lane(), of which `count` have one, added in this order.
+    /// `passed` and the runs of the threads 0 .. lane(), of which `histogram` have one, added in this order.
     [[nodiscard]] MULTIDRAFT_HD double add_in_order(double mine, int count, double passed) const {
         MULTIDRAFT_UNROLL_BY(4)
         for (int k = 0; k < count; ++k) {
@@ -181,7 +181,7 @@ protected:
             total = lanes_.shuffle(add_in_order(of_window(first), in_window(first), total), warp_size - 1);
 
         walk at;
-        at.t = product(u, total);
+        at.t = fp::mul(u, total);
         bool passed = passes(at, 0, first_runs, up_to);
 
         MULTIDRAFT_ROLL
@@ -213,7 +213,8 @@ protected:
         return passed;
     }
 
-    /// The chunk of a row whose ledger has no room for its sums: they are made twice, to add them and to choose one.
+    /// The chunk of a row of which there are more chunks than room : the sums are made twice, to add them and to choose
+    /// one.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w, double& u) const {
         walk at;
@@ -230,7 +231,7 @@ protected:
                 u = multidraft::detail::fraction_of_run(at.t, at.before, at.size);
                 return c;
             }
-            at.t = product(u, at.passed);
+            at.t = fp::mul(u, at.passed);
             at.passed = 0;
         }
         return none;

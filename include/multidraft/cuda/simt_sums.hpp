@@ -15,7 +15,7 @@
 
 namespace multidraft::cuda {
 
-/// `sum`, `weigh` and `softmax`: sums of chunks in the fixed order, each by a team of warps.
+/// `sum`, `sum_chunks` and `softmax`: sums of chunks in the fixed order, each by a team of warps.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_sums : public simt_threads<Lanes, Split, Widest, Wide> {
     using base = simt_threads<Lanes, Split, Widest, Wide>;
@@ -43,15 +43,15 @@ public:
     }
 
     template <class W>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto weigh(index_t n, W const& w) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE auto sum_chunks(index_t n, W const& w) const {
         using real = detail::result_of<W>;
         index_t const chunks = chunks_of(n);
-        shared_ledger<real> sums;
+        shared_chunk_sums<real> sums;
         for (index_t first = 0; first < chunks; first += slots) {
             index_t const last = window_end(first, chunks);
-            sums.sums = detail::next<real>(shared_->ledgers, ledger_turn_);
-            sum_chunks<32>(first, last, n, w, sums.sums);
-            sums.total = in_order(sums.sums, last - first, sums.total);
+            sums.values = detail::next<real>(shared_->row_sums, row_sums_turn_);
+            sum_chunks<32>(first, last, n, w, sums.values);
+            sums.total = in_order(sums.values, last - first, sums.total);
         }
         return sums;
     }
@@ -59,19 +59,18 @@ public:
     /// A thread keeps its entries of a whole chunk in registers between the chunk's maximum and its sum: the row is
     /// read once.
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE softmax_sums<Real, shared_ledger<Real>> softmax(index_t n,
-                                                                                                   X const& x,
-                                                                                                   Real scale) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE softmax_sums<Real, shared_chunk_sums<Real>> softmax(
+        index_t n, X const& x, Real scale) const {
         constexpr Real nothing = minus_infinity<Real>;
-        falling_exponential<Real> const weight(scale);
-        softmax_sums<Real, shared_ledger<Real>> result;
+        exp_nonpositive<Real> const weight(scale);
+        softmax_sums<Real, shared_chunk_sums<Real>> result;
         result.largest = nothing;
         index_t const chunks = chunks_of(n);
         for (index_t first = 0; first < chunks; first += slots) {
             index_t const last = window_end(first, chunks);
-            Real* const peaks = detail::as<Real>(shared_->peaks[ledger_turn_ & 1U]);
-            Real* const sums = detail::next<Real>(shared_->ledgers, ledger_turn_);
-            result.weights.sums = sums;
+            Real* const peaks = detail::as<Real>(shared_->peaks[row_sums_turn_ & 1U]);
+            Real* const sums = detail::next<Real>(shared_->row_sums, row_sums_turn_);
+            result.sums.values = sums;
             for_chunks(first, last, [&](index_t c, bool active) MULTIDRAFT_INLINE_LAMBDA {
                 Real peak = nothing;
                 Real const here = exponentials_of_chunk(active ? c : 0, active ? n : 0, x, weight, peak);
@@ -90,11 +89,11 @@ public:
             result.largest = best > before_window ? best : before_window;
             for (index_t c = lanes_.thread(); c < last - first; c += threads)
                 if (peaks[c] != result.largest && peaks[c] != nothing)
-                    sums[c] = product(sums[c], weight(peaks[c] - result.largest));
+                    sums[c] = fp::mul(sums[c], weight(peaks[c] - result.largest));
             lanes_.sync();
             if (first > 0 && before_window < result.largest)
-                result.weights.total = product(result.weights.total, weight(before_window - result.largest));
-            result.weights.total = in_order(sums, last - first, result.weights.total);
+                result.sums.total = fp::mul(result.sums.total, weight(before_window - result.largest));
+            result.sums.total = in_order(sums, last - first, result.sums.total);
         }
         return result;
     }
@@ -204,7 +203,7 @@ protected:
     /// 0 for a team without a chunk.
     template <class X, class Real>
     [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(index_t c, index_t n, X const& row,
-                                                           falling_exponential<Real> const& weight, Real& peak) const {
+                                                           exp_nonpositive<Real> const& weight, Real& peak) const {
         constexpr Real nothing = minus_infinity<Real>;
         X const x = row;
         index_t const run = first_run(c);
@@ -362,7 +361,7 @@ protected:
         }
     }
 
-    mutable unsigned ledger_turn_ = 0;
+    mutable unsigned row_sums_turn_ = 0;
     mutable unsigned temporary_turn_ = 0;
     mutable unsigned partial_turn_ = 0;
     mutable unsigned peak_turn_ = 0;

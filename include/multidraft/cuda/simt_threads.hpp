@@ -12,24 +12,25 @@
 
 namespace multidraft::cuda {
 
-/// The ledger of a device group: the chunk sums lie in shared memory, whole in every rank; the total is at hand.
+/// The chunk sums of a device group lie in shared memory, whole in every rank; the total is at hand.
 template <class Real>
-struct shared_ledger {
-    Real* sums = nullptr;
+struct shared_chunk_sums {
+    Real* values = nullptr;
     Real total = 0;
 };
 
 /// What a group of threads keeps in shared memory: one for each rank. `Real` is the widest type of its rows.
 template <class Real, std::size_t Threads, std::size_t Split>
 struct group_storage {
-    static constexpr std::size_t slots = ledger<Real>::capacity;
+    static constexpr std::size_t slots = chunk_sums<Real>::capacity;
     static constexpr std::size_t warps = Threads / warp_size;
     static constexpr std::size_t counters_size = 2048;
-    static constexpr std::size_t count_capacity = chunk_size * sizeof(Real) / 8;  ///< bins that `count` counts at once
+    static constexpr std::size_t count_capacity =
+        chunk_size * sizeof(Real) / 8;  ///< bins that `histogram` counts at once
 
     // Everything that ranks or warps write for one another comes twice and is used in turn: an operation then needs one
     // barrier, since whoever is an operation ahead writes the other copy.
-    Real ledgers[2][slots];
+    Real row_sums[2][slots];
     Real peaks[2][slots];
     Real temporary[2][slots];
     Real best[2][std::size_t(max_ranks) * warps];
@@ -73,7 +74,7 @@ class simt_threads {
 public:
     using storage = group_storage<Widest, static_cast<std::size_t>(Lanes::threads), static_cast<std::size_t>(Split)>;
     template <class Real>
-    using ledger_type = shared_ledger<Real>;
+    using chunk_sums_type = shared_chunk_sums<Real>;
 
     static constexpr bool throws = false;  ///< see `may_throw`
 
@@ -82,7 +83,7 @@ public:
     static constexpr int teams = warps / Split;
     static constexpr int own = 8 / Split;                 ///< adjacent lanes of the fixed order that a thread has
     static constexpr int wide = Wide > own ? Wide : own;  ///< adjacent entries that it reads at a time
-    static constexpr index_t slots = ledger<Widest>::capacity;
+    static constexpr index_t slots = chunk_sums<Widest>::capacity;
 
     MULTIDRAFT_HD simt_threads(Lanes lanes, storage& shared) noexcept : lanes_(lanes), shared_(&shared) {
         lanes_.sync_all();  // no rank writes to another that has not started

@@ -98,7 +98,7 @@ __global__ void __launch_bounds__(row_threads)
 /// Bytes of device memory that `validate` needs.
 [[nodiscard]] inline std::size_t validate_workspace_size() noexcept { return sizeof(detail::key_type); }
 
-/// Checks what `verify` takes and writes the first fault to `*report`, in device memory: offsets, positions, warps,
+/// Checks what `verify` takes and writes the first fault to `*report`, in device memory: offsets, positions, sampling,
 /// parents, tokens, what the law says of children (different tokens, how many are certain), and every row of target and
 /// draft (the draft's where a node has children). `nodes` is what `trees.offsets[trees.requests]` should be.
 /// `workspace` is aligned to 8 bytes. `cudaErrorInvalidValue` when the law has certain children and the batch does not
@@ -127,7 +127,7 @@ template <draft_law Law, class Target, class Draft>
     if (cudaError_t const e = detail::launch_blocks(detail::check_rows_kernel<Target>, blocks, detail::row_threads,
                                                     stream, trees, target, nodes, vocabulary, checked::target, key))
         return e;
-    if constexpr (!std::is_same_v<Draft, no_rows>)
+    if constexpr (!std::is_same_v<Draft, no_draft_rows>)
         if (cudaError_t const e = detail::launch_blocks(detail::check_rows_kernel<Draft>, blocks, detail::row_threads,
                                                         stream, trees, draft, nodes, vocabulary, checked::draft, key))
             return e;

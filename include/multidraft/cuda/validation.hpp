@@ -130,7 +130,7 @@ struct fault {
     if (b + 1 == trees.requests && trees.offsets[b + 1] != nodes)
         return {checked::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
     if (requests.positions[b] < 0) return {checked::positions, 0, none, static_cast<double>(requests.positions[b])};
-    warp const w = requests.warp(b);
+    sampling_params const w = requests.sampling_of(b);
     if (!(w.temperature >= 0.0F && w.temperature <= largest_number<float>))
         return {checked::temperature, 0, none, static_cast<double>(w.temperature)};
     if (w.top_k < 0) return {checked::top_k, 0, none, static_cast<double>(w.top_k)};
@@ -182,10 +182,10 @@ template <group G, class T, class Layout>
         float const number = here > minus_infinity<float> ? 1.0F : 0.0F;
         return here <= largest_number<float> ? number : 2.0F;
     };
-    float const worst = g.largest(n, badness);
+    float const worst = g.max(n, badness);
     if (worst == 1.0F) return {};
     if (worst == 0.0F) return {what, node, none, static_cast<double>(minus_infinity<float>)};
-    index_t const i = g.first_largest(n, badness);
+    index_t const i = g.argmax(n, badness);
     return {what, node, i, static_cast<double>(x(i))};
 }
 
@@ -198,8 +198,8 @@ template <group G, class T, class Layout>
         float const here = x(i);
         return here >= 0.0F && here <= largest_number<float> ? 0.0F : 1.0F;
     };
-    if (g.largest(n, badness) > 0.0F) {
-        index_t const i = g.first_largest(n, badness);
+    if (g.max(n, badness) > 0.0F) {
+        index_t const i = g.argmax(n, badness);
         return {what, node, i, static_cast<double>(x(i))};
     }
     float const sum = g.sum(n, x);
@@ -236,7 +236,7 @@ template <group G, draft_law Law, class Target, class Draft>
         std::int64_t const row = drafts.trees.offsets[report.request] + v;
         if (what == checked::target)
             f = check_row_of(g, target, row, vocabulary, what, v);
-        else if constexpr (!std::is_same_v<Draft, no_rows>)
+        else if constexpr (!std::is_same_v<Draft, no_draft_rows>)
             f = check_row_of(g, draft, row, vocabulary, what, v);
     } else if (what >= checked::parents) {
         f = check_node(drafts, vocabulary, report.request, v);

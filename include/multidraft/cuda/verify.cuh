@@ -16,7 +16,7 @@
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/cuda/workspace.cuh"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::cuda {
 
@@ -36,24 +36,24 @@ template <class Layout, int Split, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
                   Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
-                  int ahead) {
+                  int prefetched) {
     using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, typename Target::element>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), ahead);
+    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), prefetched);
 }
 
 template <class Layout, class Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_grid_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
                        Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
-                       int ahead, grid_memory<wide_storage> memory, int ranks) {
+                       int prefetched, grid_memory<wide_storage> memory, int ranks) {
     __shared__ wide_storage shared;
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
     wide_group<Layout, typename Target::element> const g({b, rank, ranks, shared, memory}, shared);
-    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), ahead);
+    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), prefetched);
 }
 
 }  // namespace detail
@@ -78,7 +78,7 @@ template <class Verifier>
 /// - `target`: `logits<T>` or `probability_batch<T>`, T float, `half` or `bfloat16`; row `trees.offsets[b] + i` is the
 ///   target's distribution after node i of request b.
 /// - `draft`: the same of the draft, or `prepared<T>` with the row states that `draft` wrote (one pass over memory less
-///   for each node on the path), or `no_rows{}` for `verify::naive`.
+///   for each node on the path), or `no_draft_rows{}` for `verify::naive`.
 /// - `out`: see `verdict_batch`.
 ///
 /// All pointers are to device memory. The decisions have the bits of the host's, whatever the batch and the shape of
@@ -109,7 +109,7 @@ template <class Verifier, draft_law Law, class Target, class Draft>
         scratch = {static_cast<std::byte*>(workspace),
                    verify::scratch_bytes<Verifier>(trees.largest, static_cast<std::int32_t>(out.path_stride))};
     }
-    int const ahead = detail::rows_ahead(trees.requests, options);
+    int const prefetched = detail::prefetched_rows(trees.requests, options);
     detail::partition parts;
     if (!detail::divide(workspace, workspace_size, trees.requests, scratch.each, parts)) return cudaErrorInvalidValue;
     auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid) {
@@ -121,13 +121,13 @@ template <class Verifier, draft_law Law, class Target, class Draft>
             if (shape.grid) {
                 if (cudaError_t const e = parts.grid.clear(trees.requests, stream)) return e;
                 return detail::launch(kernel_of_grid, trees.requests, shape, detail::row_threads, stream, verifier,
-                                      fitting, requests, target, draft, vocabulary, out, scratch, ahead, parts.grid,
-                                      shape.ranks);
+                                      fitting, requests, target, draft, vocabulary, out, scratch, prefetched,
+                                      parts.grid, shape.ranks);
             }
         }
         return detail::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
                               detail::row_threads, stream, verifier, fitting, requests, target, draft, vocabulary, out,
-                              scratch, ahead);
+                              scratch, prefetched);
     };
     if (detail::rows_are_aligned(target) && detail::rows_are_aligned(draft))
         return with(detail::verify_kernel<aligned<16>, 1, Verifier, Target, Draft>,

@@ -12,11 +12,11 @@
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/checks.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::cuda {
 
@@ -32,12 +32,12 @@ struct verdict_batch {
 /// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). Trees of another
 /// law than the verifier's do not compile. A tree deeper than the path or larger than the scratch has room for, parents
 /// that are no tree (those of a request that is there for its place only, say), and whatever the verifier refuses, give
-/// 0 accepted nodes and the token `none`. `ahead`: see `detail::rows_ahead`.
+/// 0 accepted nodes and the token `none`. `ahead`: see `detail::prefetched_rows`.
 template <class Layout, class Verifier, group G, draft_law Law, class Target, class Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b,
                                   drafted_batch<Law> const& drafts, request_batch const& requests, Target const& target,
                                   Draft const& draft, index_t vocabulary, verdict_batch const& out,
-                                  span<std::byte> scratch = {}, int ahead = 0) {
+                                  span<std::byte> scratch = {}, int prefetched = 0) {
     verify::require_law<Verifier, Law>();
     tree_batch const& trees = drafts.trees;
     tree_view const tree = trees(b);
@@ -50,12 +50,12 @@ MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int
         addressed_source source{requests.uniforms(b)};
         auto const candidates = make_drafted<typename Verifier::law>(tree, trees.certain_of(b));
         span<node_id> const path(out.path + b * out.path_stride, static_cast<std::size_t>(out.path_stride));
-        detail::request_rows<Layout, Target> const p{target, trees, requests, vocabulary, b, ahead};
+        detail::request_rows<Layout, Target> const p{target, trees, requests, vocabulary, b, prefetched};
         auto const with = [&](auto const& q) {
             return verify::verify_tree(verifier, g, candidates, p, q, source, requests.positions[b], path, scratch);
         };
-        if constexpr (std::is_same_v<Draft, no_rows>)
-            answer = with(verify::unread{});
+        if constexpr (std::is_same_v<Draft, no_draft_rows>)
+            answer = with(verify::no_draft_rows{});
         else
             answer = with(detail::request_rows<Layout, Draft>{draft, trees, requests, vocabulary, b});
     }
@@ -90,11 +90,11 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
                                request_batch const& requests, logits<T> const& rows, index_t vocabulary) {
     std::int32_t const b = batch.request[e];
     row_view<T, Layout> const x(rows.data + e * rows.row_stride, vocabulary);
-    auto q = warped(g, x, requests.warp(b));
+    auto q = process_logits(g, x, requests.sampling_of(b));
     span<token_id> const out(batch.tokens + batch.first[e], static_cast<std::size_t>(batch.wanted[e]));
     addressed_source source{requests.uniforms(b)};
     drawn_children const drawn =
-        sampler(g, q.row, q.weights, source, place{requests.positions[b], batch.nodes[e]}, out);
+        sampler(g, q.row, q.sums, source, draw_site{requests.positions[b], batch.nodes[e]}, out);
     if (g.leader()) {
         std::int64_t const at = batch.state_index == nullptr ? e : batch.state_index[e];
         for (auto k = static_cast<std::size_t>(drawn.count); k < out.size(); ++k) out[k] = none;

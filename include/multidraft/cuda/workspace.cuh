@@ -7,7 +7,7 @@
 
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/grid_group.cuh"
-#include "multidraft/cuda/shape.hpp"
+#include "multidraft/cuda/launch_shape.hpp"
 
 namespace multidraft::cuda::detail {
 

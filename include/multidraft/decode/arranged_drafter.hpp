@@ -66,7 +66,8 @@ protected:
         entry_.assign(1, none);
     }
 
-    void expand_root(host_group const& g, std::span<token_id const> text, warp const& w, metrics& m) {
+    void expand_root(host_group const& g, std::span<token_id const> text, sampling_params const& w,
+                     generation_metrics& m) {
         model_.read_root(g, text, w, m);
         entry_[0] = 0;
     }
@@ -77,7 +78,7 @@ protected:
     }
 
     /// Has the model read these nodes, whose parents it has read.
-    void expand(host_group const& g, std::span<node_id const> nodes, warp const& w, metrics& m) {
+    void expand(host_group const& g, std::span<node_id const> nodes, sampling_params const& w, generation_metrics& m) {
         batch_tokens_.clear();
         batch_parents_.clear();
         batch_positions_.clear();
@@ -91,10 +92,10 @@ protected:
     }
 
     [[nodiscard]] row const& distribution(node_id v) const noexcept { return model_.distribution(entry_[at(v)]); }
-    [[nodiscard]] auto& weights(node_id v) noexcept { return model_.weights(entry_[at(v)]); }
+    [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entry_[at(v)]); }
 
     /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them.
-    void finish(metrics& m, std::span<char const> kept = {}) {
+    void finish(generation_metrics& m, std::span<char const> kept = {}) {
         stopwatch const time(m.mask_seconds);
         tree_.arrange(kept);
         rows_.assign(at(size()), row());

@@ -8,13 +8,13 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft {
@@ -29,7 +29,7 @@ generation autoregressive(Target& target, std::span<token_id const> prompt, gene
     std::int32_t const vocabulary = target.vocabulary();
     validate(options, prompt, vocabulary, target.context_limit());
     generation result;
-    metrics& m = result.metrics;
+    generation_metrics& m = result.metrics;
     text_state state(prompt, options, on_tokens, target.context_limit());
     {
         stopwatch const whole(m.seconds);
@@ -50,9 +50,10 @@ generation autoregressive(Target& target, std::span<token_id const> prompt, gene
             token_id next = none;
             {
                 stopwatch const time(m.verify_seconds);
-                auto const p = warped(g, row_view<logit>(logits.data(), vocabulary), options.warp, "target logits");
-                place const where{state.length() - 1, 0};
-                next = source.pick(g, p.weights, vocabulary, weight_of{p.row}, {}, where(purpose::target, 0));
+                auto const p =
+                    process_logits(g, row_view<logit>(logits.data(), vocabulary), options.sampling, "target logits");
+                draw_site const site{state.length() - 1, 0};
+                next = source.categorical(g, p.sums, vocabulary, weight_of{p.row}, {}, site(purpose::target, 0));
             }
             m.tokens += state.emit({&next, 1});
         }

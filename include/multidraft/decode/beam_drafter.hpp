@@ -17,7 +17,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -56,8 +56,8 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
         this->start(text, nodes_ + 1);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         // The scores of sequences are compared with one another only, so the root's may be any.
@@ -78,9 +78,9 @@ public:
             auto const node = [&](index_t i) { return beams_[static_cast<std::size_t>(i)].node; };
             index_t const kept = draft::stochastic_beam_level(
                 g, span<draft::beam const>(beams_), [&](index_t i) { return this->distribution(node(i)); },
-                [&](index_t i) -> auto& { return this->weights(node(i)); },
+                [&](index_t i) -> auto& { return this->sums(node(i)); },
                 [&](index_t i) {
-                    return place{position, node(i)};
+                    return draw_site{position, node(i)};
                 },
                 source, span<double>(next_), span<token_id>(taken_), span<index_t>(counts_),
                 span<draft::beam_step>(steps_));

@@ -16,7 +16,7 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft {
@@ -72,8 +72,8 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source&,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source&, generation_metrics& m) {
         this->start(text, options_.width * depth + 1);
         reach_.assign(1, 1.0);
         level_.assign(1, 0);
@@ -87,7 +87,7 @@ public:
             for (node_id const v : level_) {
                 auto const q = this->distribution(v);
                 best_.resize(static_cast<std::size_t>(std::min<index_t>(options_.children, q.size())));
-                g.top(q.size(), weight_of{q}, span<token_id>(best_));
+                g.top_k(q.size(), weight_of{q}, span<token_id>(best_));
                 for (token_id const x : best_) {
                     if (x == none || !(q.weight(x) > 0)) break;
                     this->add(v, x);
@@ -152,8 +152,8 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
         this->start(text, options_.width * depth + 1);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         reach_.assign(1, 1.0);
@@ -198,11 +198,11 @@ private:
             node_id const v = level_[best];
             auto const q = this->distribution(v);
             weight_of const weight{q};
-            auto& sums = this->weights(v);
+            auto& sums = this->sums(v);
             span<token_id> const mine = span<token_id>(taken_).subspan(best * per_node, per_node);
             std::size_t const k = counts_[best];
-            token_id const x = source.pick(g, sums, q.size(), weight, span<token_id const>(mine.first(k)),
-                                           place{position, v}(purpose::draft, static_cast<index_t>(k)));
+            token_id const x = source.categorical(g, sums, q.size(), weight, span<token_id const>(mine.first(k)),
+                                                  draw_site{position, v}(purpose::draft, static_cast<index_t>(k)));
             if (x == none) {
                 worth_[best] = -1;
                 continue;
@@ -215,7 +215,7 @@ private:
                 continue;
             }
             double const whole = static_cast<double>(weight(x)) / static_cast<double>(q(x));
-            g.reweigh(sums, q.size(), weight, span<token_id const>(mine.first(k + 1)), x);
+            g.update_chunk(sums, q.size(), weight, span<token_id const>(mine.first(k + 1)), x);
             worth_[best] = reach_[this->at(v)] * static_cast<double>(sums.total) / whole;
             if (!(sums.total > 0)) worth_[best] = -1;
         }

@@ -11,14 +11,14 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
-#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -45,7 +45,7 @@ public:
     /// model is not called.
     template <group G, language_model Draft, draw_source Source>
     void grow(G const& g, Draft& draft, std::span<token_id const> text, topology const& shape, std::int32_t depth,
-              warp const& w, Source& source, metrics& m) {
+              sampling_params const& w, Source& source, generation_metrics& m) {
         static_assert(!StopRule::reads_hidden_state || reveals_hidden_state<Draft>,
                       "multidraft: the stop rule reads the draft's hidden states and this model does not show them "
                       "(hidden_size, hidden_states)");
@@ -142,7 +142,8 @@ private:
 
     /// Whether at no node of a level the next draw is worth its cost.
     template <group G, language_model Draft>
-    bool stops(G const& g, Draft const& draft, node_id begin, node_id end, topology const& shape, warp const& w) {
+    bool stops(G const& g, Draft const& draft, node_id begin, node_id end, topology const& shape,
+               sampling_params const& w) {
         for (node_id v = begin; v < end; ++v) {
             if (shape.child_count(shape_node_[at(v)]) == 0) continue;
             std::span<float const> hidden;
@@ -150,7 +151,7 @@ private:
                 auto const width = static_cast<std::size_t>(draft.hidden_size());
                 hidden = draft.hidden_states().subspan(at(v - begin) * width, width);
             }
-            if (!(rule_(g, warped(g, row(v), w, "draft logits").row, hidden) < rule_.threshold())) return false;
+            if (!(rule_(g, process_logits(g, row(v), w, "draft logits").row, hidden) < rule_.threshold())) return false;
         }
         return true;
     }
@@ -170,7 +171,7 @@ private:
     }
 
     template <group G, draw_source Source>
-    void draw_children(G const& g, node_id v, topology const& shape, warp const& w, Source& source,
+    void draw_children(G const& g, node_id v, topology const& shape, sampling_params const& w, Source& source,
                        std::int32_t position) {
         node_id const like = shape_node_[at(v)];
         auto const wanted = shape.child_count(like);
@@ -178,13 +179,13 @@ private:
             rows_.emplace_back();
             return;
         }
-        auto q = warped(g, row(v), w, "draft logits");
+        auto q = process_logits(g, row(v), w, "draft logits");
         rows_.push_back(q.row);
         children_.resize(at(wanted));
         // Noise that belongs to a place in the text, whatever tree the node is in, is addressed by its own position.
         constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
         drawn_children const drawn =
-            sampler_(g, q.row, q.weights, source, place{by_text ? positions_[at(v)] : position, v},
+            sampler_(g, q.row, q.sums, source, draw_site{by_text ? positions_[at(v)] : position, v},
                      std::span<token_id>(children_));
         certain_[at(v)] = drawn.certain;
         for (index_t k = 0; k < drawn.count; ++k) {

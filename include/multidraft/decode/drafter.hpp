@@ -9,7 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/metrics.hpp"
-#include "multidraft/distribution/warp.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/mask_view.hpp"
@@ -28,10 +28,10 @@ namespace multidraft {
 ///   vocabulary.
 /// - `reset()`: forgets the text. `read(context)`: reads a prompt but for its last token; it may leave that to `grow`.
 /// - `depth_limit(length)`: the deepest tree it can grow below a text of so many tokens.
-/// - `grow(g, text, depth, warp, source, metrics)`: the tree below the last token of `text`, at most `depth` levels
+/// - `grow(g, text, depth, sampling, source, metrics)`: the tree below the last token of `text`, at most `depth` levels
 ///   deep; 0 gives the root alone, without a call of a model. Counts its calls, nodes and seconds.
 /// - `tree()`, `tokens()`, `positions()`, `mask()`: of the nodes, the root first, in level order; valid until the next
-///   `grow`. `rows()`: what the verifier reads as the draft's rows, `verify::unread` where there are none.
+///   `grow`. `rows()`: what the verifier reads as the draft's rows, `verify::no_draft_rows` where there are none.
 /// - `keep(context, nodes)`: of the models' caches, the entries up to `context` and those of `nodes` (the root and then
 ///   a path below it) stay, as far as the models were asked for them.
 template <class D>
@@ -41,7 +41,7 @@ concept drafter = requires {
     { D::shape_looks_at_draws } -> std::convertible_to<bool>;
 }
 &&requires(D& d, D const& fixed, host_group const& g, std::span<token_id const> text, std::int32_t number,
-           warp const& w, addressed_source& source, metrics& m, std::span<node_id const> nodes) {
+           sampling_params const& w, addressed_source& source, generation_metrics& m, std::span<node_id const> nodes) {
     fixed.check(number);
     d.reset();
     d.read(text);

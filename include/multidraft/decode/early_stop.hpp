@@ -87,7 +87,7 @@ template <group G, distribution Q>
     using real = probability_of<Q>;
     return static_cast<double>(g.sum(q.size(), [q](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         real const p = q(i);
-        real const term = -p * logarithm(p > 0 ? p : real(1));
+        real const term = -p * fp::log(p > 0 ? p : real(1));
         return p > 0 ? term : real(0);
     }));
 }
@@ -119,7 +119,7 @@ public:
     static void read(G const& g, Q const& q, std::span<float> features) {
         std::vector<token_id> best(features.size() - 1, none);
         auto const k = std::min(best.size(), static_cast<std::size_t>(q.size()));
-        g.top(q.size(), weight_of{q}, span<token_id>(best).first(k));
+        g.top_k(q.size(), weight_of{q}, span<token_id>(best).first(k));
         for (std::size_t i = 0; i + 1 < features.size(); ++i)
             features[i] = best[i] == none ? 0.0F : static_cast<float>(q(best[i]));
         features.back() = static_cast<float>(entropy(g, q));

@@ -18,7 +18,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -97,8 +97,8 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         tree_.start(text.back(), position);
         for (auto& model : models_) model.start(shape_.size());
@@ -146,7 +146,8 @@ private:
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
     /// Every model reads the nodes of the level that have children.
-    void read_level(host_group const& g, std::span<token_id const> text, warp const& w, metrics& m) {
+    void read_level(host_group const& g, std::span<token_id const> text, sampling_params const& w,
+                    generation_metrics& m) {
         if (level_.front() == 0) {
             for (auto& model : models_) model.read_root(g, text, w, m);
             entry_[0] = 0;
@@ -172,8 +173,8 @@ private:
         for (index_t k = 0; k < wanted; ++k) {
             auto& model = models_[static_cast<std::size_t>(k) % models_.size()];
             auto const q = model.distribution(entry_[at(v)]);
-            token_id const x = source.pick(g, model.weights(entry_[at(v)]), q.size(), weight_of{q}, {},
-                                           place{position, v}(purpose::draft, k));
+            token_id const x = source.categorical(g, model.sums(entry_[at(v)]), q.size(), weight_of{q}, {},
+                                                  draw_site{position, v}(purpose::draft, k));
             if (x == none) return;
             tree_.add(v, x);
             shape_node_.push_back(shape_.first_child(like) + k);

@@ -15,10 +15,10 @@
 #include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
-#include "multidraft/distribution/warp.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/lookup.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 
 namespace multidraft {
 
@@ -79,7 +79,8 @@ public:
     [[nodiscard]] std::int32_t depth_limit(std::int32_t) const noexcept { return options_.length; }
 
     template <group G, draw_source Source>
-    void grow(G const&, std::span<token_id const> text, std::int32_t depth, warp const&, Source&, metrics& m) {
+    void grow(G const&, std::span<token_id const> text, std::int32_t depth, sampling_params const&, Source&,
+              generation_metrics& m) {
         stopwatch const time(m.sample_seconds);
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
         detail::add_continuations(tree_, text, options_, depth);
@@ -92,7 +93,7 @@ public:
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
     [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
-    [[nodiscard]] verify::unread rows() const noexcept { return {}; }
+    [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
     void keep(std::int32_t, std::span<node_id const>) noexcept {}
 
 private:
@@ -122,8 +123,8 @@ public:
     }
 
     template <group G, draw_source Source>
-    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w, Source& source,
+              generation_metrics& m) {
         auto const length = static_cast<std::int32_t>(text.size());
         other_.grow(g, text, std::max(0, std::min(depth, other_.depth_limit(length))), w, source, m);
         stopwatch const time(m.mask_seconds);
@@ -141,7 +142,7 @@ public:
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
     [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
-    [[nodiscard]] verify::unread rows() const noexcept { return {}; }
+    [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
         others_.clear();

@@ -13,7 +13,7 @@
 namespace multidraft {
 
 /// Counts and times of one generation; sums of several by `+=`.
-struct metrics {
+struct generation_metrics {
     std::int64_t tokens = 0;        ///< emitted
     std::int64_t target_calls = 0;  ///< forward calls that ended in an emitted token; the prompt's is not one of them
     std::int64_t draft_calls = 0;   ///< forward calls of the draft model after the prompt
@@ -88,7 +88,7 @@ struct metrics {
         if (rank >= 0) ++accepted_at_rank[static_cast<std::size_t>(rank)];
     }
 
-    metrics& operator+=(metrics const& other) {
+    generation_metrics& operator+=(generation_metrics const& other) {
         tokens += other.tokens;
         target_calls += other.target_calls;
         draft_calls += other.draft_calls;

@@ -1,4 +1,4 @@
-// One draft model over a tree whose nodes it reads in an order of its own: cache entries, masks and warped rows.
+// One draft model over a tree whose nodes it reads in an order of its own: cache entries, masks and processed rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -32,7 +32,7 @@ public:
     using logit = logit_of<Model>;
     using view = row_view<logit>;
     using row = softmax_row<view>;
-    using sums = ledger_of<host_group, typename view::real>;
+    using chunk_sums_type = chunk_sums_of<host_group, typename view::real>;
 
     explicit model_rows(Model& model) : model_(&model) {}
 
@@ -69,7 +69,8 @@ public:
     }
 
     /// Reads what is missing of the text; entry 0 is its last token.
-    void read_root(host_group const& g, std::span<token_id const> text, warp const& w, metrics& m) {
+    void read_root(host_group const& g, std::span<token_id const> text, sampling_params const& w,
+                   generation_metrics& m) {
         position_ = static_cast<std::int32_t>(text.size()) - 1;
         node_id const root = none;
         mask_.append(span<node_id const>(&root, 1));
@@ -85,7 +86,7 @@ public:
     /// Reads nodes below entries that were read before: their tokens, the entries of their parents and their positions.
     /// Returns the entry of the first; the others follow.
     node_id read_nodes(host_group const& g, std::span<token_id const> tokens, std::span<node_id const> parent_entries,
-                       std::span<std::int32_t const> positions, warp const& w, metrics& m) {
+                       std::span<std::int32_t const> positions, sampling_params const& w, generation_metrics& m) {
         node_id const first = entries();
         {
             stopwatch const time(m.mask_seconds);
@@ -105,7 +106,7 @@ public:
     [[nodiscard]] node_id entries() const noexcept { return static_cast<node_id>(rows_.size()); }
     [[nodiscard]] row const& distribution(node_id entry) const noexcept { return rows_[at(entry)]; }
     /// The sums of the entry's weights, from which samplers draw; they may change them.
-    [[nodiscard]] sums& weights(node_id entry) noexcept { return sums_[at(entry)]; }
+    [[nodiscard]] chunk_sums_type& sums(node_id entry) noexcept { return sums_[at(entry)]; }
 
     /// Keeps the text up to `context` and these entries, which increase strictly.
     void keep(std::int32_t context, std::span<node_id const> entries_to_keep) {
@@ -125,14 +126,14 @@ private:
         return {room.data(), wanted};
     }
 
-    void take(host_group const& g, std::span<logit const> logits, warp const& w, metrics& m) {
+    void take(host_group const& g, std::span<logit const> logits, sampling_params const& w, generation_metrics& m) {
         stopwatch const time(m.sample_seconds);
         auto const v = static_cast<std::size_t>(vocabulary());
         for (std::size_t i = 0; i < logits.size() / v; ++i) {
-            auto q =
-                warped(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), vocabulary()), w, "draft logits");
+            auto q = process_logits(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), vocabulary()), w,
+                                    "draft logits");
             rows_.push_back(q.row);
-            sums_.push_back(q.weights);
+            sums_.push_back(q.sums);
         }
     }
 
@@ -141,7 +142,7 @@ private:
     std::size_t calls_ = 0;
     std::vector<std::vector<logit>> blocks_;  ///< one a call
     std::vector<row> rows_;                   ///< one an entry
-    std::vector<sums> sums_;
+    std::vector<chunk_sums_type> sums_;
     std::vector<std::int32_t> positions_;
     ancestor_mask mask_;  ///< over entries
 };

@@ -11,19 +11,19 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/decode/step_view.hpp"
-#include "multidraft/distribution/warp.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 
 namespace multidraft {
 
 /// How much to generate, from which distribution, with which seed.
 struct generation_options {
-    std::int32_t max_tokens = 128;      ///< emit at most so many tokens, >= 0
-    std::vector<token_id> stop_tokens;  ///< generation ends with the first of these, which is emitted too
-    multidraft::warp warp;              ///< makes the target's distribution
-    /// Makes the draft's distribution; the target's warp when absent. Candidates may be drawn from any distribution
+    std::int32_t max_tokens = 128;         ///< emit at most so many tokens, >= 0
+    std::vector<token_id> stop_tokens;     ///< generation ends with the first of these, which is emitted too
+    multidraft::sampling_params sampling;  ///< makes the target's distribution
+    /// Makes the draft's distribution; the target's when absent. Candidates may be drawn from any distribution
     /// without a change of the law of the text: at temperature 0 a warmer draft offers several candidates where its own
     /// argmax is one.
-    std::optional<multidraft::warp> draft_warp;
+    std::optional<multidraft::sampling_params> draft_sampling;
     std::uint64_t seed = 0;     ///< equal seeds give equal tokens, whatever else runs
     std::uint32_t request = 0;  ///< tells apart requests with one seed
     /// Called after each verification of the speculative loop with its tree, for drawings and studies. It costs nothing
@@ -40,8 +40,8 @@ enum class stop_reason { max_tokens, stop_token, context_limit, callback };
 /// Throws `invalid_input` for a prompt or options that cannot be used with a vocabulary of V tokens.
 inline void validate(generation_options const& options, std::span<token_id const> prompt, std::int32_t vocabulary,
                      std::int32_t context_limit) {
-    validate(options.warp);
-    if (options.draft_warp) validate(*options.draft_warp);
+    validate(options.sampling);
+    if (options.draft_sampling) validate(*options.draft_sampling);
     if (options.max_tokens < 0) refuse("max_tokens", options.max_tokens, "the number of tokens is 0 or larger");
     if (prompt.empty())
         refuse("prompt.size", 0, "a prompt has one token or more (the start-of-text token alone will do)");

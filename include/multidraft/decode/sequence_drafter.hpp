@@ -17,7 +17,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequences.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft {
@@ -49,8 +49,8 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
         this->start(text, sequences_ * depth + 1);
         level_.assign(1, 0);
         here_.assign(1, sequences_);
@@ -66,8 +66,8 @@ public:
             for (std::size_t i = 0; i < level_.size(); ++i) {
                 node_id const v = level_[i];
                 drawn_.resize(static_cast<std::size_t>(here_[i]));
-                drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->weights(v), source,
-                                                          place{position, v}, span<token_id>(drawn_));
+                drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->sums(v), source,
+                                                          draw_site{position, v}, span<token_id>(drawn_));
                 drawn_.resize(static_cast<std::size_t>(drawn.count));
                 heirs_.resize(drawn_.size());
                 draft::share_nodes(drawn_, heirs_);

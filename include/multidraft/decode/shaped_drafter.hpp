@@ -12,9 +12,9 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
-#include "multidraft/decode/forward.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/sampler.hpp"
@@ -51,8 +51,8 @@ public:
     }
 
     template <group G, draw_source Source>
-    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w, Source& source,
+              generation_metrics& m) {
         tree_.grow(g, *draft_, text, shape_, depth, w, source, m);
     }
 

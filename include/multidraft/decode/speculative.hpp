@@ -12,8 +12,8 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/drafter.hpp"
-#include "multidraft/decode/forward.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
@@ -26,8 +26,8 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft {
 
@@ -62,7 +62,7 @@ public:
                           token_callback const& on_tokens = {}) {
         validate(options, prompt, target_.vocabulary(), target_.context_limit());
         generation result;
-        metrics& m = result.metrics;
+        generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target_.context_limit());
         {
             stopwatch const whole(m.seconds);
@@ -92,14 +92,14 @@ private:
     using logit = logit_of<Target>;
 
     template <draw_source Source>
-    void step(text_state& state, generation_options const& options, Source& source, metrics& m) {
+    void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         host_group const g;
         std::int32_t const length = state.length();
         std::int32_t const context = length - 1;
         // Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
         std::int32_t const depth =
             std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
-        tree_.grow(g, state.text(), depth, options.draft_warp.value_or(options.warp), source, m);
+        tree_.grow(g, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
 
         auto const vocabulary = static_cast<std::size_t>(target_.vocabulary());
         auto const nodes = static_cast<std::size_t>(tree_.size());
@@ -114,7 +114,7 @@ private:
         verdict v;
         path_.resize(nodes);
         remembered_rows const p(
-            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.warp),
+            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.sampling),
             memory_);
         {
             stopwatch const time(m.verify_seconds);

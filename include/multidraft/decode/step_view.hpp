@@ -19,8 +19,8 @@ struct step_view {
     tree_view tree;                  ///< parents and tokens of all nodes, the root first
     std::span<node_id const> path;   ///< accepted nodes, the root left out, down to the last
     token_id next = none;            ///< what is emitted after them
-    /// By node: the probability of its token below its parent, by the target (p) and by the draft (q), both warped; 1
-    /// at the root. `q` is empty where the drafter has no rows, such as a look-up.
+    /// By node: the probability of its token below its parent, by the target (p) and by the draft (q), both processed;
+    /// 1 at the root. `q` is empty where the drafter has no rows, such as a look-up.
     std::span<double const> p;
     std::span<double const> q;
 };

@@ -17,7 +17,7 @@ namespace multidraft {
 struct generation {
     std::vector<token_id> tokens;  ///< emitted, the prompt not among them
     stop_reason why = stop_reason::max_tokens;
-    multidraft::metrics metrics;
+    multidraft::generation_metrics metrics;
 };
 
 /// The prompt and what was emitted; applies the ends that every loop shares, so that all of them end alike.

@@ -35,7 +35,7 @@ template <distribution D>
 
 /// A distribution that knows where it has no mass.
 template <class D>
-concept knows_its_mass = distribution<D> && requires(D const& row, index_t i) {
+concept sparse_distribution = distribution<D> && requires(D const& row, index_t i) {
     row.may_have_mass(i);
     row.may_have_all_mass();
 };
@@ -50,10 +50,10 @@ template <class D>
 struct weight_of {
     D row;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return row.weight(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<D> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires sparse_distribution<D> {
         return row.may_have_mass(i);
     }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<D> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<D> {
         return row.may_have_all_mass();
     }
     [[nodiscard]] MULTIDRAFT_HD weight_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {

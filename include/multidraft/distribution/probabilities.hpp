@@ -75,7 +75,7 @@ void validate(G const& g, probabilities<T, Layout> const& row, std::string const
     using real = real_of<T>;
     validate_arithmetic();
     validate_row_size(row.size(), argument.c_str());
-    real const worst = g.largest(row.size(), [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+    real const worst = g.max(row.size(), [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
         real const p = row(i);
         return p >= 0 && p <= largest_number<real> ? real(0) : real(1);
     });

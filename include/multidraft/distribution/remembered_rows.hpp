@@ -44,16 +44,17 @@ public:
         if (memory_.known[i] == 0) remember(node, rows_(g, node));
         return memory_.rows[i];
     }
-    /// The row with the ledger of its weights: one pass where the row is known.
+    /// The row with the chunk sums of its weights: one pass where the row is known.
     template <group G>
-    requires requires(Rows const& rows, G const& g) { rows.weighed(g, node_id{}); }
-    [[nodiscard]] auto weighed(G const& g, node_id node) const {
-        using answer = decltype(rows_.weighed(g, node));
+    requires requires(Rows const& rows, G const& g) { rows.with_sums(g, node_id{}); }
+    [[nodiscard]] auto with_sums(G const& g, node_id node) const {
+        using answer = decltype(rows_.with_sums(g, node));
         auto const i = static_cast<std::size_t>(node);
-        // Of a row that was cut the ledger is made from its weights, of others with the normaliser, by the same pass.
+        // Of a row that was cut the chunk sums are made from its weights, of others with the normaliser, by the same
+        // pass.
         if (memory_.known[i] != 0 && !memory_.rows[i].may_have_all_mass())
-            return answer{memory_.rows[i], g.weigh(memory_.rows[i].size(), weight_of{memory_.rows[i]})};
-        answer made = rows_.weighed(g, node);
+            return answer{memory_.rows[i], g.sum_chunks(memory_.rows[i].size(), weight_of{memory_.rows[i]})};
+        answer made = rows_.with_sums(g, node);
         remember(node, made.row);
         return made;
     }

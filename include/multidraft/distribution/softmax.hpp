@@ -1,4 +1,4 @@
-// Rows of logits as distributions: a warp and a normaliser, never written out.
+// Rows of logits as distributions: sampling parameters and a normaliser, never written out.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,23 +18,23 @@
 #include "multidraft/distribution/adjusted_view.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/select.hpp"
-#include "multidraft/distribution/select_share.hpp"
-#include "multidraft/distribution/warp.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/distribution/truncation.hpp"
+#include "multidraft/distribution/truncation_by_share.hpp"
 
 namespace multidraft {
 
-/// A row of logits read as the distribution that a warp makes of it.
+/// A row of logits read as the distribution that sampling parameters make of it.
 ///
 /// weight(i) = exp((x_i - max x) * scale) for the tokens that the cut keeps, else 0; probability = weight / their sum.
-/// A few scalars beside the caller's row: the row itself is read wherever it lies. Made by `warped`.
+/// A few scalars beside the caller's row: the row itself is read wherever it lies. Made by `process_logits`.
 template <class View>
 class softmax_row {
 public:
     using real = typename View::real;
 
     softmax_row() = default;
-    MULTIDRAFT_HD softmax_row(View logits, real largest, real scale, cut<real> kept) noexcept
+    MULTIDRAFT_HD softmax_row(View logits, real largest, real scale, truncation_threshold<real> kept) noexcept
         : logits_(logits), kept_(kept), largest_(largest), scale_(scale), weight_(scale) {}
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return logits_.size(); }
@@ -44,7 +44,7 @@ public:
         return kept_.keeps(x, i) ? w : real(0);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
-        return product(weight(i), inverse_sum_);
+        return fp::mul(weight(i), inverse_sum_);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept {
         return kept_.keeps(logits_(i), i);
@@ -56,7 +56,7 @@ public:
     /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where the cut does not keep the token.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
         real const x = logits_(i);
-        return kept_.keeps(x, i) ? product(x - largest_, scale_) : minus_infinity<real>;
+        return kept_.keeps(x, i) ? fp::mul(x - largest_, scale_) : minus_infinity<real>;
     }
     /// The key of the tokens' order (see `order_of`): the logit, minus infinity where truncation does not keep the
     /// token. At temperature 0 it is the order in the limit of small temperatures, of which the first `order_limit()`
@@ -71,13 +71,13 @@ public:
     /// Makes the row one of temperature 0, whose order goes on behind the one token that has mass.
     MULTIDRAFT_HD void set_order_limit(index_t tokens) noexcept { order_limit_ = tokens; }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real logit(index_t i) const noexcept { return logits_(i); }
-    /// The sum of the weights; `mass() = sum` is set once, by `warped`.
+    /// The sum of the weights; `mass() = sum` is set once, by `process_logits`.
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
     MULTIDRAFT_HD void set_mass(real mass) noexcept {
         mass_ = mass;
-        inverse_sum_ = quotient(real(1), mass);
+        inverse_sum_ = fp::div(real(1), mass);
     }
-    [[nodiscard]] MULTIDRAFT_HD cut<real> const& kept() const noexcept { return kept_; }
+    [[nodiscard]] MULTIDRAFT_HD truncation_threshold<real> const& kept() const noexcept { return kept_; }
     [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
     [[nodiscard]] MULTIDRAFT_HD real scale() const noexcept { return scale_; }
     /// The row whose probabilities are `factor` times as large, a power of two; its weights are the same.
@@ -118,20 +118,20 @@ private:
     friend class softmax_row;
 
     View logits_{};
-    cut<real> kept_{};
+    truncation_threshold<real> kept_{};
     real largest_ = 0;
     real scale_ = 1;
-    falling_exponential<real> weight_{real(1)};
+    exp_nonpositive<real> weight_{real(1)};
     real mass_ = 1;
     real inverse_sum_ = 1;
     index_t order_limit_ = 0;  ///< at temperature 0, else 0
 };
 
-/// A warped row and the ledger of its weights, from which tokens can be drawn without another pass.
-template <class View, class Ledger>
-struct warped_row {
+/// A processed row and the chunk sums of its weights, from which tokens can be drawn without another pass.
+template <class View, class Sums>
+struct processed_row {
     softmax_row<View> row;
-    Ledger weights;
+    Sums sums;
 };
 
 namespace detail {
@@ -151,18 +151,19 @@ template <class View>
            "a row has at least one token with a logit above minus infinity");
 }
 
-/// What `warped` does with a row of logits that is no distribution: throws on the host. Where nothing may be thrown,
-/// the row keeps no token and its probabilities are NaN, so that samplers draw nothing and verifiers answer `none`.
+/// What `process_logits` does with a row of logits that is no distribution: throws on the host. Where nothing may be
+/// thrown, the row keeps no token and its probabilities are NaN, so that samplers draw nothing and verifiers answer
+/// `none`.
 template <group G, class View>
-[[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> no_distribution(
+[[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> no_distribution(
     G const& g, View logits, [[maybe_unused]] char const* argument) {
     using real = typename View::real;
 #if !MULTIDRAFT_ON_DEVICE
     if constexpr (may_throw<G>) refuse_logits(logits, argument);
 #endif
-    cut<real> const nothing{infinity<real>, none};
-    warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
-    result.weights = g.weigh(logits.size(), weight_of{result.row});
+    truncation_threshold<real> const nothing{infinity<real>, none};
+    processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
+    result.sums = g.sum_chunks(logits.size(), weight_of{result.row});
     result.row.set_mass(not_a_number<real>);
     return result;
 }
@@ -170,60 +171,61 @@ template <group G, class View>
 /// A logit such that all tokens up to it have together less mass than top-p does not want, or minus infinity. `mass` is
 /// that of the row.
 template <class Real>
-[[nodiscard]] MULTIDRAFT_HD Real light_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
+[[nodiscard]] MULTIDRAFT_HD Real negligible_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
     // What n tokens may each have, less the rounding of the row's mass, where that may be as much.
     if (!(Real(1) - share > Real(0x1p-12))) return minus_infinity<Real>;
-    Real const each = quotient(product(product(Real(1) - share, mass), Real(0.9)), static_cast<Real>(n));
+    Real const each = fp::div(fp::mul(fp::mul(Real(1) - share, mass), Real(0.9)), static_cast<Real>(n));
     if (!(each > 0)) return minus_infinity<Real>;
-    Real const light = largest + quotient(logarithm(each) - Real(0.001), scale);
-    bool const is_light = falling_exponential<Real>(scale)(light - largest) <= each;
+    Real const light = largest + fp::div(fp::log(each) - Real(0.001), scale);
+    bool const is_light = exp_nonpositive<Real>(scale)(light - largest) <= each;
     return is_light ? light : minus_infinity<Real>;
 }
 
 /// Top-k, then top-p.
 template <group G, class View, class Real>
-[[nodiscard]] MULTIDRAFT_HD cut<Real> cut_by_number_and_share(G const& g, View const& logits, warp const& w,
-                                                              Real largest, Real mass, Real scale) {
+[[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> truncate_top_k_top_p(G const& g, View const& logits,
+                                                                            sampling_params const& w, Real largest,
+                                                                            Real mass, Real scale) {
     index_t const n = logits.size();
     bool const by_number = w.top_k > 0 && w.top_k < n;
     bool const by_share = w.top_p < 1.0F;
     auto const share = static_cast<double>(w.top_p);
-    cut<Real> kept;
-    cut<Real> nucleus;
-    if constexpr (lists_are_fast<G>) {
-        if (by_number && w.top_k <= G::short_list) {
-            token_id memory[static_cast<std::size_t>(G::short_list)] = {};
+    truncation_threshold<Real> kept;
+    truncation_threshold<Real> nucleus;
+    if constexpr (has_fast_top_k<G>) {
+        if (by_number && w.top_k <= G::fast_top_k) {
+            token_id memory[static_cast<std::size_t>(G::fast_top_k)] = {};
             span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
-            kept = select_listed(g, n, logits, list);
+            kept = threshold_of_list(g, n, logits, list);
             if (by_share)
-                nucleus = select_share_of_list(span<token_id const>(list),
-                                               softmax_row<View>(logits, largest, scale, kept), share, mass);
+                nucleus = threshold_of_share_in_list(span<token_id const>(list),
+                                                     softmax_row<View>(logits, largest, scale, kept), share, mass);
             return nucleus.inside(kept) ? nucleus : kept;
         }
     }
-    if (by_number) kept = select_largest(g, n, logits, w.top_k);
+    if (by_number) kept = threshold_of_top_k(g, n, logits, w.top_k);
     if (by_share) {
         softmax_row<View> const row(logits, largest, scale, kept);
         Real cut_off = minus_infinity<Real>;
         if (kept.value > cut_off) cut_off = from_key<Real>(to_key(kept.value) - 1);  // the next number below
         // Top-k leaves the largest token at least; else the mass is the row's.
-        Real const light = light_logit(n, largest, scale, static_cast<Real>(w.top_p), by_number ? Real(1) : mass);
-        nucleus = select_share(g, row, share, mass, cut_off, light);
+        Real const light = negligible_logit(n, largest, scale, static_cast<Real>(w.top_p), by_number ? Real(1) : mass);
+        nucleus = threshold_of_share(g, row, share, mass, cut_off, light);
     }
     return nucleus.inside(kept) ? nucleus : kept;
 }
 
 }  // namespace detail
 
-/// Applies a warp to a row of logits. One pass over memory when nothing is truncated, else two and the passes of
-/// `select_mass`.
+/// Applies sampling parameters to a row of logits. One pass over memory when nothing is truncated, else two and the
+/// passes of `threshold_of_mass`.
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
 /// `argument`, the token and the value; on a device, or for a group that may not throw, its mass is NaN and nothing can
-/// be drawn from it. The same of a warp that is out of its range, which names the field.
+/// be drawn from it. The same of sampling parameters that are out of its range, which names the field.
 template <group G, class View>
-[[nodiscard]] MULTIDRAFT_HD warped_row<View, ledger_of<G, typename View::real>> warped(
-    G const& g, View logits, warp const& w, [[maybe_unused]] char const* argument = "logits") {
+[[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> process_logits(
+    G const& g, View logits, sampling_params const& w, [[maybe_unused]] char const* argument = "logits") {
     using real = typename View::real;
     constexpr real most = largest_number<real>;
     index_t const n = logits.size();
@@ -235,40 +237,40 @@ template <group G, class View>
 #endif
     if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
-        real const largest = g.largest(n, logits);
-        real const number = g.largest(n, function_of{logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                                                         return x(i) == x(i) ? real(0) : real(1);
-                                                     }});
+        real const largest = g.max(n, logits);
+        real const number = g.max(n, function_of{logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                                     return x(i) == x(i) ? real(0) : real(1);
+                                                 }});
         if (!(largest >= -most && largest <= most && number == real(0)))
             return detail::no_distribution(g, logits, argument);
-        cut<real> const only{largest, g.first_largest(n, logits)};
-        warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, largest, real(1), only), {}};
-        result.weights =
-            g.weigh(n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
+        truncation_threshold<real> const only{largest, g.argmax(n, logits)};
+        processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, largest, real(1), only), {}};
+        result.sums =
+            g.sum_chunks(n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
         result.row.set_mass(real(1));
         bool const one = w.top_p < 1.0F || w.min_p > 0.0F;
         result.row.set_order_limit(one ? 1 : (w.top_k > 0 ? w.top_k : n));
         return result;
     }
     // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.
-    real const inverse = quotient(real(1), static_cast<real>(w.temperature));
+    real const inverse = fp::div(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
     auto sums = g.softmax(n, logits, scale);
-    if (!(sums.weights.total >= real(1) && sums.weights.total <= most))
-        return detail::no_distribution(g, logits, argument);
+    if (!(sums.sums.total >= real(1) && sums.sums.total <= most)) return detail::no_distribution(g, logits, argument);
     if (!w.truncates()) {
-        warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, {}), sums.weights};
-        result.row.set_mass(sums.weights.total);
+        processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, {}),
+                                                           sums.sums};
+        result.row.set_mass(sums.sums.total);
         return result;
     }
-    cut<real> kept = detail::cut_by_number_and_share(g, logits, w, sums.largest, sums.weights.total, scale);
+    truncation_threshold<real> kept = detail::truncate_top_k_top_p(g, logits, w, sums.largest, sums.sums.total, scale);
     if (w.min_p > 0.0F) {
-        real const least = fused(logarithm(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
+        real const least = fp::fma(fp::log(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
         if (least > kept.value) kept = {least < sums.largest ? least : sums.largest, largest_number<index_t>};
     }
-    warped_row<View, ledger_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
-    result.weights = g.weigh(n, weight_of{result.row});
-    result.row.set_mass(result.weights.total);
+    processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
+    result.sums = g.sum_chunks(n, weight_of{result.row});
+    result.row.set_mass(result.sums.total);
     return result;
 }
 
@@ -278,8 +280,8 @@ template <group G, class View>
 ///
 /// With masks and biases, row v of which is that of node v, the rows are those of the logits so changed:
 ///
-///     logit_rows p(rows_view<float>(logits, nodes, V, stride), warp, {.allowed = {bits, words}, .bias = {ids,
-///     values}});
+///     logit_rows p(rows_view<float>(logits, nodes, V, stride), sampling_params, {.allowed = {bits, words}, .bias =
+///     {ids, values}});
 ///
 /// A row of which every token is forbidden is an `invalid_input` when it is asked for, as one of minus infinities is:
 /// it names the node. Rows below a candidate that the target's mask forbids are not asked for.
@@ -291,10 +293,12 @@ class logit_rows {
 public:
     using real = real_of<T>;
 
-    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, warp w) noexcept requires(plain) : rows_(rows), warp_(w) {}
+    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w) noexcept requires(plain)
+        : rows_(rows), sampling_(w) {}
     /// Throws `invalid_input` on the host for a bias that is none of these rows (`validate`).
-    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, warp w, logit_adjustments const& adjustments) requires(!plain)
-        : rows_(rows), adjustments_(adjustments), warp_(w) {
+    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w,
+                             logit_adjustments const& adjustments) requires(!plain)
+        : rows_(rows), adjustments_(adjustments), sampling_(w) {
 #if !MULTIDRAFT_ON_DEVICE
         validate(adjustments.bias, rows.rows(), rows.size());
 #endif
@@ -304,12 +308,12 @@ public:
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return rows_.size(); }
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& g, node_id node) const {
-        return weighed(g, node).row;
+        return with_sums(g, node).row;
     }
-    /// The row with the ledger of its weights, which is valid as long as the group keeps it.
+    /// The row with the chunk sums of its weights, which are valid as long as the group keeps it.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto weighed(G const& g, node_id node) const {
-        return warped(g, view(node), warp_);
+    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, node_id node) const {
+        return process_logits(g, view(node), sampling_);
     }
     /// The logits of a node.
     [[nodiscard]] MULTIDRAFT_HD View view(node_id node) const noexcept {
@@ -324,14 +328,15 @@ private:
 
     rows_view<T, Layout> rows_;
     [[no_unique_address]] std::conditional_t<plain, nothing, logit_adjustments> adjustments_;
-    warp warp_;
+    sampling_params sampling_;
 };
 template <class T, class Layout>
-logit_rows(rows_view<T, Layout>, warp) -> logit_rows<T, Layout>;
+logit_rows(rows_view<T, Layout>, sampling_params) -> logit_rows<T, Layout>;
 template <class T, class Layout>
-logit_rows(rows_view<T, Layout>, warp, logit_adjustments) -> logit_rows<T, Layout, adjusted_view<row_view<T, Layout>>>;
+logit_rows(rows_view<T, Layout>, sampling_params, logit_adjustments)
+    -> logit_rows<T, Layout, adjusted_view<row_view<T, Layout>>>;
 
-/// Rows that were warped before: the draft's, whose normalisers were made when its tokens were drawn.
+/// Rows that were processed before: the draft's, whose normalisers were made when its tokens were drawn.
 template <class View>
 class prepared_rows {
 public:

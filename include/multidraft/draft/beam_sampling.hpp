@@ -11,14 +11,14 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::draft {
 
 namespace detail {
 
-/// Numbers in memory as the weights of a pick.
+/// Numbers in memory as the weights of a categorical draw.
 struct weight_over {
     span<double const> mass;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD double operator()(index_t i) const {
@@ -47,28 +47,28 @@ index_t beam_sampling_level(G const& g, span<beam const> beams, Row const& row, 
     }
     for (std::size_t k = 0; k < width; ++k) {
         detail::weight_over const from{mass};
-        auto const all = g.weigh(static_cast<index_t>(beams.size()), from);
+        auto const all = g.sum_chunks(static_cast<index_t>(beams.size()), from);
         if (!(all.total > 0)) return static_cast<index_t>(k);
         // The sequence, then its token. Level k's choice of a sequence is addressed at the first one.
-        index_t const i = source.pick(g, all, static_cast<index_t>(beams.size()), from, {},
-                                      place_of(0)(purpose::path, static_cast<index_t>(k)));
+        index_t const i = source.categorical(g, all, static_cast<index_t>(beams.size()), from, {},
+                                             place_of(0)(purpose::path, static_cast<index_t>(k)));
         if (i == none) return static_cast<index_t>(k);
         auto const at = static_cast<std::size_t>(i);
         auto const q = row(i);
         weight_of const w{q};
-        auto& ledger = sums(i);
+        auto& row_sums = sums(i);
         span<token_id> const mine = taken.subspan(at * width, width);
         auto const drawn = static_cast<std::size_t>(counts[at]);
-        token_id const x = source.pick(g, ledger, q.size(), w, span<token_id const>(mine.first(drawn)),
-                                       place_of(i)(purpose::draft, static_cast<index_t>(drawn)));
+        token_id const x = source.categorical(g, row_sums, q.size(), w, span<token_id const>(mine.first(drawn)),
+                                              place_of(i)(purpose::draft, static_cast<index_t>(drawn)));
         if (x == none) return static_cast<index_t>(k);
         double const log_probability = beams[at].log_probability + std::log(static_cast<double>(q(x)));
         out[k] = {i, x, log_probability, log_probability};
         mine[drawn] = x;
         ++counts[at];
         double const whole = static_cast<double>(q.weight(x)) / static_cast<double>(q(x));
-        g.reweigh(ledger, q.size(), w, span<token_id const>(mine.first(drawn + 1)), x);
-        mass[at] = std::exp(beams[at].log_probability - largest) * static_cast<double>(ledger.total) / whole;
+        g.update_chunk(row_sums, q.size(), w, span<token_id const>(mine.first(drawn + 1)), x);
+        mass[at] = std::exp(beams[at].log_probability - largest) * static_cast<double>(row_sums.total) / whole;
     }
     return static_cast<index_t>(width);
 }
@@ -83,7 +83,7 @@ index_t beam_top_level(G const& g, span<beam const> beams, Row const& row, span<
         auto const q = row(static_cast<index_t>(i));
         span<token_id> const mine = taken.subspan(i * width, width);
         for (token_id& x : mine) x = none;
-        g.top(q.size(), weight_of{q}, mine);
+        g.top_k(q.size(), weight_of{q}, mine);
         for (token_id const x : mine) {
             if (x == none || !(q.weight(x) > 0)) break;
             double const joint = beams[i].log_probability + std::log(static_cast<double>(q(x)));

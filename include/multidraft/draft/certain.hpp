@@ -15,7 +15,7 @@
 namespace multidraft::draft {
 
 /// Writes the children of a node that are certain to `out`, most likely first, and returns how many there are; `sums`,
-/// the ledger of the row's weights, is left without them.
+/// the chunk sums of the row's weights, are left without them.
 ///
 /// "Certainty selection" of survey sampling: walk q from the top; while more than one child is left, k of them, and k
 /// q(top) / (mass left) >= theta, the top token is a child with certainty. The others are to be drawn from what is
@@ -24,9 +24,8 @@ namespace multidraft::draft {
 /// Where nothing is left to draw from (`least_drawable`), the other children are certain as well, in the order of the
 /// row: so at temperature 0 the children are the most likely tokens (`order_of`), as they are at any temperature near
 /// it. One pass for the top n - 1, a second one where weights end; a chunk of the row a token.
-template <group G, distribution Q, class Ledger>
-[[nodiscard]] MULTIDRAFT_HD index_t take_certain(G const& g, Q const& q, Ledger& sums, span<token_id> out,
-                                                 double theta) {
+template <group G, distribution Q, class Sums>
+[[nodiscard]] MULTIDRAFT_HD index_t take_certain(G const& g, Q const& q, Sums& sums, span<token_id> out, double theta) {
     weight_of const w{q};
     order_of const order{q};
     auto const n = static_cast<index_t>(out.size());
@@ -43,7 +42,7 @@ template <group G, distribution Q, class Ledger>
             if (listed == (wanted < most ? wanted : most)) break;
             listed = wanted < most ? wanted : most;
             g.barrier();  // every lane has read what is written again
-            g.top(q.size(), order, out.first(static_cast<std::size_t>(listed)));
+            g.top_k(q.size(), order, out.first(static_cast<std::size_t>(listed)));
             g.barrier();
         }
         token_id const x = out[static_cast<std::size_t>(certain)];
@@ -51,11 +50,11 @@ template <group G, distribution Q, class Ledger>
         if (rest) {
             auto const top = static_cast<double>(q.weight(x));
             if (!(top > 0) ||
-                !(product(static_cast<double>(n - certain), top) >= product(theta, static_cast<double>(sums.total))))
+                !(fp::mul(static_cast<double>(n - certain), top) >= fp::mul(theta, static_cast<double>(sums.total))))
                 break;
         }
         ++certain;
-        if (rest) g.reweigh(sums, q.size(), w, out.first(static_cast<std::size_t>(certain)), x);
+        if (rest) g.update_chunk(sums, q.size(), w, out.first(static_cast<std::size_t>(certain)), x);
     }
     g.barrier();  // every lane has read the tokens before draws are written over them
     return certain;

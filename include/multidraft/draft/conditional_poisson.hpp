@@ -22,11 +22,11 @@ namespace multidraft::draft {
 /// increasing order of the token, since the set is all that was drawn.
 ///
 /// By elementary symmetric polynomials e_k, in double; sums over a row are in its own type. The n most likely tokens
-/// are decided one after another by coins, token i being in with probability q_i e_{k-1}(later ones) / e_k(i and later
-/// ones); the polynomials of the rest come from their power sums, and what is left to draw of the rest is drawn token
-/// by token, x in proportion to q_x e_{k-1}(rest without x). (Newton's identities cancel where few tokens of the rest
-/// have all its mass; each is then at most as likely as any of the n, so that what is lost is lost against e_n of all.)
-/// Cost: a selection and 2 n passes over the row at most, no memory of its size.
+/// are decided one after another by Bernoulli draws, token i being in with probability q_i e_{k-1}(later ones) / e_k(i
+/// and later ones); the polynomials of the rest come from their power sums, and what is left to draw of the rest is
+/// drawn token by token, x in proportion to q_x e_{k-1}(rest without x). (Newton's identities cancel where few tokens
+/// of the rest have all its mass; each is then at most as likely as any of the n, so that what is lost is lost against
+/// e_n of all.) Cost: a selection and 2 n passes over the row at most, no memory of its size.
 ///
 /// When the support of q is smaller than n, the whole support. Up to 16 children; more are an `invalid_input`, on
 /// devices nothing is drawn.
@@ -34,13 +34,13 @@ struct conditional_poisson {
     using law = multidraft::law::conditional_poisson;
     static constexpr std::size_t most = 16;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         if (out.size() > most) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>)
-                refuse("children", where.node, out.size(), "conditional Poisson sampling draws up to 16 children");
+                refuse("children", site.node, out.size(), "conditional Poisson sampling draws up to 16 children");
 #endif
             return {};
         }
@@ -50,7 +50,7 @@ struct conditional_poisson {
         chosen top;
         top.count = size < wanted ? size : wanted;
         span<token_id> const tops = out.first(static_cast<std::size_t>(top.count));
-        g.top(size, weight_of{q}, tops);
+        g.top_k(size, weight_of{q}, tops);
         g.barrier();
         for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[static_cast<std::size_t>(i)];
         g.barrier();  // `out` is written again
@@ -80,18 +80,18 @@ struct conditional_poisson {
         while (left > 0 && !(after[0].e[left] > 0)) --left;
         chosen drawn;
         for (index_t i = 0; i < top.count && left > 0; ++i) {
-            double const in = product(rest.part(top.token[i]), after[i + 1].e[left - 1]);
-            if (!source.coin(where(purpose::draft, i), in, in + after[i + 1].e[left])) continue;
+            double const in = fp::mul(rest.part(top.token[i]), after[i + 1].e[left - 1]);
+            if (!source.bernoulli(site(purpose::draft, i), in, in + after[i + 1].e[left])) continue;
             drawn.insert(top.token[i]);
             --left;
         }
         for (index_t k = 0; left > 0; ++k) {
             if (!(below.e[left] > 0)) break;
             weight_of_set<Q> const weight{rest, drawn, below, left};
-            auto const weights = g.weigh(size, weight);
+            auto const weights = g.sum_chunks(size, weight);
             if (!(weights.total > 0)) break;
             index_t const x =
-                source.pick(g, weights, size, weight, {}, where(purpose::draft, static_cast<index_t>(most) + k));
+                source.categorical(g, weights, size, weight, {}, site(purpose::draft, static_cast<index_t>(most) + k));
             if (x == none) break;
             below.remove(rest(x));
             drawn.insert(x);
@@ -130,7 +130,7 @@ private:
         double whole;
 
         [[nodiscard]] MULTIDRAFT_HD double part(index_t i) const {
-            return quotient(static_cast<double>(q.weight(i)), whole);
+            return fp::div(static_cast<double>(q.weight(i)), whole);
         }
         [[nodiscard]] MULTIDRAFT_HD double operator()(index_t i) const { return listed.has(i) ? 0.0 : part(i); }
     };
@@ -143,9 +143,9 @@ private:
         index_t exponent;
 
         [[nodiscard]] MULTIDRAFT_HD probability_of<Q> operator()(index_t i) const {
-            double const x = quotient(rest(i), mass);
+            double const x = fp::div(rest(i), mass);
             double power = x;
-            for (index_t k = 1; k < exponent; ++k) power = product(power, x);
+            for (index_t k = 1; k < exponent; ++k) power = fp::mul(power, x);
             return static_cast<probability_of<Q>>(power);
         }
     };
@@ -159,17 +159,17 @@ private:
         MULTIDRAFT_HD explicit polynomials(index_t degree) noexcept : n(degree) {}
 
         MULTIDRAFT_HD void add(double x) noexcept {
-            for (index_t k = n; k > 0; --k) e[k] = fused(x, e[k - 1], e[k]);
+            for (index_t k = n; k > 0; --k) e[k] = fp::fma(x, e[k - 1], e[k]);
         }
         /// e_k without one of the numbers.
         [[nodiscard]] MULTIDRAFT_HD double without(double x, index_t k) const noexcept {
             double value = 1;
-            for (index_t i = 1; i <= k; ++i) value = fused(-x, value, e[i]);
+            for (index_t i = 1; i <= k; ++i) value = fp::fma(-x, value, e[i]);
             return value > 0 ? value : 0.0;
         }
         MULTIDRAFT_HD void remove(double x) noexcept {
             for (index_t k = 1; k <= n; ++k) {
-                double const value = fused(-x, e[k - 1], e[k]);
+                double const value = fp::fma(-x, e[k - 1], e[k]);
                 e[k] = value > 0 ? value : 0.0;
             }
         }
@@ -179,18 +179,18 @@ private:
                 double sum = 0;
                 double size = 0;
                 for (index_t i = 1; i <= k; ++i) {
-                    sum = fused(i % 2 == 1 ? e[k - i] : -e[k - i], power[i], sum);
-                    size = fused(e[k - i], power[i], size);
+                    sum = fp::fma(i % 2 == 1 ? e[k - i] : -e[k - i], power[i], sum);
+                    size = fp::fma(e[k - i], power[i], size);
                 }
-                e[k] = sum > product(size, rounding) ? quotient(sum, static_cast<double>(k)) : 0.0;
+                e[k] = sum > fp::mul(size, rounding) ? fp::div(sum, static_cast<double>(k)) : 0.0;
             }
         }
         /// Those of the numbers times x.
         MULTIDRAFT_HD void scale(double x) noexcept {
             double power = 1;
             for (index_t k = 1; k <= n; ++k) {
-                power = product(power, x);
-                e[k] = product(e[k], power);
+                power = fp::mul(power, x);
+                e[k] = fp::mul(e[k], power);
             }
         }
     };
@@ -206,7 +206,7 @@ private:
 
         [[nodiscard]] MULTIDRAFT_HD probability_of<Q> operator()(index_t i) const {
             double const x = drawn.has(i) ? 0.0 : rest(i);
-            return static_cast<probability_of<Q>>(quotient(product(x, of_rest.without(x, k - 1)), of_rest.e[k]));
+            return static_cast<probability_of<Q>>(fp::div(fp::mul(x, of_rest.without(x, k - 1)), of_rest.e[k]));
         }
     };
 };

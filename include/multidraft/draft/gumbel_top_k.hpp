@@ -24,15 +24,15 @@ namespace multidraft::draft {
 struct gumbel_top_k {
     using law = multidraft::law::sequential;
 
-    template <group G, distribution Q, class Ledger>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
-                                            place where, span<token_id> out) const {
-        g.top(
+    template <group G, distribution Q, class Sums>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, addressed_source const& source,
+                                            draw_site site, span<token_id> out) const {
+        g.top_k(
             q.size(),
-            [q, where, uniforms = source.uniforms()](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            [q, site, uniforms = source.uniforms()](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                 auto const noise =
-                    static_cast<probability_of<Q>>(exponential_variate(uniforms.word(where(purpose::gumbel, i))));
-                return logarithm(q.weight(i)) - logarithm(noise);  // minus infinity where q has no mass
+                    static_cast<probability_of<Q>>(exponential_variate(uniforms.word(site(purpose::gumbel, i))));
+                return fp::log(q.weight(i)) - fp::log(noise);  // minus infinity where q has no mass
             },
             out);
         index_t drawn = 0;  // tokens of no weight have key minus infinity and are not drawn

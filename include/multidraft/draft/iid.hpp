@@ -13,17 +13,18 @@ namespace multidraft::draft {
 
 /// Draws n tokens independently from q, duplicates kept ([MCSD] 3.1).
 ///
-/// Cost: one look-up in the ledger and one chunk of the row a token, whatever V.
+/// Cost: one search among the chunk sums and one chunk of the row a token, whatever V.
 struct iid {
     using law = multidraft::law::iid;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         weight_of const w{q};
         if (!can_draw(sums)) return {};
         for (std::size_t k = 0; k < out.size(); ++k) {
-            index_t const x = source.pick(g, sums, q.size(), w, {}, where(purpose::draft, static_cast<index_t>(k)));
+            index_t const x =
+                source.categorical(g, sums, q.size(), w, {}, site(purpose::draft, static_cast<index_t>(k)));
             if (x == none) return {static_cast<index_t>(k)};
             out[k] = x;
         }

@@ -12,7 +12,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft {
@@ -28,32 +28,32 @@ struct [[nodiscard]] drawn_children {
 
 /// The least that the weights which are left may sum to for another draw, where the largest weight of the row was 1, or
 /// all of them together: 2^-103 for floats, 2^-970 for doubles. Below it the weights may have lost bits (they are
-/// subnormal numbers, or near them), so that a draw would no longer have its law. Rows made by `warped` have no weights
-/// so small.
+/// subnormal numbers, or near them), so that a draw would no longer have its law. Rows made by `process_logits` have no
+/// weights so small.
 template <class Real>
 inline constexpr Real least_drawable = std::numeric_limits<Real>::min() / std::numeric_limits<Real>::epsilon();
 
 /// Whether there is enough left to draw from.
-template <class Ledger>
-[[nodiscard]] MULTIDRAFT_HD bool can_draw(Ledger const& sums) {
+template <class Sums>
+[[nodiscard]] MULTIDRAFT_HD bool can_draw(Sums const& sums) {
     using real = std::decay_t<decltype(sums.total)>;
     return sums.total >= least_drawable<real>;
 }
 
-/// `sampler(g, q, sums, source, where, out)` draws up to `out.size()` children of the node `where.node` from the
-/// distribution q, whose weights have the ledger `sums`, writes them in the order drawn and returns how many there are,
-/// and how many of them are certain. `S::law` is their law.
+/// `sampler(g, q, sums, source, site, out)` draws up to `out.size()` children of the node `site.node` from the
+/// distribution q, the chunk sums of whose weights are `sums`, writes them in the order drawn and returns how many
+/// there are, and how many of them are certain. `S::law` is their law.
 ///
-/// The ledger may be changed. Fewer than `out.size()` children mean that q's support was exhausted: that no token is
+/// The sums may be changed. Fewer than `out.size()` children mean that q's support was exhausted: that no token is
 /// left, or less than `least_drawable`.
 template <class S>
 concept sampler = requires {
     typename S::law;
     requires draft_law<typename S::law>;
 }
-&&requires(S const& s, host_group const& g, probabilities<float> const& q, ledger<float>& sums,
-           addressed_source& source, place where, span<token_id> out) {
-    { s(g, q, sums, source, where, out) } -> std::same_as<drawn_children>;
+&&requires(S const& s, host_group const& g, probabilities<float> const& q, chunk_sums<float>& sums,
+           addressed_source& source, draw_site site, span<token_id> out) {
+    { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
 };
 
 }  // namespace multidraft

@@ -13,14 +13,14 @@ namespace multidraft::draft {
 /// and draw its children, one each, so the children's law is `iid`. A token that m of them drew is m children. What
 /// follows hangs below the first of them, which draws m children in its turn; the others are leaves.
 ///
-/// Writes to `heirs[k]` how many sequences go on below the k-th draw: the number of equal draws for the first of them,
-/// 0 for the others. O(K^2). `heirs` is as long as `drawn`.
-MULTIDRAFT_HD inline void share_nodes(span<token_id const> drawn, span<index_t> heirs) {
+/// Writes to `continuing[k]` how many sequences go on below the k-th draw: the number of equal draws for the first of
+/// them, 0 for the others. O(K^2). `continuing` is as long as `drawn`.
+MULTIDRAFT_HD inline void share_nodes(span<token_id const> drawn, span<index_t> continuing) {
     for (std::size_t k = 0; k < drawn.size(); ++k) {
         std::size_t first = 0;
         while (drawn[first] != drawn[k]) ++first;
-        heirs[k] = 0;
-        ++heirs[first];
+        continuing[k] = 0;
+        ++continuing[first];
     }
 }
 

@@ -19,17 +19,18 @@ namespace multidraft::draft {
 struct sequential {
     using law = multidraft::law::sequential;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         weight_of const w{q};
         for (std::size_t k = 0; k < out.size(); ++k) {
             if (!can_draw(sums)) return {static_cast<index_t>(k)};
             span<token_id const> const taken = out.first(k);
-            index_t const x = source.pick(g, sums, q.size(), w, taken, where(purpose::draft, static_cast<index_t>(k)));
+            index_t const x =
+                source.categorical(g, sums, q.size(), w, taken, site(purpose::draft, static_cast<index_t>(k)));
             if (x == none) return {static_cast<index_t>(k)};
             out[k] = x;
-            if (k + 1 < out.size()) g.reweigh(sums, q.size(), w, out.first(k + 1), x);
+            if (k + 1 < out.size()) g.update_chunk(sums, q.size(), w, out.first(k + 1), x);
         }
         return {static_cast<index_t>(out.size())};
     }

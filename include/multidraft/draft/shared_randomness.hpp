@@ -12,7 +12,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 
@@ -20,8 +20,8 @@ namespace multidraft::draft {
 
 /// Draws n tokens, the k-th as argmin S_i^(k) / q_i with S_i^(k) independent exponentials: each has the law q.
 ///
-/// The noise belongs to the text, not to the tree: `where.position` is the position of the node itself (the root's plus
-/// its level), and `where.node` is not in the address. Hence two nodes of one level draw from the same noise, and the
+/// The noise belongs to the text, not to the tree: `site.position` is the position of the node itself (the root's plus
+/// its level), and `site.node` is not in the address. Hence two nodes of one level draw from the same noise, and the
 /// verifier, which races p against it at the same position, finds most of what was drafted; see
 /// `verify::shared_randomness`. Duplicates are possible and keep their places. One pass with one random block and one
 /// logarithm a token and child; it takes an `addressed_source`.
@@ -31,15 +31,15 @@ struct shared_randomness {
     /// Tells an engine to pass a node's own position, not the root's.
     static constexpr bool addressed_by_text = true;
 
-    template <group G, distribution Q, class Ledger>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& /*sums*/, addressed_source const& source,
-                                            place where, span<token_id> out) const {
+    template <group G, distribution Q, class Sums>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, addressed_source const& source,
+                                            draw_site site, span<token_id> out) const {
         using real = probability_of<Q>;
-        race_noise const noise{source.uniforms(), where.position};
+        race_noise const noise{source.uniforms(), site.position};
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const list = static_cast<std::int32_t>(k);
-            index_t const x = g.first_largest(q.size(), [q, noise, list](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return quotient(q.weight(i), static_cast<real>(noise(list, i)));
+            index_t const x = g.argmax(q.size(), [q, noise, list](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                return fp::div(q.weight(i), static_cast<real>(noise(list, i)));
             });
             if (x == none || !(q.weight(x) > 0)) return {static_cast<index_t>(k)};
             out[k] = x;

@@ -11,7 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::draft {
@@ -52,7 +52,8 @@ struct beam_step {
 /// Law: the kept children of one parent, in this order, are `sequential`, and how many are kept depends on times and on
 /// tokens that came before, never on the token not kept: recursive rejection stays lossless ([RSD] 3.2).
 ///
-/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the ledger of its weights without the first
+/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the chunk sums of its weights without the
+/// first
 ///   `counts[i]` of its `taken`: one that is kept and changed here, or, for groups that have no room for so many, a
 ///   value made anew at the price of a pass.
 /// - `place_of(i)`: where its draws are addressed (purposes `draft` and `gumbel`).
@@ -79,12 +80,12 @@ MULTIDRAFT_HD index_t stochastic_beam_level(G const& g, span<beam const> beams, 
         auto const i = static_cast<index_t>(first);
         auto const q = row(i);
         weight_of const w{q};
-        auto&& ledger = sums(i);
-        place const where = place_of(i);
+        auto&& row_sums = sums(i);
+        draw_site const site = place_of(i);
         span<token_id> const mine = taken.subspan(first * width, width);
         auto const drawn = static_cast<std::size_t>(counts[first]);
-        token_id const x = source.pick(g, ledger, q.size(), w, span<token_id const>(mine.first(drawn)),
-                                       where(purpose::draft, static_cast<index_t>(drawn)));
+        token_id const x = source.categorical(g, row_sums, q.size(), w, span<token_id const>(mine.first(drawn)),
+                                              site(purpose::draft, static_cast<index_t>(drawn)));
         if (x == none) {
             next[first] = never;
             --k;
@@ -95,13 +96,13 @@ MULTIDRAFT_HD index_t stochastic_beam_level(G const& g, span<beam const> beams, 
         ++counts[first];
         if (k + 1 == width) break;
         double const all = static_cast<double>(q.weight(x)) / static_cast<double>(q(x));
-        g.reweigh(ledger, q.size(), w, span<token_id const>(mine.first(drawn + 1)), x);
-        double const left = static_cast<double>(ledger.total) / all;
+        g.update_chunk(row_sums, q.size(), w, span<token_id const>(mine.first(drawn + 1)), x);
+        double const left = static_cast<double>(row_sums.total) / all;
         if (!(left > 0)) {
             next[first] = never;
             continue;
         }
-        double const u = source.template uniform<double>(where(purpose::gumbel, static_cast<index_t>(drawn)));
+        double const u = source.template uniform<double>(site(purpose::gumbel, static_cast<index_t>(drawn)));
         double const wait = std::log(-std::log1p(-u)) - beams[first].log_probability - std::log(left);
         next[first] = log_add(next[first], wait);
     }

@@ -29,8 +29,8 @@ struct stratified {
 
     double theta = 0.7;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>)
@@ -42,7 +42,7 @@ struct stratified {
         if (!can_draw(sums)) return {certain, certain};
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
         for (index_t k = certain; k < n; ++k) {
-            index_t const x = source.pick(g, sums, q.size(), w, taken, where(purpose::draft, k));
+            index_t const x = source.categorical(g, sums, q.size(), w, taken, site(purpose::draft, k));
             if (x == none) return {k, certain};
             out[static_cast<std::size_t>(k)] = x;
         }

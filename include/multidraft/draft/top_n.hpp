@@ -19,12 +19,12 @@ namespace multidraft::draft {
 struct top_n {
     using law = multidraft::law::deterministic;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& /*sums*/, Source& /*source*/,
-                                            place /*where*/, span<token_id> out) const {
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, Source& /*source*/,
+                                            draw_site /*site*/, span<token_id> out) const {
         order_of const order{q};
         auto const most = static_cast<std::size_t>(ordered_tokens(q, static_cast<index_t>(out.size())));
-        g.top(q.size(), order, out.first(most));
+        g.top_k(q.size(), order, out.first(most));
         index_t drawn = 0;
         for (std::size_t k = 0; k < most; ++k)
             drawn += out[k] != none && order(out[k]) > minus_infinity<probability_of<Q>> ? 1 : 0;

@@ -19,29 +19,29 @@ namespace multidraft::draft {
 struct top_paired {
     using law = multidraft::law::top_paired;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>)
             if (out.size() > 2)
-                refuse("children", where.node, out.size(), "the law of SpecHub, law::top_paired, has two candidates");
+                refuse("children", site.node, out.size(), "the law of SpecHub, law::top_paired, has two candidates");
 #endif
         weight_of const w{q};
         if (out.empty() || !can_draw(sums)) return {};
-        index_t const first = source.pick(g, sums, q.size(), w, {}, where(purpose::draft, 0));
+        index_t const first = source.categorical(g, sums, q.size(), w, {}, site(purpose::draft, 0));
         if (first == none) return {};
         out[0] = first;
         if (out.size() == 1) return {1};
-        index_t const top = g.first_largest(q.size(), w);
+        index_t const top = g.argmax(q.size(), w);
         if (first != top) {
             out[1] = top;
             return {2};
         }
         auto const taken = span<token_id const>(out).first(1);
-        g.reweigh(sums, q.size(), w, taken, first);
+        g.update_chunk(sums, q.size(), w, taken, first);
         if (!can_draw(sums)) return {1};
-        index_t const second = source.pick(g, sums, q.size(), w, taken, where(purpose::draft, 1));
+        index_t const second = source.categorical(g, sums, q.size(), w, taken, site(purpose::draft, 1));
         if (second == none) return {1};
         out[1] = second;
         return {2};

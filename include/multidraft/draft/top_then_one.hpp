@@ -19,14 +19,14 @@ namespace multidraft::draft {
 struct top_then_one {
     using law = multidraft::law::top_then_one;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         if (out.empty()) return {};
         index_t const top = take_certain(g, q, sums, out, 0.0);
         if (!can_draw(sums)) return {top, top};
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(top));
-        index_t const x = source.pick(g, sums, q.size(), weight_of{q}, taken, where(purpose::draft, top));
+        index_t const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, top));
         if (x == none) return {top, top};
         out[static_cast<std::size_t>(top)] = x;
         return {top + 1, top};

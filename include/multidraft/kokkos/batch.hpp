@@ -13,8 +13,8 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/warp.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/address.hpp"
 #include "multidraft/random/source.hpp"
@@ -130,9 +130,9 @@ void check_extent(View const& view, std::string const& name, std::size_t wanted,
 
 }  // namespace detail
 
-/// The rows of a batch as logits, with a warp a request. `View` has rank 2: a row, a token; its value type is float,
-/// double, `half`, `bfloat16` or an engine's own with a `to_real`. LayoutRight rows are read as adjacent entries, other
-/// layouts with the view's strides.
+/// The rows of a batch as logits, with sampling parameters a request. `View` has rank 2: a row, a token; its value type
+/// is float, double, `half`, `bfloat16` or an engine's own with a `to_real`. LayoutRight rows are read as adjacent
+/// entries, other layouts with the view's strides.
 ///
 /// Row i belongs to node i of the batch; or, with `firsts`, row firsts(r) + v to node v of request r, so that a draft
 /// need not have rows for leaves. The normaliser of a row is made where the row is first read.
@@ -142,20 +142,20 @@ struct logit_batch {
     using rows_type = logit_rows<detail::entry_of<View>, detail::layout_of<View>>;
 
     View rows;
-    Kokkos::View<warp const*, memory> warps;           ///< one a request, valid
-    Kokkos::View<std::int64_t const*, memory> firsts;  ///< one a request; no entries: the rows are the nodes'
+    Kokkos::View<sampling_params const*, memory> sampling;  ///< one a request, valid
+    Kokkos::View<std::int64_t const*, memory> firsts;       ///< one a request; no entries: the rows are the nodes'
 
     logit_batch() = default;
-    explicit logit_batch(View all_rows, decltype(warps) all_warps, decltype(firsts) first_rows = {})
-        : rows(all_rows), warps(all_warps), firsts(first_rows) {}
+    explicit logit_batch(View all_rows, decltype(sampling) all_sampling, decltype(firsts) first_rows = {})
+        : rows(all_rows), sampling(all_sampling), firsts(first_rows) {}
 
     [[nodiscard]] MULTIDRAFT_HD rows_type operator()(int request, std::int64_t first_node, node_id nodes) const {
-        return {detail::rows_from(rows, detail::first_row(firsts, request, first_node), nodes), warps(request)};
+        return {detail::rows_from(rows, detail::first_row(firsts, request, first_node), nodes), sampling(request)};
     }
 
     void check(std::string const& name, std::size_t requests, std::size_t nodes) const {
         detail::check_vocabulary(rows, name + ".rows");
-        detail::check_extent(warps, name + ".warps", requests, "there is one warp a request");
+        detail::check_extent(sampling, name + ".sampling", requests, "there are sampling parameters for every request");
         if (firsts.extent(0) > 0)
             detail::check_extent(firsts, name + ".firsts", requests, "there is one first row a request");
         else
@@ -191,8 +191,10 @@ struct probability_batch {
 };
 
 /// Stands for the draft's rows where the verifier never reads them (`verify::naive`).
-struct unread_batch {
-    [[nodiscard]] MULTIDRAFT_HD verify::unread operator()(int, std::int64_t, node_id) const noexcept { return {}; }
+struct no_draft_rows {
+    [[nodiscard]] MULTIDRAFT_HD verify::no_draft_rows operator()(int, std::int64_t, node_id) const noexcept {
+        return {};
+    }
 };
 
 /// Looks whether the trees of a batch are trees: `faults(r)` becomes `none`, or the first node of request r that is

@@ -9,12 +9,12 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/warp.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/kokkos/batch.hpp"
 #include "multidraft/kokkos/team_group.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 
 namespace multidraft::kokkos {
 
@@ -52,7 +52,7 @@ struct draft_kernel {
     Sampler sampler;
     level_batch<Memory> level;
     View logits;
-    Kokkos::View<warp const*, Memory> warps;
+    Kokkos::View<sampling_params const*, Memory> sampling;
     draw_batch<Memory> draws;
     children_batch<Memory> out;
 
@@ -66,11 +66,11 @@ struct draft_kernel {
         drawn_children drawn;
         if (wanted > 0) {
             auto source = draws.source(r);
-            auto q = warped(g, rows_from(logits, m, 1)(0), warps(r));
+            auto q = process_logits(g, rows_from(logits, m, 1)(0), sampling(r));
             span<token_id> const children(out.tokens.data() + m * static_cast<std::int64_t>(out.tokens.stride(0)),
                                           static_cast<std::size_t>(wanted));
-            if (q.weights.total > 0)
-                drawn = sampler(g, q.row, q.weights, source, place{draws.positions(r), level.nodes(m)}, children);
+            if (q.sums.total > 0)
+                drawn = sampler(g, q.row, q.sums, source, draw_site{draws.positions(r), level.nodes(m)}, children);
         }
         team.team_barrier();  // until here every member writes the children, those not drawn among them
         if (g.leader()) {
@@ -88,7 +88,7 @@ struct draft_kernel {
 ///
 /// - `Sampler`: `draft::iid`, `sequential`, `gumbel_top_k`, `top_n` or an engine's own.
 /// - `logits`: row m is the draft's output after entry m of the level; any type and layout that `logit_batch` takes.
-/// - `warps`: one a request.
+/// - `sampling`: one a request.
 /// - `out`: the same tokens as the sampler draws on the host, whatever the team size; entries beyond the count are
 ///   `none`, and a tree may keep them as children that are none (see `verify_trees`).
 ///
@@ -96,7 +96,7 @@ struct draft_kernel {
 /// is no distribution gets no children.
 template <class Sampler, template <class> class Group = team_group, class Space, class Memory, class View>
 void draft_children(Space const& space, level_batch<Memory> const& level, View const& logits,
-                    Kokkos::View<warp const*, Memory> const& warps, draw_batch<Memory> const& draws,
+                    Kokkos::View<sampling_params const*, Memory> const& sampling, draw_batch<Memory> const& draws,
                     children_batch<Memory> const& out, launch_shape shape = {}, Sampler sampler = {}) {
     std::size_t const entries = level.nodes.extent(0);
     std::size_t const requests = draws.seeds.extent(0);
@@ -105,7 +105,7 @@ void draft_children(Space const& space, level_batch<Memory> const& level, View c
     if (level.wanted.extent(0) > 0)
         detail::check_extent(level.wanted, "level.wanted", entries, "there is one number an entry, or none");
     detail::check_extent(logits, "logits", entries, "there is one row an entry");
-    detail::check_extent(warps, "warps", requests, "there is one warp a request");
+    detail::check_extent(sampling, "sampling", requests, "there are sampling parameters for every request");
     detail::check_extent(draws.positions, "draws.positions", requests, "there is one position a request");
     if (draws.requests.extent(0) > 0)
         detail::check_extent(draws.requests, "draws.requests", requests, "there is one number a request, or none");
@@ -117,7 +117,7 @@ void draft_children(Space const& space, level_batch<Memory> const& level, View c
     if (entries == 0) return;
     Kokkos::parallel_for(
         "multidraft::draft_children", policy,
-        detail::draft_kernel<Group, Space, Sampler, Memory, View>{sampler, level, logits, warps, draws, out});
+        detail::draft_kernel<Group, Space, Sampler, Memory, View>{sampler, level, logits, sampling, draws, out});
 }
 
 }  // namespace multidraft::kokkos

@@ -18,12 +18,12 @@
 
 namespace multidraft::kokkos {
 
-/// A handle to the chunk sums that a team keeps in its scratch memory. Valid until the group's next `weigh` or
+/// A handle to the chunk sums that a team keeps in its scratch memory. Valid until the group's next `sum_chunks` or
 /// `softmax`.
 template <class Real>
-struct team_ledger {
+struct team_chunk_sums {
     Real total = 0;
-    Real* sums = nullptr;
+    Real* values = nullptr;
 };
 
 /// The members of a team on a device (CUDA, HIP, SYCL) as a `group`; on a CPU it is correct too, but slow.
@@ -41,7 +41,7 @@ public:
     static constexpr bool throws = false;  ///< see `may_throw`
 
     template <class Real>
-    using ledger_type = team_ledger<Real>;
+    using chunk_sums_type = team_chunk_sums<Real>;
 
     /// Bytes of team scratch (level 0) that a launch needs for one group: 29 KiB.
     [[nodiscard]] static constexpr std::size_t scratch_bytes() noexcept { return sizeof(board); }
@@ -64,7 +64,7 @@ public:
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD auto largest(index_t n, F const& f) const {
+    [[nodiscard]] MULTIDRAFT_HD auto max(index_t n, F const& f) const {
         using real = result_of<F>;
         real best = minus_infinity<real>;
         each_chunk<larger>(n, f, numbers<real>(board_->results),
@@ -73,7 +73,7 @@ public:
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD index_t first_largest(index_t n, F const& f) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t argmax(index_t n, F const& f) const {
         using real = result_of<F>;
         if (n <= 0) return none;
         real best = minus_infinity<real>;
@@ -107,7 +107,7 @@ public:
     /// One pass that leaves the largest key of each of at most 256 runs; then each of the `out.size()` winners makes
     /// its run be looked at once more.
     template <class F>
-    MULTIDRAFT_HD void top(index_t n, F const& f, span<token_id> out) const {
+    MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;
         if (out.empty()) return;
         index_t const even = n / most_runs + (n % most_runs != 0 ? 1 : 0);
@@ -159,21 +159,22 @@ public:
     }
 
     template <class W>
-    [[nodiscard]] MULTIDRAFT_HD auto weigh(index_t n, W const& w) const {
+    [[nodiscard]] MULTIDRAFT_HD auto sum_chunks(index_t n, W const& w) const {
         using real = result_of<W>;
-        team_ledger<real> sums{0, numbers<real>(board_->ledger)};
-        each_chunk<adding>(n, w, sums.sums, [&](index_t, real here) { sums.total += here; });
+        team_chunk_sums<real> sums{0, numbers<real>(board_->row_sums)};
+        each_chunk<adding>(n, w, sums.values, [&](index_t, real here) { sums.total += here; });
         return sums;
     }
 
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
-    [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real, team_ledger<Real>> softmax(index_t n, X const& x, Real scale) const {
+    [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real, team_chunk_sums<Real>> softmax(index_t n, X const& x,
+                                                                                  Real scale) const {
         constexpr Real nothing = minus_infinity<Real>;
-        falling_exponential<Real> const weight(scale);
-        softmax_sums<Real, team_ledger<Real>> result;
+        exp_nonpositive<Real> const weight(scale);
+        softmax_sums<Real, team_chunk_sums<Real>> result;
         result.largest = nothing;
-        result.weights.sums = numbers<Real>(board_->ledger);
-        Real* const sums = result.weights.sums;
+        result.sums.values = numbers<Real>(board_->row_sums);
+        Real* const sums = result.sums.values;
         Real* const peaks = numbers<Real>(board_->results);
         index_t const chunks = chunks_of(n);
         for (index_t first = 0; first < chunks; first += capacity) {
@@ -196,24 +197,24 @@ public:
             for (index_t c = first; c < last; ++c)
                 result.largest = peaks[c - first] > result.largest ? peaks[c - first] : result.largest;
             if (first > 0 && before < result.largest)
-                result.weights.total = product(result.weights.total, weight(before - result.largest));
+                result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
             for (index_t c = rank(); c < last - first; c += size())
                 if (peaks[c] != result.largest && peaks[c] != nothing)
-                    sums[c] = product(sums[c], weight(peaks[c] - result.largest));
+                    sums[c] = fp::mul(sums[c], weight(peaks[c] - result.largest));
             member_->team_barrier();
-            for (index_t c = 0; c < last - first; ++c) result.weights.total += sums[c];
+            for (index_t c = 0; c < last - first; ++c) result.sums.total += sums[c];
         }
         return result;
     }
 
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t search(team_ledger<Real> const& sums, index_t n, W const& w, double u,
-                                               span<token_id const> taken = {}) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t inverse_cdf(team_chunk_sums<Real> const& sums, index_t n, W const& w, double u,
+                                                    span<token_id const> taken = {}) const {
         index_t const chunks = chunks_of(n);
         index_t c = none;
         if (chunks <= capacity)
             c = multidraft::detail::choose_run(
-                chunks, [&sums](index_t k) { return sums.sums[k]; }, u);
+                chunks, [&sums](index_t k) { return sums.values[k]; }, u);
         else
             c = multidraft::detail::choose_run(
                 chunks, [&](index_t k) { return sum_without<Real>(k * chunk_size, n, w, taken); }, u);
@@ -221,15 +222,15 @@ public:
     }
 
     template <class Real, class W>
-    MULTIDRAFT_HD void reweigh(team_ledger<Real>& sums, index_t n, W const& w, span<token_id const> taken,
-                               index_t changed) const {
+    MULTIDRAFT_HD void update_chunk(team_chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
+                                    index_t changed) const {
         index_t const chunks = chunks_of(n);
         Real total = 0;
         if (chunks <= capacity) {
             index_t const c = changed / chunk_size;
             Real const here = sum_without<Real>(c * chunk_size, n, w, taken);
-            for (index_t k = 0; k < chunks; ++k) total += k == c ? here : sums.sums[k];
-            if (leader()) sums.sums[c] = here;
+            for (index_t k = 0; k < chunks; ++k) total += k == c ? here : sums.values[k];
+            if (leader()) sums.values[c] = here;
             member_->team_barrier();
         } else {
             for (index_t c = 0; c < chunks; ++c) total += sum_without<Real>(c * chunk_size, n, w, taken);
@@ -237,7 +238,7 @@ public:
         sums.total = total;
     }
 
-    /// The team's own counters for `count`, in its scratch memory; used until a `count` into other bins.
+    /// The team's own counters for `histogram`, in its scratch memory; used until a `histogram` into other bins.
     template <std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const {
         static_assert(N <= static_cast<std::size_t>(most_bins));
@@ -246,7 +247,7 @@ public:
 
     /// The sum of all counters.
     template <class Counters>
-    [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_of(Counters const& counters) const {
+    [[nodiscard]] MULTIDRAFT_HD std::uint64_t histogram_total(Counters const& counters) const {
         auto const* const parts = sum_of_parts(counters);
         std::uint64_t total = 0;
         for (index_t p = 0; p < most_parts; ++p) total += parts[p];
@@ -257,7 +258,7 @@ public:
     /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
     /// bin 0 when none does.
     template <class Counters>
-    [[nodiscard]] MULTIDRAFT_HD index_t reaching_bin(Counters const& counters, std::uint64_t& wanted) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t histogram_bin_reaching(Counters const& counters, std::uint64_t& wanted) const {
         auto const* const parts = sum_of_parts(counters);
         auto const size = static_cast<index_t>(counters.size());
         index_t const part = part_of(size);
@@ -272,7 +273,7 @@ public:
 
     /// Counters are shared by the team, 2048 at a time.
     template <class Bin, class Mass>
-    MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
         std::uint64_t plain = 0;  // of a window's first bin, for which members do not wait for one another
         count_in_windows(
             n, bins,
@@ -290,7 +291,7 @@ public:
     }
 
     template <class F>
-    MULTIDRAFT_HD void count_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
+    MULTIDRAFT_HD void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
         count_in_windows(
             n, bins,
             [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
@@ -311,7 +312,7 @@ private:
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
-    static constexpr index_t capacity = ledger<float>::capacity;
+    static constexpr index_t capacity = chunk_sums<float>::capacity;
     static constexpr index_t width = 32;  ///< strands of a chunk
     static constexpr index_t pitch = 33;  ///< one more, so that members that fold read different banks
     static constexpr index_t batch = 16;  ///< chunks between two barriers
@@ -321,7 +322,7 @@ private:
     static constexpr index_t most_parts = 64;  ///< of the counters: 64 steps and then 32 find a bin
 
     struct board {
-        double ledger[capacity];
+        double row_sums[capacity];
         double results[capacity];
         double strands[batch * pitch];
         std::uint64_t bins[most_bins];

@@ -21,8 +21,9 @@ namespace multidraft::kokkos {
 /// The members of a team of CPU threads (Serial, OpenMP, Threads) as a `group`.
 ///
 /// A chunk is summed by one member, with the host group's loops; the chunk sums are exchanged through the team's
-/// scratch memory and folded in index order by every member. What touches a single chunk (`search`, `reweigh`) each
-/// member does for itself, which is cheaper than a barrier. A team of one member is the host group itself.
+/// scratch memory and folded in index order by every member. What touches a single chunk (`inverse_cdf`,
+/// `update_chunk`) each member does for itself, which is cheaper than a barrier. A team of one member is the host group
+/// itself.
 ///
 /// Spans that results are written to may be one memory for all members or one a member: all write equal values.
 template <class Member>
@@ -31,7 +32,7 @@ public:
     static constexpr bool throws = false;  ///< see `may_throw`
 
     template <class Real>
-    using ledger_type = ledger<Real>;
+    using chunk_sums_type = chunk_sums<Real>;
 
     /// Bytes of team scratch (level 0) that a launch needs for one group.
     [[nodiscard]] static constexpr std::size_t scratch_bytes() noexcept { return sizeof(board); }
@@ -60,30 +61,30 @@ public:
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD auto largest(index_t n, F const& f) const {
+    [[nodiscard]] MULTIDRAFT_HD auto max(index_t n, F const& f) const {
         using real = result_of<F>;
-        if (alone()) return host_group{}.largest(n, f);
+        if (alone()) return host_group{}.max(n, f);
         real best = minus_infinity<real>;
         each_chunk<real>(
             n,
             [&](index_t begin, index_t size) {
-                return host_group{}.largest(size, shifted<F>{f, begin});
+                return host_group{}.max(size, shifted<F>{f, begin});
             },
             [&](index_t, real here) { best = here > best ? here : best; });
         return best;
     }
 
     template <class F>
-    [[nodiscard]] MULTIDRAFT_HD index_t first_largest(index_t n, F const& f) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t argmax(index_t n, F const& f) const {
         using real = result_of<F>;
-        if (alone()) return host_group{}.first_largest(n, f);
+        if (alone()) return host_group{}.argmax(n, f);
         if (n <= 0) return none;
         real best = minus_infinity<real>;
         index_t where = 0;
         each_chunk<real>(
             n,
             [&](index_t begin, index_t size) {
-                return host_group{}.largest(size, shifted<F>{f, begin});
+                return host_group{}.max(size, shifted<F>{f, begin});
             },
             [&](index_t c, real here) {
                 if (here > best) {
@@ -98,9 +99,9 @@ public:
     /// One pass that leaves the largest key of each of at most 256 runs; then each of the `out.size()` winners makes
     /// its run be looked at once more.
     template <class F>
-    MULTIDRAFT_HD void top(index_t n, F const& f, span<token_id> out) const {
+    MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;
-        if (alone()) return host_group{}.top(n, f, out);
+        if (alone()) return host_group{}.top_k(n, f, out);
         if (out.empty()) return;
         index_t const run = run_length(n);
         index_t const runs = n > 0 ? (n - 1) / run + 1 : 0;
@@ -124,17 +125,17 @@ public:
     }
 
     template <class W>
-    [[nodiscard]] MULTIDRAFT_HD auto weigh(index_t n, W const& w) const {
+    [[nodiscard]] MULTIDRAFT_HD auto sum_chunks(index_t n, W const& w) const {
         using real = result_of<W>;
-        if (alone()) return host_group{}.weigh(n, w);
-        ledger<real> sums;
+        if (alone()) return host_group{}.sum_chunks(n, w);
+        chunk_sums<real> sums;
         each_chunk<real>(
             n,
             [&](index_t begin, index_t size) {
                 return host_group{}.sum(size, shifted<W>{w, begin});
             },
             [&](index_t c, real here) {
-                if (c < sums.capacity) sums.sums[c] = here;
+                if (c < sums.capacity) sums.values[c] = here;
                 sums.total += here;
             });
         return sums;
@@ -144,7 +145,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
         if (alone()) return host_group{}.softmax(n, x, scale);
         constexpr Real nothing = minus_infinity<Real>;
-        falling_exponential<Real> const weight(scale);
+        exp_nonpositive<Real> const weight(scale);
         softmax_sums<Real> result;
         result.largest = nothing;
         Real* const sums = numbers<Real>(0);
@@ -155,7 +156,7 @@ public:
             for (index_t c = first + rank(); c < last; c += size()) {
                 index_t const begin = c * chunk_size;
                 index_t const length = n - begin < chunk_size ? n - begin : chunk_size;
-                Real const here = host_group{}.largest(length, shifted<X>{x, begin});
+                Real const here = host_group{}.max(length, shifted<X>{x, begin});
                 Real const base = here == nothing ? Real(0) : here;
                 peaks[c - first] = here;
                 sums[c - first] = host_group{}.sum(
@@ -166,13 +167,13 @@ public:
             for (index_t c = first; c < last; ++c)
                 result.largest = peaks[c - first] > result.largest ? peaks[c - first] : result.largest;
             if (first > 0 && before < result.largest)
-                result.weights.total = product(result.weights.total, weight(before - result.largest));
+                result.sums.total = fp::mul(result.sums.total, weight(before - result.largest));
             for (index_t c = first; c < last; ++c) {
                 Real const peak = peaks[c - first];
                 Real here = sums[c - first];
-                if (peak != result.largest && peak != nothing) here = product(here, weight(peak - result.largest));
-                result.weights.sums[c - first] = here;
-                result.weights.total += here;
+                if (peak != result.largest && peak != nothing) here = fp::mul(here, weight(peak - result.largest));
+                result.sums.values[c - first] = here;
+                result.sums.total += here;
             }
             member_->team_barrier();
         }
@@ -180,23 +181,23 @@ public:
     }
 
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t search(ledger<Real> const& sums, index_t n, W const& w, double u,
-                                               span<token_id const> taken = {}) const {
-        return host_group{}.search(sums, n, w, u, taken);
+    [[nodiscard]] MULTIDRAFT_HD index_t inverse_cdf(chunk_sums<Real> const& sums, index_t n, W const& w, double u,
+                                                    span<token_id const> taken = {}) const {
+        return host_group{}.inverse_cdf(sums, n, w, u, taken);
     }
 
     template <class Real, class W>
-    MULTIDRAFT_HD void reweigh(ledger<Real>& sums, index_t n, W const& w, span<token_id const> taken,
-                               index_t changed) const {
-        host_group{}.reweigh(sums, n, w, taken, changed);
+    MULTIDRAFT_HD void update_chunk(chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
+                                    index_t changed) const {
+        host_group{}.update_chunk(sums, n, w, taken, changed);
     }
 
     /// Each member counts a part of the row by itself and adds what it found to the team's bins, 2048 at a time.
     template <class Bin, class Mass>
-    MULTIDRAFT_HD void count(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
-        if (alone()) return host_group{}.count(n, bin, mass, bins);
+    MULTIDRAFT_HD void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
+        if (alone()) return host_group{}.histogram(n, bin, mass, bins);
         count_parts(n, bins, [&](index_t begin, index_t end, index_t low, span<std::uint64_t> mine) {
-            host_group{}.count(
+            host_group{}.histogram(
                 end - begin,
                 [&bin, begin, low](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                     index_t const b = bin(begin + i);
@@ -207,10 +208,10 @@ public:
     }
 
     template <class F>
-    MULTIDRAFT_HD void count_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
-        if (alone()) return host_group{}.count_pairs(n, f, bins);
+    MULTIDRAFT_HD void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
+        if (alone()) return host_group{}.histogram_pairs(n, f, bins);
         count_parts(n, bins, [&](index_t begin, index_t end, index_t low, span<std::uint64_t> mine) {
-            host_group{}.count_pairs(
+            host_group{}.histogram_pairs(
                 end - begin,
                 [f, begin, low](index_t i) MULTIDRAFT_INLINE_LAMBDA {
                     binned_pair here = f(begin + i);
@@ -225,7 +226,7 @@ private:
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
-    static constexpr index_t capacity = ledger<float>::capacity;
+    static constexpr index_t capacity = chunk_sums<float>::capacity;
     static constexpr index_t most_runs = 256;
     static constexpr index_t most_bins = 2048;
 

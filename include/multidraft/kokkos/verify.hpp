@@ -13,9 +13,9 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/kokkos/batch.hpp"
 #include "multidraft/kokkos/team_group.hpp"
-#include "multidraft/verify/checks.hpp"
-#include "multidraft/verify/scratch.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::kokkos {
 
@@ -82,8 +82,8 @@ struct verify_kernel {
 /// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile. The
 ///   last children of a node may have the token `none`: places for children that could not be drawn, so that trees keep
 ///   one shape. They and what is below them are not looked at. `trees.certain` where the law has certain children.
-/// - `target`, `draft`: `logit_batch` or `probability_batch`; `unread_batch` where the verifier reads no draft rows.
-///   Draft rows as logits have the warp that their tokens were drawn with; normalisers are made anew.
+/// - `target`, `draft`: `logit_batch` or `probability_batch`; `no_draft_rows` where the verifier reads no draft rows.
+///   Draft rows as logits have the sampling parameters that their tokens were drawn with; normalisers are made anew.
 /// - `out`: the same bits as the verifier gives on the host, request by request, whatever the team size.
 ///
 /// Cost: that of the verifier a request, shared by its team. Throws `invalid_input`, with nothing launched, for extents
@@ -104,7 +104,7 @@ void verify_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, 
         detail::check_extent(trees.certain, "trees.certain", nodes,
                              "a tree of this law says of each node how many of its children are certain");
     target.check("target", requests, nodes);
-    if constexpr (!std::is_same_v<Draft, unread_batch>) {
+    if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
         draft.check("draft", requests, nodes);
         if (draft.vocabulary() != target.vocabulary())
             refuse("draft.rows.extent(1)", draft.vocabulary(), "draft and target have one vocabulary");

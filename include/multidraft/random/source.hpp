@@ -1,6 +1,5 @@
-// Where samplers and verifiers get their randomness: coins and picks from a source, so that a test can replay every
-// branch.
-// SPDX-License-Identifier: Apache-2.0
+// Where samplers and verifiers get their randomness: Bernoulli and categorical draws from a source, so that a test can
+// replay every branch. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
@@ -18,44 +17,47 @@ namespace multidraft {
 
 /// What an algorithm may ask for. Each draw has its own address; no address is used twice.
 ///
-/// - `coin(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the numerator
+/// - `bernoulli(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the
+/// numerator
 ///   is 0.
-/// - `pick(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded; `sums` is
-///   the ledger of exactly those weights, with a positive total. `none` where the total is no number: infinite, or NaN.
+/// - `categorical(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded;
+/// `sums` is
+///   the chunk sums of exactly those weights, with a positive total. `none` where the total is no number: infinite, or
+///   NaN.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 ///
-/// Coins and picks are decided by uniforms of 53 bits whatever the type of the row. By the 24 bits of a float no more
-/// than 2^24 tokens could ever be drawn, and all coins of less than 2^-24 would fall equally often.
+/// Both are decided by uniforms of 53 bits whatever the type of the row. By the 24 bits of a float no more
+/// than 2^24 tokens could ever be drawn, and all probabilities below 2^-24 would be one.
 template <class S>
-concept draw_source = requires(S& source, address a, float x, host_group const& g, ledger<float> const& sums, index_t n,
-                               group_archetype::term w, span<token_id const> taken) {
-    { source.coin(a, x, x) } -> std::same_as<bool>;
-    { source.pick(g, sums, n, w, taken, a) } -> std::same_as<index_t>;
+concept draw_source = requires(S& source, address a, float x, host_group const& g, chunk_sums<float> const& sums,
+                               index_t n, group_archetype::term w, span<token_id const> taken) {
+    { source.bernoulli(a, x, x) } -> std::same_as<bool>;
+    { source.categorical(g, sums, n, w, taken, a) } -> std::same_as<index_t>;
     { source.template uniform<float>(a) } -> std::same_as<float>;
 };
 
 /// The source of real runs: every draw is a pure function of (seed, request, address).
 ///
-/// A coin is `u * denominator < numerator` in double precision, strict, so that u = 0 never accepts a token of no mass;
-/// its probability is right to 2^-53. A pick is the inverse of the running sum at the fraction u, `group.search`: each
-/// token has the share that its weight says to 2^-51 of the whole and to the rounding of the sums, which is some 2^-24
-/// of the token's share for floats. So tokens of 2^-40 are drawn, and in proportion.
+/// A Bernoulli draw is `u * denominator < numerator` in double precision, strict, so that u = 0 never accepts a token
+/// of no mass; its probability is right to 2^-53. A categorical draw is the inverse of the running sum at the fraction
+/// u, `group.inverse_cdf`: each token has the share that its weight says to 2^-51 of the whole and to the rounding of
+/// the sums, which is some 2^-24 of the token's share for floats. So tokens of 2^-40 are drawn, and in proportion.
 class addressed_source {
 public:
     addressed_source() = default;
     MULTIDRAFT_HD constexpr explicit addressed_source(addressed_uniforms uniforms) noexcept : uniforms_(uniforms) {}
 
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD bool coin(address a, Real numerator, Real denominator) const {
-        return product(uniforms_.template uniform<double>(a), static_cast<double>(denominator)) <
+    [[nodiscard]] MULTIDRAFT_HD bool bernoulli(address a, Real numerator, Real denominator) const {
+        return fp::mul(uniforms_.template uniform<double>(a), static_cast<double>(denominator)) <
                static_cast<double>(numerator);
     }
 
-    template <group G, class Ledger, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t pick(G const& g, Ledger const& sums, index_t n, W const& w,
-                                             span<token_id const> taken, address a) const {
+    template <group G, class Sums, class W>
+    [[nodiscard]] MULTIDRAFT_HD index_t categorical(G const& g, Sums const& sums, index_t n, W const& w,
+                                                    span<token_id const> taken, address a) const {
         if (!(sums.total <= largest_number<std::decay_t<decltype(sums.total)>>)) return none;
-        return g.search(sums, n, w, uniforms_.template uniform<double>(a), taken);
+        return g.inverse_cdf(sums, n, w, uniforms_.template uniform<double>(a), taken);
     }
 
     template <class Real>

@@ -11,7 +11,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::testing {
@@ -27,9 +27,9 @@ struct certain_selection {
         : tokens(static_cast<std::size_t>(n), none) {
         host_group const g;
         probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
-        auto sums = g.weigh(row.size(), weight_of{row});
+        auto sums = g.sum_chunks(row.size(), weight_of{row});
         addressed_source source;  // which tokens are certain is no matter of chance
-        drawn_children const drawn = sampler(g, row, sums, source, place{}, span<token_id>(tokens));
+        drawn_children const drawn = sampler(g, row, sums, source, draw_site{}, span<token_id>(tokens));
         tokens.resize(static_cast<std::size_t>(drawn.certain));
         draws = drawn.count - drawn.certain;
     }

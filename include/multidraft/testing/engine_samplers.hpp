@@ -12,7 +12,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::testing {
@@ -25,13 +25,13 @@ namespace multidraft::testing {
 struct engine_sequential {
     using law = multidraft::law::sequential;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                               span<token_id> out) const {
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const index = static_cast<index_t>(k);
-            token_id const x = source.pick(g, sums, q.size(), weight_of{q}, span<token_id const>(out).first(k),
-                                           where(purpose::draft, index));
+            token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, span<token_id const>(out).first(k),
+                                                  site(purpose::draft, index));
             if (x == none) return {index};
             out[k] = x;
         }
@@ -47,8 +47,8 @@ struct engine_stratified {
 
     index_t draws = 1;
 
-    template <group G, distribution Q, class Ledger, draw_source Source>
-    drawn_children operator()(G const& g, Q const& q, Ledger& sums, Source& source, place where,
+    template <group G, distribution Q, class Sums, draw_source Source>
+    drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
                               span<token_id> out) const {
         std::vector<token_id> order;
         for (token_id x = 0; x < q.size(); ++x)
@@ -61,7 +61,7 @@ struct engine_stratified {
         for (index_t k = 0; k < certain; ++k) out[static_cast<std::size_t>(k)] = order[static_cast<std::size_t>(k)];
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
         for (index_t k = certain; k < n; ++k) {
-            token_id const x = source.pick(g, sums, q.size(), weight_of{q}, taken, where(purpose::draft, k));
+            token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, k));
             if (x == none) return {k, certain};
             out[static_cast<std::size_t>(k)] = x;
         }

@@ -15,34 +15,35 @@
 
 namespace multidraft::testing {
 
-/// Answers coins and picks from a script of branches; `enumerate` walks through all scripts.
+/// Answers Bernoulli and categorical draws from a script of branches; `enumerate` walks through all scripts.
 ///
 /// Branches of probability 0 are never taken. It also checks what a real run cannot see: an address that is used twice
 /// in one run throws `invalid_input`, since two draws from one uniform are not independent.
 ///
-/// A uniform that is not a coin or a pick (a position) takes the middles of `grid` equal cells: exact where what is
+/// A uniform that decides neither of them (a quantile) takes the middles of `grid` equal cells: exact where what is
 /// done with it changes at the cells' borders only, else off by O(1 / grid). So a law that was enumerated with uniforms
 /// is no exact one: `exact()` says whether none was asked for.
 ///
-/// Coins and picks are taken as the exact ratios of the numbers asked with, floats or doubles: the law is that of the
-/// program, with the rounding of its own numbers and none of the draws'. A coin of NaN throws `invalid_input`.
+/// Probabilities are taken as the exact ratios of the numbers asked with, floats or doubles: the law is that of the
+/// program, with the rounding of its own numbers and none of the draws'. One that is NaN throws `invalid_input`.
 class enumerating_source {
 public:
     explicit enumerating_source(index_t grid = 16) : grid_(static_cast<std::size_t>(grid), 1.0 / grid) {}
 
     template <class Real>
-    [[nodiscard]] bool coin(address a, Real numerator, Real denominator) {
+    [[nodiscard]] bool bernoulli(address a, Real numerator, Real denominator) {
         claim(a);
         if (numerator != numerator || denominator != denominator)
-            refuse("coin", a.index, "NaN", "a coin has a probability");
+            refuse("bernoulli", a.index, "NaN", "a Bernoulli draw has a probability");
         double const ratio = static_cast<double>(numerator) / static_cast<double>(denominator);
         double const yes = numerator <= 0 ? 0.0 : (denominator <= numerator ? 1.0 : ratio);
         double const chances[2] = {1.0 - yes, yes};
         return choose(chances) == 1;
     }
 
-    template <group G, class Ledger, class W>
-    [[nodiscard]] index_t pick(G const&, Ledger const&, index_t n, W const& w, span<token_id const> taken, address a) {
+    template <group G, class Sums, class W>
+    [[nodiscard]] index_t categorical(G const&, Sums const&, index_t n, W const& w, span<token_id const> taken,
+                                      address a) {
         claim(a);
         chances_.assign(static_cast<std::size_t>(n), 0.0);
         double total = 0;

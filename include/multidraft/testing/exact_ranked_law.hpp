@@ -12,9 +12,9 @@
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/verify/block_weights.hpp"
-#include "multidraft/verify/rank_table.hpp"
-#include "multidraft/verify/ranked_node.hpp"
+#include "multidraft/testing/reference/ranked_node.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/rank_table.hpp"
 
 namespace multidraft::testing {
 
@@ -39,7 +39,7 @@ private:
         std::size_t context;
     };
 
-    void walk(std::size_t context, double chance, verify::tilt own) {
+    void walk(std::size_t context, double chance, reference::conditional_cdf own) {
         double weight = 1;
         if (!levels_.empty())
             weight = verify::next_weight(levels_.back().weight, models_.target[levels_.back().context][last()],
@@ -58,18 +58,18 @@ private:
             stop(context, chance, weight);
             return;
         }
-        verify::ranked_node const node(probabilities<double>(p.data(), size), probabilities<double>(q.data(), size),
-                                       span<token_id const>(chosen.tokens), chosen.draws, own);
+        reference::ranked_node const node(probabilities<double>(p.data(), size), probabilities<double>(q.data(), size),
+                                          span<token_id const>(chosen.tokens), chosen.draws, own);
         if (!node.valid()) throw std::logic_error("a node has no sets");
         levels_.push_back({std::vector<double>(p.size()), weight, context});
         for (token_id x = 0; x < size; ++x) levels_.back().law[static_cast<std::size_t>(x)] = node.law(x);
         for (token_id x = 0; x < size; ++x) {
             double const m = levels_.back().law[static_cast<std::size_t>(x)];
             if (!(m > 0)) continue;
-            verify::tilt next;
+            reference::conditional_cdf next;
             if constexpr (Nested) {
                 auto const found = std::find(chosen.tokens.begin(), chosen.tokens.end(), x);
-                next = node.tilt_of(static_cast<index_t>(found - chosen.tokens.begin()), x);
+                next = node.conditional_cdf_of(static_cast<index_t>(found - chosen.tokens.begin()), x);
             }
             path_.push_back(x);
             walk(models_.target.after(context, x), chance * m, next);
@@ -126,8 +126,8 @@ private:
 }  // namespace detail
 
 /// `law_of_step` for `draft::stratified` or `draft::iid` and `verify::ranked_block`, or `nested_ranked_block`: ranks
-/// and positions are integrated over by the verifier's own distribution functions (`verify::ranked_node`), paths and
-/// what block verification does with them are enumerated. Every token has a set of its own: nothing is lumped.
+/// and quantiles are integrated over by the verifier's own distribution functions (`reference::ranked_node`), paths and
+/// what block verification does with them are enumerated. Every token has a set of its own: nothing is pooled.
 template <bool Nested, class Sampler>
 [[nodiscard]] output_law law_of_ranked_step(Sampler sampler, shape const& children, model_pair const& models) {
     return detail::ranked_paths<Nested, Sampler>(sampler, children, models).run();

@@ -17,7 +17,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/emit.hpp"
@@ -155,7 +155,7 @@ public:
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                              Source& source, place where) const {
+                                              Source& source, draw_site site) const {
         using real = probability_of<P>;
         if (std::pow(static_cast<double>(q.size()), static_cast<double>(candidates.size())) > 50000)
             refuse("vocabulary", q.size(), "optimal transport is for small vocabularies: there are too many tuples");
@@ -168,13 +168,13 @@ public:
                 drawn.begin() + static_cast<std::ptrdiff_t>(k))
                 continue;
             double const here = plan.flow(drawn, drawn[k]);
-            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), here, left))
+            if (source.bernoulli(site(purpose::acceptance, static_cast<index_t>(k)), here, left))
                 return {static_cast<index_t>(k), drawn[k]};
             left = std::max(left - here, 0.0);
         }
         auto const& rest = plan.left();
         auto const weight = [&rest](index_t i) { return static_cast<real>(rest[static_cast<std::size_t>(i)]); };
-        return {none, verify::emit_residual(g, p, weight, g.weigh(p.size(), weight), candidates, source, where)};
+        return {none, verify::emit_residual(g, p, weight, g.sum_chunks(p.size(), weight), candidates, source, site)};
     }
 
     /// The plan for n candidates.
@@ -182,9 +182,9 @@ public:
     [[nodiscard]] static transport_plan plan_of(G const& g, P const& p, Q const& q, std::size_t n) {
         std::map<transport_plan::tuple, double> law;
         enumerate([&](enumerating_source& source) {
-            auto sums = g.weigh(q.size(), weight_of{q});
+            auto sums = g.sum_chunks(q.size(), weight_of{q});
             transport_plan::tuple out(n, none);
-            drawn_children const drawn = Sampler{}(g, q, sums, source, place{0, 0}, span<token_id>(out));
+            drawn_children const drawn = Sampler{}(g, q, sums, source, draw_site{0, 0}, span<token_id>(out));
             out.resize(static_cast<std::size_t>(drawn.count));
             law[out] += source.probability();
         });

@@ -19,13 +19,13 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/testing/small_models.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
 
 namespace multidraft::testing {
 
@@ -73,9 +73,9 @@ struct proof_options {
 /// How far a law may be from the target's by rounding alone: rows of doubles.
 inline constexpr double tolerance_of_doubles = 1e-12;
 
-/// The same for rows of floats and a tree of so many nodes. A decision at a node - the ratio of a coin, the sum and the
-/// terms of a residual, the law of a candidate - is about eight roundings of 2^-24, each of which moves the law by no
-/// more than its own size, and there is at most one decision a node.
+/// The same for rows of floats and a tree of so many nodes. A decision at a node - the probability of a Bernoulli draw,
+/// the sum and the terms of a residual, the law of a candidate - is about eight roundings of 2^-24, each of which moves
+/// the law by no more than its own size, and there is at most one decision a node.
 [[nodiscard]] inline double tolerance_of_floats(shape const& children) {
     double nodes = 1;
     double level = 1;
@@ -147,8 +147,8 @@ template <class Sampler, class Real>
     std::map<std::uint32_t, double> sets;
     std::vector<token_id> out(static_cast<std::size_t>(n), none);
     enumerate([&](enumerating_source& source) {
-        auto sums = g.weigh(size, weight_of{row});
-        drawn_children const drawn = sampler(g, row, sums, source, place{}, span<token_id>(out));
+        auto sums = g.sum_chunks(size, weight_of{row});
+        drawn_children const drawn = sampler(g, row, sums, source, draw_site{}, span<token_id>(out));
         std::uint32_t set = 0;
         for (index_t k = 0; k < drawn.count; ++k) set |= 1U << out[static_cast<std::size_t>(k)];
         sets[set] += source.probability();
@@ -173,7 +173,7 @@ namespace detail {
 template <class Verifier>
 inline constexpr bool is_integrated = false;
 template <class Law>
-inline constexpr bool is_integrated<verify::nested_ranked_block<Law>> = true;
+inline constexpr bool is_integrated<testing::reference::nested_ranked_block<Law>> = true;
 
 /// The law of a step: by enumeration, or integrated.
 template <class Group, class Sampler, class Verifier, class Real>
@@ -237,8 +237,8 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// `engine_samplers.hpp`. A verifier for launches, where nothing can be thrown and trees keep room for children that
 /// could not be drawn, is to pass `prove_lossless<testing::silent_group>(..)` as well.
 ///
-/// A verifier that asks for uniforms (positions of `verify::binned_nested_ranked_block`) cannot be enumerated: the
-/// proof does not hold then, and says so. Seconds for a verifier that decides by coins and picks.
+/// A verifier that asks for uniforms (positions of `verify::nested_ranked_block`) cannot be enumerated: the
+/// proof does not hold then, and says so. Seconds for a verifier that decides by Bernoulli and categorical draws.
 template <class Group = host_group, class Sampler, class Verifier>
 [[nodiscard]] proof prove_lossless(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
     proof result;

@@ -21,14 +21,14 @@ public:
     explicit scripted_source(span<double const> uniforms) noexcept : uniforms_(uniforms) {}
 
     template <class Real>
-    [[nodiscard]] bool coin(address, Real numerator, Real denominator) {
-        return product(next(), static_cast<double>(denominator)) < static_cast<double>(numerator);
+    [[nodiscard]] bool bernoulli(address, Real numerator, Real denominator) {
+        return fp::mul(next(), static_cast<double>(denominator)) < static_cast<double>(numerator);
     }
 
-    template <group G, class Ledger, class W>
-    [[nodiscard]] index_t pick(G const& g, Ledger const& sums, index_t n, W const& w, span<token_id const> taken,
-                               address) {
-        return g.search(sums, n, w, next(), taken);
+    template <group G, class Sums, class W>
+    [[nodiscard]] index_t categorical(G const& g, Sums const& sums, index_t n, W const& w, span<token_id const> taken,
+                                      address) {
+        return g.inverse_cdf(sums, n, w, next(), taken);
     }
 
     template <class Real>

@@ -15,11 +15,11 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::testing {
 
@@ -105,10 +105,10 @@ private:
                 }
                 draft_.push_back(models_.draft[contexts_[v]]);
                 auto const q = draft_(g_, node);
-                auto sums = g_.weigh(q.size(), weight_of{q});
+                auto sums = g_.sum_chunks(q.size(), weight_of{q});
                 drawn_.assign(static_cast<std::size_t>(wanted), unwritten);
                 drawn_children const drawn =
-                    sampler_(g_, q, sums, source, place{position, node}, span<token_id>(drawn_));
+                    sampler_(g_, q, sums, source, draw_site{position, node}, span<token_id>(drawn_));
                 certain_[v] = drawn.certain;
                 if (v == 0) of_root_ = drawn;
                 for (index_t k = 0; k < drawn.count; ++k) {

@@ -14,8 +14,8 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/block_weights.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -115,7 +115,7 @@ public:
                 if constexpr (may_throw<G>)
                     refuse("certain", levels, 1,
                            "block verification divides by q and takes a draw; for certain children use "
-                           "verify::binned_ranked_block");
+                           "verify::ranked_block");
 #endif
                 return {};
             }

@@ -6,38 +6,38 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::verify {
 
-/// A token from p, of whose weights `sums` is the ledger. One chunk. `none` when p has no mass (a row of NaN).
-template <group G, distribution P, class Ledger, draw_source Source>
-[[nodiscard]] MULTIDRAFT_HD token_id emit_weighed(G const& g, P const& p, Ledger const& sums, Source& source,
-                                                  place where) {
+/// A token from p, by the chunk sums of its weights. One chunk. `none` when p has no mass (a row of NaN).
+template <group G, distribution P, class Sums, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit_from_sums(G const& g, P const& p, Sums const& sums, Source& source,
+                                                    draw_site site) {
     if (!(sums.total > 0)) return none;
-    return source.pick(g, sums, p.size(), weight_of{p}, {}, where(purpose::residual, 0));
+    return source.categorical(g, sums, p.size(), weight_of{p}, {}, site(purpose::residual, 0));
 }
 
 /// A token from p. One pass. `none` when p has no mass (a row of NaN).
 template <group G, distribution P, draw_source Source>
-[[nodiscard]] MULTIDRAFT_HD token_id emit(G const& g, P const& p, Source& source, place where) {
-    return emit_weighed(g, p, g.weigh(p.size(), weight_of{p}), source, where);
+[[nodiscard]] MULTIDRAFT_HD token_id emit(G const& g, P const& p, Source& source, draw_site site) {
+    return emit_from_sums(g, p, g.sum_chunks(p.size(), weight_of{p}), source, site);
 }
 
 /// A token from the target's row at a node whose row is needed for nothing else.
 ///
-/// Rows that are normalised when they are asked for have the ledger of their weights at hand then, and hand it out with
-/// the row: `target.weighed(g, node)`, a `warped_row`, saves the pass that `emit` makes. One pass or none, and one
-/// chunk. `none` when the row has no mass.
+/// Rows that are normalised when they are asked for have the chunk sums of their weights at hand then, and hand them
+/// out with the row: `target.with_sums(g, node)`, a `processed_row`, saves the pass that `emit` makes. One pass or
+/// none, and one chunk. `none` when the row has no mass.
 template <group G, class Target, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD token_id emit_at(G const& g, Target const& target, node_id node, Source& source,
-                                             place where) {
-    if constexpr (requires { target.weighed(g, node); }) {
-        auto const p = target.weighed(g, node);
-        return emit_weighed(g, p.row, p.weights, source, where);
+                                             draw_site site) {
+    if constexpr (requires { target.with_sums(g, node); }) {
+        auto const p = target.with_sums(g, node);
+        return emit_from_sums(g, p.row, p.sums, source, site);
     } else {
-        return emit(g, target(g, node), source, where);
+        return emit(g, target(g, node), source, site);
     }
 }
 
@@ -47,24 +47,24 @@ template <group G, class Target, draw_source Source>
 /// arithmetic.
 template <group G, distribution P, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD token_id emit_undrafted(G const& g, P const& p, span<token_id const> rejected,
-                                                    Source& source, place where) {
+                                                    Source& source, draw_site site) {
     weight_of const w{p};
-    auto sums = g.weigh(p.size(), w);
+    auto sums = g.sum_chunks(p.size(), w);
 
     MULTIDRAFT_ROLL
-    for (token_id const x : rejected) g.reweigh(sums, p.size(), w, rejected, x);
-    if (!(sums.total > 0)) return emit(g, p, source, where);
-    return source.pick(g, sums, p.size(), w, rejected, where(purpose::residual, 0));
+    for (token_id const x : rejected) g.update_chunk(sums, p.size(), w, rejected, x);
+    if (!(sums.total > 0)) return emit(g, p, source, site);
+    return source.categorical(g, sums, p.size(), w, rejected, site(purpose::residual, 0));
 }
 
-/// A token from a residual r of p, of whose values `sums` is the ledger; where it vanished, by `emit_undrafted`. One
+/// A token from a residual r of p, of whose values `sums` is the row_sums; where it vanished, by `emit_undrafted`. One
 /// chunk. `none` when it holds NaN.
-template <group G, distribution P, class Residual, class Ledger, draw_source Source>
-[[nodiscard]] MULTIDRAFT_HD token_id emit_residual(G const& g, P const& p, Residual const& r, Ledger const& sums,
-                                                   span<token_id const> rejected, Source& source, place where) {
-    if (sums.total > 0) return source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0));
+template <group G, distribution P, class Residual, class Sums, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD token_id emit_residual(G const& g, P const& p, Residual const& r, Sums const& sums,
+                                                   span<token_id const> rejected, Source& source, draw_site site) {
+    if (sums.total > 0) return source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0));
     if (sums.total != sums.total) return none;
-    return emit_undrafted(g, p, rejected, source, where);
+    return emit_undrafted(g, p, rejected, source, site);
 }
 
 }  // namespace multidraft::verify

@@ -6,7 +6,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/emit.hpp"
@@ -19,9 +19,9 @@ namespace multidraft::verify {
 template <group G, distribution P, class Residual, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD node_verdict emit_or_accept(G const& g, P const& p, Residual const& r,
                                                         candidate_list candidates, span<token_id const> rejected,
-                                                        Source& source, place where) {
-    auto const sums = g.weigh(p.size(), r);
-    token_id const x = emit_residual(g, p, r, sums, rejected, source, where);
+                                                        Source& source, draw_site site) {
+    auto const sums = g.sum_chunks(p.size(), r);
+    token_id const x = emit_residual(g, p, r, sums, rejected, source, site);
     return sums.total > 0 ? found_among(candidates, x) : node_verdict{none, x};
 }
 

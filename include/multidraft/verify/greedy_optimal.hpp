@@ -14,11 +14,11 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/certain_tokens.hpp"
-#include "multidraft/verify/draft_units.hpp"
+#include "multidraft/verify/detail/certain_tokens.hpp"
+#include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -50,7 +50,7 @@ struct residual_beside {
 template <group G, distribution P, distribution Q, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD node_verdict decide_beside(G const& g, P const& p, Q const& draft_row,
                                                        candidate_list candidates, index_t drawn,
-                                                       span<token_id const> certain, Source& source, place where) {
+                                                       span<token_id const> certain, Source& source, draw_site site) {
     using real = probability_of<P>;
     auto const q = in_units<real>(draft_row);
     token_id const x = candidates[drawn];
@@ -60,9 +60,9 @@ template <group G, distribution P, distribution Q, draw_source Source>
     for (token_id const t : certain) difference -= q(t);
     real const left = certain.empty() ? units_in_1<real> : mass_left(g, q, certain, difference);
     if (!(left > 0)) return {};
-    if (source.coin(where(purpose::acceptance, 0), product(p(x), left), qx)) return {drawn, x};
-    residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, quotient(real(1), left)};
-    return emit_or_accept(g, p, r, candidates, candidates, source, where);
+    if (source.bernoulli(site(purpose::acceptance, 0), fp::mul(p(x), left), qx)) return {drawn, x};
+    residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, fp::div(real(1), left)};
+    return emit_or_accept(g, p, r, candidates, candidates, source, site);
 }
 
 }  // namespace detail
@@ -86,18 +86,18 @@ public:
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
-                                                    Source& source, place where) const {
+                                                    Source& source, draw_site site) const {
         if (candidates.draws() > 1) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>)
-                refuse("certain", where.node, candidates.certain,
+                refuse("certain", site.node, candidates.certain,
                        "law::top_then_one draws one of a node's " + std::to_string(candidates.count()) + " children");
 #endif
             return {};
         }
-        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, where));
+        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, site));
         return detail::decide_beside(g, p, q, candidates, candidates.certain, candidates.certain_tokens(), source,
-                                     where);
+                                     site);
     }
 };
 

@@ -13,9 +13,9 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/decreasing_root.hpp"
+#include "multidraft/verify/detail/decreasing_root.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -33,7 +33,7 @@ struct k_seq_overlap {
     real share;  ///< 1 / rho
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        real const a = product(share, p(i));
+        real const a = fp::mul(share, p(i));
         real const b = static_cast<real>(q(i));
         return b < a ? b : a;
     }
@@ -47,7 +47,7 @@ struct k_seq_residual {
     real gamma;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        return positive_part(fused(-gamma, overlap(i), overlap.p(i)));
+        return positive_part(fp::fma(-gamma, overlap(i), overlap.p(i)));
     }
 };
 
@@ -55,7 +55,7 @@ struct k_seq_residual {
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD Real tries(Real b, std::size_t n) {
     Real sum = 0;
-    for (std::size_t k = 0; k < n; ++k) sum = fused(sum, Real(1) - b, Real(1));
+    for (std::size_t k = 0; k < n; ++k) sum = fp::fma(sum, Real(1) - b, Real(1));
     return sum;
 }
 
@@ -80,7 +80,7 @@ public:
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                                    Source& source, place where) const {
+                                                    Source& source, draw_site site) const {
         using real = probability_of<P>;
         std::size_t const n = candidates.size();
         for (token_id const x : candidates)
@@ -90,7 +90,7 @@ public:
         real gamma = 1;
         if (n > 1) {
             auto const gamma_at = [&](real r) {
-                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, quotient(real(1), r)}), n);
+                return detail::tries(g.sum(size, detail::k_seq_overlap<P, Q>{p, q, fp::div(real(1), r)}), n);
             };
             gamma = gamma_at(real(1));
             if (!(gamma > real(0.5))) return {};  // NaN in a row
@@ -109,14 +109,14 @@ public:
                 gamma = gamma < rho ? gamma : rho;
             }
         }
-        detail::k_seq_overlap<P, Q> const overlap{p, q, quotient(real(1), rho)};
+        detail::k_seq_overlap<P, Q> const overlap{p, q, fp::div(real(1), rho)};
         for (std::size_t k = 0; k < n; ++k) {
             token_id const x = candidates[k];
-            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), overlap(x), q(x)))
+            if (source.bernoulli(site(purpose::acceptance, static_cast<index_t>(k)), overlap(x), q(x)))
                 return {static_cast<index_t>(k), x};
         }
         detail::k_seq_residual<P, Q> const r{overlap, gamma};
-        return {none, emit_residual(g, p, r, g.weigh(size, r), candidates, source, where)};
+        return {none, emit_residual(g, p, r, g.sum_chunks(size, r), candidates, source, site)};
     }
 
 private:

@@ -12,12 +12,12 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/select.hpp"
+#include "multidraft/distribution/truncation.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/block_weights.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -41,7 +41,7 @@ struct first_survivor {
     /// F. O(K).
     [[nodiscard]] MULTIDRAFT_HD double factor(double worse, double same) const {
         double result = 0;
-        walk(worse, same, [&](std::int32_t, double begins, double known) { result = fused(result, known, begins); });
+        walk(worse, same, [&](std::int32_t, double begins, double known) { result = fp::fma(result, known, begins); });
         return result;
     }
 
@@ -52,10 +52,10 @@ struct first_survivor {
         walk(worse, same, [&](std::int32_t k, double begins, double known) {
             for (std::int32_t j = 0; j < k; ++j) next[j] *= known;
             next[k] = begins;
-            sum = fused(sum, known, begins);
+            sum = fp::fma(sum, known, begins);
         });
         for (std::int32_t k = 0; k < paths; ++k) next[k] /= sum;
-        return product(survive, mass) / fused(survive, worse + same, 1 - survive);
+        return fp::mul(survive, mass) / fp::fma(survive, worse + same, 1 - survive);
     }
 
 private:
@@ -63,12 +63,12 @@ private:
     /// given token of the class, those before it worse; `known` what a path after it weighs.
     template <class Visit>
     MULTIDRAFT_HD void walk(double worse, double same, Visit const& visit) const {
-        double const known = fused(survive, worse + same, 1 - survive);
-        double const below = fused(survive, worse, 1 - survive);
+        double const known = fp::fma(survive, worse + same, 1 - survive);
+        double const below = fp::fma(survive, worse, 1 - survive);
         double earlier = 0;  // a path before this one was the first survivor, and all of them turned out worse
         for (std::int32_t k = 0; k < paths; ++k) {
-            visit(k, fused(product(survive, worse), earlier, first[k]), known);
-            earlier = fused(earlier, below, first[k]);
+            visit(k, fp::fma(fp::mul(survive, worse), earlier, first[k]), known);
+            earlier = fp::fma(earlier, below, first[k]);
         }
     }
 };
@@ -81,7 +81,7 @@ inline constexpr index_t ratio_classes = 512;
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE index_t ratio_class(Real p, Real q) {
     constexpr std::int32_t lowest = 0x3b800000;  // 2^-8
-    auto const ratio = static_cast<float>(quotient(p, q));
+    auto const ratio = static_cast<float>(fp::div(p, q));
     std::int32_t const bits = __builtin_bit_cast(std::int32_t, ratio);
     std::int32_t const above = bits < lowest ? 0 : bits - lowest;
     std::int32_t const step = above >> 18;
@@ -99,7 +99,7 @@ struct kept_row {
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return p.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
         real const mass = q(i);
-        return product(mass, static_cast<real>(factors[ratio_class(p(i), mass)]));
+        return fp::mul(mass, static_cast<real>(factors[ratio_class(p(i), mass)]));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
 };
@@ -163,12 +163,12 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_id wrong_node() const { return wrong_node_; }
 
     /// What a level down came to.
-    enum class went : std::uint8_t { down, nowhere, wrong };
+    enum class descent : std::uint8_t { down, ended, invalid };
 
     /// One level down: chooses the token, writes the next level. `wrong` for a token that the draft gives no mass;
-    /// `nowhere` where a child could not be drawn.
+    /// `ended` where a child could not be drawn.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD went descend(G const& g) {
+    [[nodiscard]] MULTIDRAFT_HD descent descend(G const& g) {
         std::int32_t const level = length_;
         auto const p = target_(g, node(level));
         auto const q = draft_(g, node(level));
@@ -177,10 +177,10 @@ public:
         for (std::int32_t k = column(level); k < paths_; ++k) {
             if (!survives(k, level)) continue;
             token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, k))];
-            if (x == none) return went::nowhere;
+            if (x == none) return descent::ended;
             if (!(q(x) > 0)) {
                 wrong_node_ = node_of(level, k);
-                return went::wrong;
+                return descent::invalid;
             }
             index_t const c = ratio_class(p(x), q(x));
             if (c > best_class) {
@@ -205,7 +205,7 @@ public:
             double const* const here = at(level);
             double* const next = at(level + 1);
             auto const who = survivors(level);
-            double const m = product(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
+            double const m = fp::mul(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
             next[0] = static_cast<double>(
                 next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
             next[1] = best;
@@ -213,7 +213,7 @@ public:
         }
         g.barrier();
         ++length_;
-        return went::down;
+        return descent::down;
     }
 
 private:
@@ -255,17 +255,17 @@ private:
             return static_cast<std::int32_t>((units - static_cast<real>(static_cast<std::int32_t>(units))) * unit);
         };
         auto const bins = span<std::uint64_t>(counters.data(), static_cast<std::size_t>(ratio_classes));
-        g.count(q.size(), class_of, high, bins);
+        g.histogram(q.size(), class_of, high, bins);
         g.barrier();  // every lane is done with the factors of another level
         if (g.leader())
             for (index_t c = 0; c < ratio_classes; ++c)
                 factors_[c] = static_cast<double>(bins[static_cast<std::size_t>(c)]) * 0x1p-30;
         g.barrier();
-        g.count(q.size(), class_of, low, bins);
+        g.histogram(q.size(), class_of, low, bins);
         if (g.leader()) {
             double all = 0;
             for (index_t c = 0; c < ratio_classes; ++c) {
-                factors_[c] = fused(static_cast<double>(bins[static_cast<std::size_t>(c)]), 0x1p-60, factors_[c]);
+                factors_[c] = fp::fma(static_cast<double>(bins[static_cast<std::size_t>(c)]), 0x1p-60, factors_[c]);
                 all += factors_[c];
             }
             auto const who = survivors(level);
@@ -349,9 +349,9 @@ public:
         kept best(tree, target, draft, paths, reinterpret_cast<double*>(scratch.data()));
         best.start(g);
         while (best.length() < depth && best.weight(best.length()) > 0) {
-            auto const went = best.descend(g);
-            if (went == kept::went::nowhere) break;
-            if (went == kept::went::wrong) {
+            auto const descent = best.descend(g);
+            if (descent == kept::descent::ended) break;
+            if (descent == kept::descent::invalid) {
 #if !MULTIDRAFT_ON_DEVICE
                 if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, best.wrong_node());
 #endif

@@ -15,7 +15,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -61,7 +61,7 @@ struct multi_round_residual {
     [[nodiscard]] MULTIDRAFT_HD real operator()(index_t i) const {
         real left = p(i);
         for (index_t k = 0; k < refused; ++k)
-            left = positive_part(fused(-scale[k], static_cast<real>(rows.of(k)(i)), left));
+            left = positive_part(fp::fma(-scale[k], static_cast<real>(rows.of(k)(i)), left));
         return left;
     }
 };
@@ -98,12 +98,12 @@ public:
     template <group G, distribution P, class Rows, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Rows const& rows,
                                                     span<token_id const> candidates, Source& source,
-                                                    place where) const {
+                                                    draw_site site) const {
         using real = probability_of<P>;
         if (candidates.size() > most_children) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>)
-                refuse("children", where.node, candidates.size(), "multi-round verification takes up to 64 candidates");
+                refuse("children", site.node, candidates.size(), "multi-round verification takes up to 64 candidates");
 #endif
             return {};
         }
@@ -115,15 +115,15 @@ public:
             real const qx = rows.of(refused)(x);
             if (!(qx > 0 && qx <= largest_number<real>)) return {};
             detail::multi_round_residual<P, Rows> const before{p, rows, scale, refused};
-            if (source.coin(where(purpose::acceptance, refused), before(x), product(mass, qx))) return {refused, x};
+            if (source.bernoulli(site(purpose::acceptance, refused), before(x), fp::mul(mass, qx))) return {refused, x};
             scale[k] = mass;
             detail::multi_round_residual<P, Rows> const left{p, rows, scale, refused + 1};
-            auto const sums = g.weigh(p.size(), left);
+            auto const sums = g.sum_chunks(p.size(), left);
             mass = sums.total;
             if (!(mass > 0) || k + 1 == candidates.size())
-                return {none, emit_residual(g, p, left, sums, candidates.first(k + 1), source, where)};
+                return {none, emit_residual(g, p, left, sums, candidates.first(k + 1), source, site)};
         }
-        return {none, emit(g, p, source, where)};
+        return {none, emit(g, p, source, site)};
     }
 };
 

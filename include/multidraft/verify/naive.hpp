@@ -7,7 +7,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -17,7 +17,7 @@ namespace multidraft::verify {
 /// Draws y from p; if y is among the candidates its first occurrence is accepted, else y is emitted.
 ///
 /// Lossless for every law, since the candidates have no say in y; optimal for `law::deterministic`, where its
-/// acceptance rate p(S) cannot be exceeded. Reads one row of p a level and none of q (`unread` may stand for the
+/// acceptance rate p(S) cannot be exceeded. Reads one row of p a level and none of q (`no_draft_rows` may stand for the
 /// draft's rows). Cost: one pass a level.
 template <draft_law Law>
 class naive : public node_by_node<naive<Law>, Law> {
@@ -29,11 +29,11 @@ public:
     template <group G, distribution P, class Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,
                                                     span<token_id const> candidates, Source& source,
-                                                    place where) const {
+                                                    draw_site site) const {
         weight_of const w{p};
-        auto const sums = g.weigh(p.size(), w);
+        auto const sums = g.sum_chunks(p.size(), w);
         if (!(sums.total > 0)) return {};
-        return found_among(candidates, source.pick(g, sums, p.size(), w, {}, where(purpose::naive, 0)));
+        return found_among(candidates, source.categorical(g, sums, p.size(), w, {}, site(purpose::naive, 0)));
     }
 };
 

@@ -12,16 +12,16 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/unread.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::verify {
 
@@ -39,27 +39,27 @@ template <class Verifier, group G, draft_law Law, class Target, class Draft, dra
                                                 Target const& target, [[maybe_unused]] Draft const& draft, node_id node,
                                                 Source& source, std::int32_t position,
                                                 [[maybe_unused]] span<std::byte> scratch) {
-    constexpr bool asks_draft = !std::is_same_v<Draft, unread> && reads_draft<Verifier>;
-    place const where{position, node};
+    constexpr bool asks_draft = !std::is_same_v<Draft, no_draft_rows> && reads_draft<Verifier>;
+    draw_site const site{position, node};
     auto const children = present_children<G>(tree.tree, node);
     node_verdict here;
     if (children.count == 0) {
-        here.token = emit_at(g, target, node, source, where);
+        here.token = emit_at(g, target, node, source, site);
     } else {
         auto const candidates = candidates_of(tree, children, node);
         auto const p = target(g, node);
-        if constexpr (requires { target.expect(g, children); }) target.expect(g, children);
+        if constexpr (requires { target.prefetch(g, children); }) target.prefetch(g, children);
         auto const with = [&](auto const& q) {
             if constexpr (needs_scratch<Verifier>)
-                return verifier.decide(g, p, q, candidates, source, where, scratch);
+                return verifier.decide(g, p, q, candidates, source, site, scratch);
             else
-                return verifier.decide(g, p, q, candidates, source, where);
+                return verifier.decide(g, p, q, candidates, source, site);
         };
         if (candidates.certain >= 0) {
             if constexpr (asks_draft)
                 here = with(draft(g, node));
             else
-                here = with(unread{});
+                here = with(no_draft_rows{});
         }
         // An accepted token whose probability is infinite: the row is no distribution.
         if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
@@ -70,7 +70,7 @@ template <class Verifier, group G, draft_law Law, class Target, class Draft, dra
             if constexpr (asks_draft)
                 refuse_node(g, tree, target, draft, node);
             else
-                refuse_node(g, tree, target, unread{}, node);
+                refuse_node(g, tree, target, no_draft_rows{}, node);
         }
     }
 #endif
@@ -81,11 +81,11 @@ template <class Verifier, group G, draft_law Law, class Target, class Draft, dra
 
 /// The tree form of a verifier that decides at one node ([MCSD] Alg. 1-2, [RSD] Alg. 1, [SpecInfer]).
 ///
-/// `Self::decide(g, p, q, candidates, source, where)` gives a `node_verdict` from the target row p, the draft row q and
+/// `Self::decide(g, p, q, candidates, source, site)` gives a `node_verdict` from the target row p, the draft row q and
 /// the children's tokens in the order drawn: a `candidate_list`, or a plain span of tokens. If every decision is
 /// lossless for the law of the children, so is the walk: the next level's draws are independent of how this one was
-/// decided, given the child. With a static `Self::reads_draft` that is false q is `unread`, and the draft's rows are
-/// not asked for.
+/// decided, given the child. With a static `Self::reads_draft` that is false q is `no_draft_rows`, and the draft's rows
+/// are not asked for.
 ///
 /// A decision that needs memory says how much, `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets it as
 /// its last argument, a `span<std::byte>` (see `needs_scratch`).
@@ -98,8 +98,8 @@ public:
     ///
     /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
     /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only. Rows
-    ///   may have a `weighed(g, node)` (see `emit_at`) and an `expect(g, nodes)`, which is told of which nodes one is
-    ///   probably read next.
+    ///   may have a `with_sums(g, node)` (see `emit_at`) and an `prefetch(g, nodes)`, which is told of which nodes one
+    ///   is probably read next.
     /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
     /// - `position`: of the root in the text; with the node it addresses the draws.
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.

@@ -1,87 +1,75 @@
-// Ranked verification: the optimal verifier of one node for independent and stratified draws.
+// Ranked verification of one node from a histogram: no sort, no memory of the vocabulary's size.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
-#include <type_traits>
+#include <cstdint>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
-#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/draft_units.hpp"
+#include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/rank_table.hpp"
-#include "multidraft/verify/ranked_node.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::verify {
 
-namespace detail {
-
-/// (p - m)+ for a law m of the candidate.
-template <distribution P>
-struct ranked_residual {
-    P p;
-    ranked_node const* node;
-
-    [[nodiscard]] auto operator()(index_t i) const {
-        using real = probability_of<P>;
-        return positive_part(p(i) - static_cast<real>(node->candidate_law(i)));
-    }
-};
-
-}  // namespace detail
-
-/// Ranked verification (ours): every draw gets a random rank in its token's set of ranks, the best one is the
-/// candidate, and the candidate is corrected against its exact law m: accepted with min(1, p / m), else a token from
-/// Norm[(p - m)+] is emitted, which may be one of the certain children.
+/// Ranked verification ([Ranked] 3 and 4), from a histogram: every draw gets a rank by the ratio p/q of its token, the best one is the
+/// candidate, and the candidate is corrected against its exact law m: accepted with probability min(1, p / m), else a
+/// token from Norm[(p - m)+] is emitted, which may be one of the certain children.
 ///
-/// Lossless whatever m is, since it is the candidate's exact law. With the m of `ranked_marginal` the acceptance rate
-/// is alpha*, the largest of any lossless verifier of its law ([OptimalMDSD] (8)), for `law::iid` and
-/// `law::stratified`. (Others have since reached alpha* for independent drafts: Global Resolution, arXiv 2511.15898, by
-/// convex minimisation.) Where every candidate is certain a token is drawn from p.
+/// Lossless for `law::iid` and `law::stratified`, exactly: m is the law that the ranks really give, also where the
+/// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
+/// (8)), less what the grid points cost: below 1e-3 (see `ratio_grid`, `rank_table::build`).
 ///
-/// On the host, exactly, with memory of the size of the vocabulary: see `ranked_node`. Cost: a pass over p and q and a
-/// sort of the tokens that are not lumped.
+/// Where every candidate is certain a token is drawn from p. Cost: one count over p and q for rows of floats (two for
+/// doubles); one more pass when the candidate is refused. For groups of all kinds, in scratch; the exact form by
+/// sorting is `testing::reference::ranked`. A draw to which q gives no mass cannot have been drawn: the verdict is "no token", an
+/// `invalid_input` on the host.
 template <draft_law Law>
 class ranked : public node_by_node<ranked<Law>, Law> {
     static_assert(is_ranked_law<Law>,
-                  "multidraft: verify::ranked is for candidates drawn independently, law::iid and law::stratified; for "
-                  "law::sequential use verify::recursive_rejection or verify::traversal; verify::naive<Law> fits every "
-                  "law");
+                  "multidraft: verify::ranked is for candidates drawn independently, law::iid and "
+                  "law::stratified; for law::sequential use verify::recursive_rejection or verify::traversal; "
+                  "verify::naive<Law> fits every law");
 
 public:
     static constexpr bool lossless = true;
 
-    ranked() = default;
-    /// `lumped`: tokens with less of the draws' law are treated as one. At most that much acceptance a token is lost.
-    explicit ranked(double lumped) noexcept : lumped_(lumped) {}
-
-    template <group G, distribution P, distribution Q, draw_source Source>
-    [[nodiscard]] node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates, Source& source,
-                                      place where) const {
-        if (!may_be_drawn(q, candidates)) return {};
-        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, where));
-        ranked_node const node(p, q, candidates.certain_tokens(), candidates.draws(), {}, lumped_);
-        if (!node.valid()) return {};
-        index_t const best = best_ranked(g, node, candidates, source, where);
-        token_id const x = candidates[best];
-        using real = probability_of<P>;
-        if (source.coin(where(purpose::acceptance, 0), p(x), static_cast<real>(node.candidate_law(x))))
-            return {best, x};
-        detail::ranked_residual<P> const r{p, &node};
-        return emit_or_accept(g, p, r, candidates, candidates, source, where);
+    /// The sets of one node, and the densities of its law.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t /*depth*/) {
+        return detail::whole_16(sizeof(rank_table)) + rank_table::grid_points * sizeof(grid_density<double>);
     }
 
-private:
-    double lumped_ = 0x1p-26;
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
+                                                    Source& source, draw_site site, span<std::byte> scratch) const {
+        using real = probability_of<P>;
+        if (!may_be_drawn(q, candidates)) return {};
+        if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, site));
+        ranked_rows<P, in_units_of<Q, real>> rows(g, p, in_units<real>(q), candidates);
+        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
+        auto* const density =
+            reinterpret_cast<grid_density<real>*>(scratch.data() + detail::whole_16(sizeof(rank_table)));
+        g.barrier();  // every lane has done with the sets of the node above
+        if (!rows.template build<true>(g, best_rank_cdf{candidates.draws()}, table, density)) return {};
+        index_t const best = best_ranked(table, rows.where, candidates, source, site);
+        token_id const x = candidates[best];
+        auto const m = rows.law(density);
+        if (source.bernoulli(site(purpose::acceptance, 0), p(x), m(x))) return {best, x};
+        block_residual const r{p, m, real(1)};
+        return emit_or_accept(g, p, r, candidates, span<token_id const>(&x, 1), source, site);
+    }
 };
 
 }  // namespace multidraft::verify

@@ -1,237 +1,40 @@
-// Ranked block verification: at every node the child that ranked verification would offer, then the path as a block.
+// Ranked block verification from histograms: at every node the one child that ranked verification offers, then the path
+// as a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <type_traits>
-#include <vector>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/block_weights.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/checks.hpp"
-#include "multidraft/verify/rank_table.hpp"
-#include "multidraft/verify/ranked_node.hpp"
-#include "multidraft/verify/ranked_pick.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/checks.hpp"
+#include "multidraft/verify/detail/rank_table.hpp"
+#include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::verify {
 
-namespace detail {
-
-/// A picked path as `stop_of_block` reads it.
-template <class Target, class Real>
-struct picked_path {
-    tree_view tree;
-    Target const& target_rows;
-    std::vector<node_id> nodes{0};
-    std::vector<Real> weights{Real(1)};
-    std::vector<std::vector<double>> laws{};  ///< of the next token, by level
-
-    [[nodiscard]] std::int32_t length() const { return static_cast<std::int32_t>(nodes.size()) - 1; }
-    [[nodiscard]] node_id node(std::int32_t level) const { return nodes[static_cast<std::size_t>(level)]; }
-    [[nodiscard]] token_id token(std::int32_t level) const {
-        return tree.tokens[static_cast<std::size_t>(node(level))];
-    }
-    [[nodiscard]] Real weight(std::int32_t level) const { return weights[static_cast<std::size_t>(level)]; }
-    [[nodiscard]] Target const& target() const { return target_rows; }
-    template <group G>
-    [[nodiscard]] probabilities<double> conditional(G const&, std::int32_t level) const {
-        auto const& law = laws[static_cast<std::size_t>(level)];
-        return {law.data(), static_cast<index_t>(law.size())};
-    }
-};
-
-/// The walk of ranked block verification; `Nested` says whether a child's position comes from its subtree.
-template <draft_law Law, bool Nested, group G, class Target, class Draft, class Source>
-class ranked_walk {
-public:
-    ranked_walk(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft, Source& source,
-                std::int32_t position, double lumped)
-        : g_(g),
-          drafts_(drafts),
-          tree_(drafts.tree),
-          target_(target),
-          draft_(draft),
-          source_(source),
-          position_(position),
-          lumped_(lumped),
-          nodes_(static_cast<std::size_t>(tree_.size())),
-          positions_(static_cast<std::size_t>(tree_.size()), unknown) {}
-
-    [[nodiscard]] verdict run(span<node_id> path) {
-        using real = probability_of<std::decay_t<decltype(target_(g_, 0))>>;
-        check_tree(drafts_, target_, draft_, path);
-        if constexpr (Nested) {
-            make_sets();
-            make_positions();
-        }
-        picked_path<Target, real> picked{tree_, target_};
-        for (node_id v = 0; picked.weights.back() > 0;) {
-            if constexpr (!Nested)
-                if (!tree_.children(v).empty()) make_sets_of(v, {});
-            if (node_of(v) == nullptr) break;
-            ranked_node const& node = *node_of(v);
-            auto const children = tree_.children(v);
-            index_t const k = Nested ? pick_by_positions(v, node, children) : pick_by_coins(v, node, children);
-            std::vector<double> law(static_cast<std::size_t>(target_.size()));
-            for (std::size_t i = 0; i < law.size(); ++i) law[i] = node.law(static_cast<token_id>(i));
-            token_id const x = tree_.tokens[at(children.first + k)];
-            picked.weights.push_back(next_weight(picked.weights.back(), target_(g_, v)(x),
-                                                 static_cast<real>(law[static_cast<std::size_t>(x)])));
-            picked.laws.push_back(std::move(law));
-            v = children.first + k;
-            picked.nodes.push_back(v);
-        }
-        return verify_block(g_, tree_, picked, source_, position_, path);
-    }
-
-private:
-    static constexpr double unknown = -1;
-
-    static std::size_t at(std::int32_t i) noexcept { return static_cast<std::size_t>(i); }
-    [[nodiscard]] ranked_node const* node_of(node_id v) const { return nodes_[at(v)].get(); }
-    [[nodiscard]] candidate_list candidates(node_id v) const { return candidates_of(drafts_, tree_.children(v), v); }
-
-    /// The sets of a node with children; none where no child can be picked, all of them being certain.
-    void make_sets_of(node_id v, tilt own) {
-        auto const children = candidates(v);
-        auto const p = target_(g_, v);
-        auto const q = draft_(g_, v);
-        if (!may_be_drawn(q, children)) refuse_node(g_, drafts_, target_, draft_, v);
-        if (children.draws() == 0) {
-            double certain_mass = 0;
-            for (token_id const x : children.tokens) certain_mass += static_cast<double>(p(x));
-            if (certain_mass < least_certain) return;
-        }
-        nodes_[at(v)] = std::make_unique<ranked_node>(p, q, children.certain_tokens(), children.draws(), own, lumped_);
-        if (!nodes_[at(v)]->valid()) refuse_node(g_, drafts_, target_, draft_, v);
-    }
-
-    /// Of all nodes that the target can come to, from the root down. A child's tilt says whether its position may come
-    /// from its subtree.
-    void make_sets() {
-        std::vector<tilt> tilts(nodes_.size());
-        std::vector<char> reached(nodes_.size(), 0);
-        reached[0] = 1;
-        tells_.assign(nodes_.size(), 0);
-        for (node_id v = 0; v < tree_.size(); ++v) {
-            auto const children = tree_.children(v);
-            if (reached[at(v)] == 0 || children.empty()) continue;
-            make_sets_of(v, tilts[at(v)]);
-            ranked_node const* const node = node_of(v);
-            if (node == nullptr) continue;
-            tells_[at(v)] = !tilts[at(v)].is_identity() && node->draws() > 0 ? 1 : 0;
-            auto const p = target_(g_, v);
-            for (index_t k = 0; k < children.count; ++k) {
-                token_id const x = tree_.tokens[at(children.first + k)];
-                tilts[at(children.first + k)] = node->tilt_of(k, x);
-                reached[at(children.first + k)] = p(x) > 0 ? 1 : 0;
-            }
-        }
-    }
-
-    /// From the leaves up.
-    void make_positions() {
-        for (node_id v = tree_.size() - 1; v > 0; --v) {
-            if (tells_[at(v)] == 0) continue;
-            double rank = 0;
-            static_cast<void>(best_by_positions(*node_of(v), tree_.children(v), rank));
-            positions_[at(v)] = node_of(v)->position_of_best(rank);
-        }
-    }
-
-    [[nodiscard]] double position_of(node_id v) {
-        double& u = positions_[at(v)];
-        if (u == unknown) u = source_.template uniform<double>(place{position_, v}(purpose::rank, 0));
-        return u;
-    }
-
-    /// The draw with the best rank.
-    [[nodiscard]] index_t best_by_positions(ranked_node const& node, node_range children, double& rank) {
-        index_t best = none;
-        for (index_t k = node.certain(); k < children.count; ++k) {
-            node_id const child = children.first + k;
-            double const r = node.rank(tree_.tokens[at(child)], position_of(child));
-            if (best != none && !(r < rank)) continue;
-            rank = r;
-            best = k;
-        }
-        return best;
-    }
-
-    [[nodiscard]] index_t pick_by_positions(node_id, ranked_node const& node, node_range children) {
-        double rank = 0;
-        index_t const best = best_by_positions(node, children, rank);
-        if (best != none && node.keeps(tree_.tokens[at(children.first + best)], position_of(children.first + best)))
-            return best;
-        index_t last = best;
-        for (index_t k = 0; k < node.certain(); ++k) {
-            double const limit = node.certain_limit(k);
-            if (!(limit > 0)) continue;
-            if (position_of(children.first + k) <= limit) return k;
-            if (best == none) last = k;  // none of them by rounding
-        }
-        return last;
-    }
-
-    [[nodiscard]] index_t pick_by_coins(node_id v, ranked_node const& node, node_range children) {
-        place const where{position_, v};
-        index_t best = none;
-        if (node.draws() > 0) {
-            best = best_ranked(g_, node, candidates(v), source_, where);
-            token_id const x = tree_.tokens[at(children.first + best)];
-            if (node.certain() == 0 ||
-                source_.coin(where(purpose::path, 0), target_mass(v, x), node.candidate_law(x)) ||
-                !source_.coin(where(purpose::path, 1), node.passed(), 1.0))
-                return best;
-        }
-        // In proportion to the target's mass; the last with mass is what is left.
-        double left = 0;
-        for (index_t k = 0; k < node.certain(); ++k) left += target_mass(v, tree_.tokens[at(children.first + k)]);
-        for (index_t k = 0; k < node.certain(); ++k) {
-            double const here = target_mass(v, tree_.tokens[at(children.first + k)]);
-            if (!(here > 0)) continue;
-            best = k;
-            if (source_.coin(where(purpose::path, 2 + k), here, left)) break;
-            left -= here;
-        }
-        return best;
-    }
-
-    [[nodiscard]] double target_mass(node_id v, token_id x) const { return static_cast<double>(target_(g_, v)(x)); }
-
-    G const& g_;
-    drafted<Law> const& drafts_;
-    tree_view tree_;
-    Target const& target_;
-    Draft const& draft_;
-    Source& source_;
-    std::int32_t position_;
-    double lumped_;
-    std::vector<std::unique_ptr<ranked_node>> nodes_;
-    std::vector<char> tells_;  ///< whether a node's position is that of its best draw
-    std::vector<double> positions_;
-};
-
-}  // namespace detail
-
-/// Ranked block verification (ours): from the root down, the one child that ranked verification offers, a certain token
-/// being picked first where the candidate is refused (`ranked_node::law`); then the picked path, whose conditionals are
-/// known exactly, is verified as a block (`stop_of_block`).
+/// Ranked block verification ([Ranked] 5), from histograms: from the root down, the one child that ranked verification offers, a
+/// certain token being picked first where the candidate is refused (`picked_law`); then the picked path, whose
+/// conditionals are known exactly, is verified as a block (`stop_of_block`).
 ///
-/// Lossless for `law::iid` and `law::stratified`. Reads the rows of p and q on the picked path only. On the host,
-/// exactly: see `ranked_node` for cost and memory.
+/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q a level for rows of floats (two for
+/// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
+/// read. `draft(g, node)` and `target(g, node)` are asked for a row more than once, so rows whose normalisers cost a
+/// pass are better prepared. For groups of all kinds; the exact form by sorting is
+/// `testing::reference::ranked_block`.
 template <draft_law Law>
 class ranked_block {
     static_assert(
@@ -243,26 +46,102 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    ranked_block() = default;
-    /// `lumped`: see `ranked`.
-    explicit ranked_block(double lumped) noexcept : lumped_(lumped) {}
+    /// The sets of one node, and a step a level with the numbers of its law.
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
+        auto const levels = static_cast<std::size_t>(depth) + 1;
+        return detail::whole_16(sizeof(rank_table)) +
+               levels * (detail::whole_16(sizeof(pick_numbers<double>)) + sizeof(detail::picked_step<double>));
+    }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors.
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
+    /// one.
     template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows, Draft const& draft_rows,
-                       Source& source, std::int32_t position, span<node_id> path) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
+                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
+                                     span<std::byte> scratch) const {
+        auto const& target = named<G>(target_rows, "target");
+        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(std::is_same_v<Drawn, Law>,
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::ranked_block<law::stratified>");
-        auto const& target = named<G>(target_rows, "target");
-        auto const& draft = named<G>(draft_rows, "draft");
-        return detail::ranked_walk<Law, false, G, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>,
-                                   Source>(g, tree, target, draft, source, position, lumped_)
-            .run(path);
+        using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
+        tree_view const tree = drafts.tree;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) {
+            detail::check_tree(drafts, target, draft, path);
+            detail::check_scratch<ranked_block>(tree, scratch);
+        }
+#endif
+        std::int32_t const depth = tree.depth(tree.size() - 1);
+        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
+        std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));
+        auto* const numbers = reinterpret_cast<pick_numbers<real>*>(next_byte);
+        next_byte += (static_cast<std::size_t>(depth) + 1) * detail::whole_16(sizeof(pick_numbers<double>));
+        auto* const steps = reinterpret_cast<detail::picked_step<real>*>(next_byte);  // aligned for its pointer
+        real w = 1;
+        node_id node = 0;
+        std::int32_t level = 0;
+        if (g.leader()) steps[0] = {0, 1, numbers};
+        while (w > 0) {
+            auto const range = present_children<G>(tree, node);
+            if (range.count == 0) break;
+            draw_site const site{position, node};
+            auto const children = candidates_of(drafts, range, node);
+            auto const p = target(g, node);
+            auto const q = draft(g, node);
+            auto const made =
+                detail::make_pick(g, p, q, children, best_rank_cdf{children.draws()}, table, numbers[level]);
+            if (made == detail::made::leaf) break;
+            if (made == detail::made::nothing) {
+#if !MULTIDRAFT_ON_DEVICE
+                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, node);
+#endif
+                return {};
+            }
+            index_t next = none;
+            if (children.draws() > 0) next = kept_candidate(p, q, children, table, numbers[level], source, site);
+            if (next == none) next = picked_certain<real>(p, children, source, site);
+            token_id const picked = children[next];
+            w = next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
+            node = range.first + next;
+            ++level;
+            if (g.leader()) steps[level] = {node, w, numbers + level};
+        }
+        g.barrier();
+        return detail::finish_picked(g, drafts, target, draft, steps, level, source, position, path);
     }
 
 private:
-    double lumped_ = 0x1p-26;
+    /// The candidate, or `none` where it is refused and a certain token is picked.
+    template <distribution P, distribution Q, class Real, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t kept_candidate(P const& p, Q const& q, candidate_list children,
+                                                              rank_table const& table,
+                                                              pick_numbers<Real> const& numbers, Source& source,
+                                                              draw_site site) {
+        auto const m = numbers.candidate(p, q, children);
+        index_t const best = best_ranked(table, m.draws.where, children, source, site);
+        if (children.certain == 0) return best;
+        token_id const x = children[best];
+        if (source.bernoulli(site(purpose::path, 0), static_cast<Real>(p(x)), m(x))) return best;
+        return source.bernoulli(site(purpose::path, 1), numbers.passed, Real(1)) ? none : best;
+    }
+
+    /// A certain token in proportion to the target's mass; the last with mass is what is left.
+    template <class Real, distribution P, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t picked_certain(P const& p, candidate_list children, Source& source,
+                                                              draw_site site) {
+        Real left = 0;
+        for (token_id const x : children.certain_tokens()) left += p(x);
+        index_t picked = 0;
+        for (index_t k = 0; k < children.certain; ++k) {
+            Real const here = p(children[k]);
+            if (!(here > 0)) continue;
+            picked = k;
+            if (source.bernoulli(site(purpose::path, 2 + k), here, left)) break;
+            left -= here;
+        }
+        return picked;
+    }
 };
 
 }  // namespace multidraft::verify

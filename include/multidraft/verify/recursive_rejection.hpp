@@ -14,9 +14,9 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/draft_units.hpp"
+#include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -34,13 +34,13 @@ struct residual {
     real c;
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        return positive_part(fused(-c, static_cast<real>(q(i)), p(i)));
+        return positive_part(fp::fma(-c, static_cast<real>(q(i)), p(i)));
     }
     /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts(index_t i) const requires knows_its_mass<P> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires sparse_distribution<P> {
         return p.may_have_mass(i);
     }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool counts_all() const requires knows_its_mass<P> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<P> {
         return p.may_have_all_mass();
     }
     /// See `has_runs`: where p has runs or q has.
@@ -72,7 +72,7 @@ residual(P, Q, Real) -> residual<P, Q>;
 /// The residual needs no storage: r_k = (p - c_k q)+ / Z_k with two scalars, c_{k+1} = c_k + Z_k / s_k and Z_{k+1} =
 /// sum (p - c_{k+1} q)+, where s_k is the mass that q has left (1 for iid). A rejected token has r_k < q_k, so its
 /// residual is 0 from then on without looking at it. q is taken in units (`in_units`): s_k may be any positive number.
-/// Cost: O(1) a coin, one pass over p and q a rejection; the token emitted in the end comes from the last pass.
+/// Cost: O(1) a candidate, one pass over p and q a rejection; the token emitted in the end comes from the last pass.
 ///
 /// Lossless for `law::iid` and `law::sequential`. A candidate to which q gives no mass cannot have been drawn from q:
 /// the verdict is "no token", an `invalid_input` on the host.
@@ -89,7 +89,7 @@ public:
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& draft_row,
                                                     span<token_id const> candidates, Source& source,
-                                                    place where) const {
+                                                    draw_site site) const {
         using real = probability_of<P>;
         auto const q = in_units<real>(draft_row);
         index_t const n = p.size();
@@ -100,20 +100,20 @@ public:
             token_id const x = candidates[k];
             real const qx = q(x);
             if (!(qx > 0 && qx <= largest_number<real>)) return {};
-            real const px = fused(-c, qx, p(x));
+            real const px = fp::fma(-c, qx, p(x));
             real const numerator = (px > 0 ? px : real(0)) * left;
-            if (source.coin(where(purpose::acceptance, static_cast<index_t>(k)), numerator, z * qx))
+            if (source.bernoulli(site(purpose::acceptance, static_cast<index_t>(k)), numerator, z * qx))
                 return {static_cast<index_t>(k), x};
-            c += quotient(z, left);
+            c += fp::div(z, left);
             residual const r{p, q, c};
-            auto const sums = g.weigh(n, r);
+            auto const sums = g.sum_chunks(n, r);
             z = sums.total;
             if (!(z > 0) || k + 1 == candidates.size())
-                return {none, emit_residual(g, p, r, sums, candidates.first(k + 1), source, where)};
+                return {none, emit_residual(g, p, r, sums, candidates.first(k + 1), source, site)};
             if constexpr (std::is_same_v<Law, law::sequential>)
                 left = detail::mass_left(g, q, candidates.first(k + 1), left - qx);
         }
-        return {none, emit(g, p, source, where)};
+        return {none, emit(g, p, source, site)};
     }
 };
 

@@ -19,7 +19,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify {
@@ -29,8 +29,8 @@ namespace multidraft::verify {
 /// token is emitted.
 ///
 /// Lossless: the smallest of K independent exponentials is one, so the winner has the law p, whatever was drafted. No
-/// residual, no draft rows, no coins. The price is acceptance: with one list sum_i 1 / sum_j max(q_j/q_i, p_j/p_i),
-/// less than sum min(p, q).
+/// residual, no draft rows, no further draws. The price is acceptance: with one list sum_i 1 / sum_j max(q_j/q_i,
+/// p_j/p_i), less than sum min(p, q).
 ///
 /// `lists` says how many lists race. With a number at least as large as the number of children of any node, the text
 /// is a function of the seed and the target alone: neither the draft model nor the tree can change a token of it
@@ -54,7 +54,7 @@ public:
     }
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. Draft rows are never read:
-    /// pass `unread{}`.
+    /// pass `no_draft_rows{}`.
     template <group G, draft_law Drawn, class Target, class Draft>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
                                      Draft const& draft_rows, addressed_source const& source, std::int32_t position,
@@ -82,7 +82,7 @@ public:
                        lists_ > 0 ? lists_ : own);
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (x == none) detail::refuse_node(g, drafts, target, unread{}, node);
+                if (x == none) detail::refuse_node(g, drafts, target, no_draft_rows{}, node);
             }
 #endif
             node_verdict const here = found_among(candidates_of(drafts, children, node), x);
@@ -107,12 +107,12 @@ public:
         if (!(mass > 0 && mass <= largest_number<real>)) return none;
         index_t x = none;
         if (lists <= 4)
-            x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return quotient(p.weight(i), static_cast<real>(noise.smallest_of_four(lists, i)));
+            x = g.argmax(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                return fp::div(p.weight(i), static_cast<real>(noise.smallest_of_four(lists, i)));
             });
         else
-            x = g.first_largest(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return quotient(p.weight(i), static_cast<real>(noise.smallest(lists, i)));
+            x = g.argmax(p.size(), [p, noise, lists](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                return fp::div(p.weight(i), static_cast<real>(noise.smallest(lists, i)));
             });
         return x != none && p(x) > 0 ? x : none;
     }

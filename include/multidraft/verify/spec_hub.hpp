@@ -11,7 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
@@ -38,22 +38,22 @@ public:
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
-                                                    Source& source, place where) const {
+                                                    Source& source, draw_site site) const {
         if (candidates.count() > 2) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>)
-                refuse("children", where.node, candidates.count(),
+                refuse("children", site.node, candidates.count(),
                        "the law of SpecHub, law::top_paired, has two candidates");
 #endif
             return {};
         }
-        if (candidates.count() == 1) return detail::decide_beside(g, p, q, candidates, 0, {}, source, where);
+        if (candidates.count() == 1) return detail::decide_beside(g, p, q, candidates, 0, {}, source, site);
         // By weights, as the sampler found it: probabilities are rounded once more.
         auto const a = q.weight(candidates[0]);
         auto const b = q.weight(candidates[1]);
         index_t const top = b > a || (b == a && candidates[1] < candidates[0]) ? 1 : 0;
         return detail::decide_beside(g, p, q, candidates, 1 - top,
-                                     candidates.tokens.subspan(static_cast<std::size_t>(top), 1), source, where);
+                                     candidates.tokens.subspan(static_cast<std::size_t>(top), 1), source, site);
     }
 };
 

@@ -10,7 +10,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -36,16 +36,16 @@ public:
 
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
-                                                    Source& source, place where) const {
+                                                    Source& source, draw_site site) const {
         if (candidates.size() > 1) {
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>)
-                refuse("children", where.node, candidates.size(),
+                refuse("children", site.node, candidates.size(),
                        "speculative sampling takes one candidate a node; for more use verify::recursive_rejection");
 #endif
             return {};
         }
-        return recursive_rejection<Law>{}.decide(g, p, q, candidates, source, where);
+        return recursive_rejection<Law>{}.decide(g, p, q, candidates, source, site);
     }
 };
 

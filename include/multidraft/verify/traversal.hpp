@@ -14,14 +14,14 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/accepted_path.hpp"
-#include "multidraft/verify/block_weights.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/checks.hpp"
-#include "multidraft/verify/draft_units.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/checks.hpp"
+#include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -137,10 +137,10 @@ private:
     [[nodiscard]] MULTIDRAFT_HD static step<Real> decide(G const& g, tree_view tree, Target const& target,
                                                          Draft const& draft, Source& source, std::int32_t position,
                                                          frame<Real>& at, bool refused) {
-        place const where{position, at.node};
+        draw_site const site{position, at.node};
         auto const p = target(g, at.node);
         auto const children = present_children<G>(tree, at.node);
-        if (children.count == 0) return {outcome::stopped, at.node, emit(g, p, source, where)};  // the root alone
+        if (children.count == 0) return {outcome::stopped, at.node, emit(g, p, source, site)};  // the root alone
         auto const q = in_units<Real>(draft(g, at.node));
         span<token_id const> const candidates =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
@@ -150,39 +150,40 @@ private:
             if (!refused) {
                 if (!(qx > 0)) return {outcome::stopped, at.node};
                 node_id const child = children.first + at.child;
-                Real const rest = fused(-at.c, qx, p(candidates[k]));
-                Real const owed = product(at.w, positive_part(rest));
-                Real const w = next_weight(at.left, owed, product(at.z, qx));
+                Real const rest = fp::fma(-at.c, qx, p(candidates[k]));
+                Real const owed = fp::mul(at.w, positive_part(rest));
+                Real const w = next_weight(at.left, owed, fp::mul(at.z, qx));
                 if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
                 if (w > 0) {
                     if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};
-                    if (source.coin(place{position, child}(purpose::acceptance, 0), w, Real(1)))
-                        return {outcome::stopped, child, emit_at(g, target, child, source, place{position, child})};
+                    if (source.bernoulli(draw_site{position, child}(purpose::acceptance, 0), w, Real(1)))
+                        return {outcome::stopped, child, emit_at(g, target, child, source, draw_site{position, child})};
                 }
             }
             refused = false;
-            Real const c = at.c + quotient(at.z, product(at.w, at.left));
+            Real const c = at.c + fp::div(at.z, fp::mul(at.w, at.left));
             // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
             // every other token to be gone.
             constexpr Real most = largest_number<Real>;
             at.c = c < most ? c : most;
             residual const r{p, q, at.c};
-            auto const sums = g.weigh(p.size(), r);
+            auto const sums = g.sum_chunks(p.size(), r);
             Real const z = sums.total;
             if (z != z) return {outcome::stopped, at.node};
             if (!(z > 0)) {
                 if (at.w < 1) return {outcome::refused, at.node};
                 // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
-                return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, where)};
+                return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, site)};
             }
-            Real const mass = quotient(product(at.w, z), at.z);
+            Real const mass = fp::div(fp::mul(at.w, z), at.z);
             at.z = z;
-            at.w = quotient(mass, mass + (1 - at.w));
+            at.w = fp::div(mass, mass + (1 - at.w));
             if (!(at.w > 0)) return {outcome::refused, at.node};
             if (at.child + 1 == children.count) {
-                if (at.node != 0 && !source.coin(where(purpose::acceptance, 0), at.w, Real(1)))
+                if (at.node != 0 && !source.bernoulli(site(purpose::acceptance, 0), at.w, Real(1)))
                     return {outcome::refused, at.node};
-                return {outcome::stopped, at.node, source.pick(g, sums, p.size(), r, {}, where(purpose::residual, 0))};
+                return {outcome::stopped, at.node,
+                        source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0))};
             }
             if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
                 at.left = detail::mass_left(g, q, candidates.first(k + 1), at.left - qx);

@@ -12,5 +12,5 @@ using rows = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
 void verify_them(kokkos::tree_batch<memory> const& trees, kokkos::logit_batch<rows> const& target,
                  kokkos::draw_batch<memory> const& draws, kokkos::verdict_batch<memory> const& out) {
     kokkos::verify_trees<verify::naive<law::deterministic>>(space(), kokkos::drawn_by<draft::top_n::law>(trees), target,
-                                                            kokkos::unread_batch{}, draws, out);
+                                                            kokkos::no_draft_rows{}, draws, out);
 }

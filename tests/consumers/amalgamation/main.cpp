@@ -24,7 +24,7 @@
 using namespace multidraft;
 
 template <class Sampler, class Verifier>
-void run(char const* name, warp w) {
+void run(char const* name, sampling_params w) {
     index_t const vocabulary = 9000;  // more than two chunks
     topology const shape = parse_shape("3x2x1");
     auto const nodes = static_cast<std::size_t>(shape.size());
@@ -42,10 +42,10 @@ void run(char const* name, warp w) {
         addressed_source source{addressed_uniforms(seed)};
         std::vector<token_id> tokens(nodes, 0);
         for (node_id v = 0; v < shape.size(); ++v) {
-            auto row = warped(g, row_view<bfloat16>(q.data() + v * vocabulary, vocabulary), w);
+            auto row = process_logits(g, row_view<bfloat16>(q.data() + v * vocabulary, vocabulary), w);
             if (seed == 0) std::printf("%08x ", std::bit_cast<std::uint32_t>(row.row.mass()));
             [[maybe_unused]] auto const drawn =
-                Sampler{}(g, row.row, row.weights, source, {5, v},
+                Sampler{}(g, row.row, row.sums, source, {5, v},
                           {tokens.data() + shape.first_child(v), static_cast<std::size_t>(shape.child_count(v))});
         }
         std::vector<node_id> path(nodes);

@@ -4,10 +4,10 @@
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/traversal.hpp"
@@ -45,7 +45,7 @@ cudaError_t check_all(batch const& b, mc::logits<half> const& p, mc::logits<half
     if (cudaError_t const e = check<verify::recursive_rejection<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::traversal<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::multi_path_block>(b, p, q)) return e;
-    if (cudaError_t const e = check<verify::shared_randomness>(b, p, mc::no_rows{})) return e;
+    if (cudaError_t const e = check<verify::shared_randomness>(b, p, mc::no_draft_rows{})) return e;
     if (cudaError_t const e = check<verify::k_seq<law::iid>>(b, p, q)) return e;
-    return check<verify::binned_nested_ranked_block<law::stratified>>(b, p, q);
+    return check<verify::nested_ranked_block<law::stratified>>(b, p, q);
 }

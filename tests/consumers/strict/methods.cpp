@@ -15,9 +15,9 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
-#include "multidraft/verify/binned_nested_ranked_block.hpp"
-#include "multidraft/verify/binned_ranked.hpp"
-#include "multidraft/verify/binned_ranked_block.hpp"
+#include "multidraft/testing/reference/nested_ranked_block.hpp"
+#include "multidraft/testing/reference/ranked.hpp"
+#include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
@@ -31,11 +31,11 @@
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 #include "verify.hpp"
 
 namespace {
@@ -51,14 +51,14 @@ bool decides(Verifier const& verifier = {}) {
     std::vector<Logit> rows;
     for (int i = 0; i < 3 * vocabulary; ++i) rows.push_back(Logit(static_cast<float>(i % 4)));
     rows_view<Logit> const view(rows.data(), 3, vocabulary);
-    warp const w{.temperature = 0.8F, .top_k = 4, .top_p = 0.99F};
+    sampling_params const w{.temperature = 0.8F, .top_k = 4, .top_p = 0.99F};
     std::vector<node_id> const parents{none, 0, 1};
     std::vector<token_id> tokens(3, 0);
     std::vector<index_t> certain(3, 0);
     for (node_id v = 0; v < 2; ++v) {
-        auto row = warped(g, view(v), w);
+        auto row = process_logits(g, view(v), w);
         drawn_children const drawn =
-            Sampler{}(g, row.row, row.weights, source, place{0, v}, span<token_id>(tokens.data() + v + 1, 1));
+            Sampler{}(g, row.row, row.sums, source, draw_site{0, v}, span<token_id>(tokens.data() + v + 1, 1));
         certain[static_cast<std::size_t>(v)] = drawn.certain;
     }
     logit_rows<Logit> const p(view, w);
@@ -86,12 +86,12 @@ bool every_method_decides() {
            decides<draft::shared_randomness, verify::shared_randomness>() &&
            decides<draft::top_n, verify::naive<law::deterministic>>() &&
            decides<draft::conditional_poisson, verify::naive<law::conditional_poisson>>() &&
+           decides<stratified, multidraft::testing::reference::ranked<law_of_stratified>>() &&
+           decides<stratified, multidraft::testing::reference::ranked_block<law_of_stratified>>() &&
+           decides<stratified, multidraft::testing::reference::nested_ranked_block<law_of_stratified>>() &&
            decides<stratified, verify::ranked<law_of_stratified>>() &&
            decides<stratified, verify::ranked_block<law_of_stratified>>() &&
            decides<stratified, verify::nested_ranked_block<law_of_stratified>>() &&
-           decides<stratified, verify::binned_ranked<law_of_stratified>>() &&
-           decides<stratified, verify::binned_ranked_block<law_of_stratified>>() &&
-           decides<stratified, verify::binned_nested_ranked_block<law_of_stratified>>() &&
            decides<draft::iid, testing::optimal_transport<draft::iid>>() &&
            decides<draft::iid, verify::lossy::joint_likelihood<law::iid>>() &&
            decides<draft::iid, verify::lossy::rollback<law::iid>>() &&

@@ -19,9 +19,9 @@ int verify(std::vector<std::int32_t> const& parents, std::vector<std::int32_t>& 
     tree_view const tree{parents, tokens};
     for (node_id v = 0; v < nodes; ++v) {
         auto const children = tree.children(v);
-        auto row = warped(g, row_view<float>(q + v * vocabulary, vocabulary), {});
+        auto row = process_logits(g, row_view<float>(q + v * vocabulary, vocabulary), {});
         auto const drawn =
-            draft::sequential{}(g, row.row, row.weights, source, {0, v},
+            draft::sequential{}(g, row.row, row.sums, source, {0, v},
                                 {tokens.data() + children.first, static_cast<std::size_t>(children.count)});
         if (drawn.count < children.count) return -1;
     }

@@ -23,7 +23,7 @@ int main() {
         if (!drafted) masks[2] = 31;  // nor 69
         std::vector<multidraft::node_id> path(1, -1);
         auto const found = verify_constrained(parents, tokens, p.data(), q.data(), vocabulary, masks.data(), 3,
-                                              {biased, bias, offsets}, multidraft::warp{}, 7, 1, path);
+                                              {biased, bias, offsets}, multidraft::sampling_params{}, 7, 1, path);
         std::printf("accepted %d, next %d\n", found.accepted, found.next);
         if (found.accepted != (drafted ? 1 : 0)) return 1;
         if (drafted && (path[0] != 2 || found.next != 5)) return 1;

@@ -15,7 +15,8 @@ int main() {
         p[static_cast<std::size_t>(wanted)] = 200;
         p[2 * vocabulary + 4] = 200;
         std::vector<multidraft::node_id> path(1, -1);
-        auto const found = verify_tree(parents, tokens, p.data(), q.data(), vocabulary, multidraft::warp{}, 7, 1, path);
+        auto const found =
+            verify_tree(parents, tokens, p.data(), q.data(), vocabulary, multidraft::sampling_params{}, 7, 1, path);
         bool const drafted = wanted == 5;
         std::printf("wanted %d: accepted %d, next %d\n", wanted, found.accepted, found.next);
         if (found.accepted != (drafted ? 1 : 0) || found.next != (drafted ? 4 : wanted)) return 1;

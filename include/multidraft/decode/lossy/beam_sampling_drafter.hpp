@@ -16,7 +16,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/beam_sampling.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace multidraft::lossy {
@@ -46,10 +46,10 @@ public:
     }
 
     template <draw_source Source>
-    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, warp const& w, Source& source,
-              metrics& m) {
+    void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
+              Source& source, generation_metrics& m) {
         // Greedy: the likeliest sequences of the distribution as it is, for the limit has only one.
-        warp const rows_warp = w.greedy() ? warp{} : w;
+        sampling_params const of_rows = w.greedy() ? sampling_params{} : w;
         this->start(text, width_ * depth + 1);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         auto const width = static_cast<std::size_t>(width_);
@@ -58,9 +58,9 @@ public:
             level_.clear();
             for (draft::beam const& b : beams_) level_.push_back(b.node);
             if (d == 0)
-                this->expand_root(g, text, rows_warp, m);
+                this->expand_root(g, text, of_rows, m);
             else
-                this->expand(g, level_, rows_warp, m);
+                this->expand(g, level_, of_rows, m);
             stopwatch const time(m.sample_seconds);
             steps_.resize(width);
             mass_.resize(beams_.size());
@@ -73,9 +73,9 @@ public:
                                                              span<token_id>(taken_), span<draft::beam_step>(steps_))
                                      : draft::beam_sampling_level(
                                            g, span<draft::beam const>(beams_),
-                                           rows, [&](index_t i) -> auto& { return this->weights(node(i)); },
+                                           rows, [&](index_t i) -> auto& { return this->sums(node(i)); },
                                            [&](index_t i) {
-                                               return place{position, node(i)};
+                                               return draw_site{position, node(i)};
                                            },
                                            source, span<double>(mass_), span<token_id>(taken_), span<index_t>(counts_),
                                            span<draft::beam_step>(steps_));

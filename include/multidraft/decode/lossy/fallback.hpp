@@ -32,7 +32,7 @@ public:
 
     template <group G, distribution Q>
     [[nodiscard]] double operator()(G const& g, Q const& q, std::span<float const>) const {
-        return static_cast<double>(q(g.first_largest(q.size(), weight_of{q})));
+        return static_cast<double>(q(g.argmax(q.size(), weight_of{q})));
     }
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 

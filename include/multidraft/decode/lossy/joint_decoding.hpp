@@ -10,7 +10,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -41,7 +41,7 @@ public:
                           token_callback const& on_tokens = {}) {
         validate(options, prompt, target_.vocabulary(), target_.context_limit());
         generation result;
-        metrics& m = result.metrics;
+        generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target_.context_limit());
         {
             stopwatch const whole(m.seconds);
@@ -53,9 +53,9 @@ public:
             }
             while (!state.ended()) {
                 std::int32_t const length = state.length();
-                metrics calls;
+                generation_metrics calls;
                 beams_.grow(g, state.text(), std::max(1, std::min(state.left(), beams_.depth_limit(length))),
-                            options.warp, source, calls);
+                            options.sampling, source, calls);
                 m.target_calls += calls.draft_calls;  // the target is the drafter here
                 m.target_seconds += calls.draft_seconds;
                 m.sample_seconds += calls.sample_seconds;

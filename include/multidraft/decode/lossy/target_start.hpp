@@ -14,7 +14,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/arranged_drafter.hpp"
-#include "multidraft/decode/forward.hpp"
+#include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
@@ -24,7 +24,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
@@ -44,7 +44,7 @@ public:
     /// them, depth >= 0.
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::span<token_id const> starts, std::int32_t depth,
-              warp const& w, Source& source, metrics& m) {
+              sampling_params const& w, Source& source, generation_metrics& m) {
         this->start(text, static_cast<node_id>(starts.size()) * (depth + 1) + 1);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         level_.clear();
@@ -56,8 +56,8 @@ public:
             next_.clear();
             for (node_id const v : level_) {
                 token_id x = none;
-                drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->weights(v), source,
-                                                          place{position, v}, span<token_id>(&x, 1));
+                drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->sums(v), source,
+                                                          draw_site{position, v}, span<token_id>(&x, 1));
                 if (drawn.count == 1) next_.push_back(this->add(v, x));
             }
             level_.swap(next_);
@@ -98,7 +98,7 @@ public:
                           token_callback const& on_tokens = {}) {
         validate(options, prompt, target_.vocabulary(), target_.context_limit());
         generation result;
-        metrics& m = result.metrics;
+        generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target_.context_limit());
         {
             stopwatch const whole(m.seconds);
@@ -109,7 +109,7 @@ public:
                 logits_.resize(static_cast<std::size_t>(target_.vocabulary()));
                 catch_up(target_, state.text(), positions_, std::span<logit>(logits_));
                 tree_.read(state.text().first(prompt.size() - 1));
-                set_next(options.warp, row_view<logit>(logits_.data(), target_.vocabulary()));
+                set_next(options.sampling, row_view<logit>(logits_.data(), target_.vocabulary()));
             }
             while (!state.ended()) step(state, options, source, m);
         }
@@ -133,15 +133,15 @@ private:
     static std::size_t at(std::int32_t i) noexcept { return static_cast<std::size_t>(i); }
 
     /// The distribution of the next token: a row of the target. Its `width` likeliest tokens at temperature 0.
-    void set_next(warp const& w, row_view<logit> view) {
+    void set_next(sampling_params const& w, row_view<logit> view) {
         if (w.greedy()) {
             likeliest_.assign(at(std::min(width_, target_.vocabulary())), none);
-            g_.top(view.size(), view, span<token_id>(likeliest_));
+            g_.top_k(view.size(), view, span<token_id>(likeliest_));
             auto const possible = [&](token_id x) { return view(x) > -std::numeric_limits<real>::infinity(); };
             while (likeliest_.size() > 1 && !possible(likeliest_.back())) likeliest_.pop_back();
             return;
         }
-        auto const p = warped(g_, view, w, "target logits").row;
+        auto const p = process_logits(g_, view, w, "target logits").row;
         next_.resize(at(p.size()));
         for (index_t i = 0; i < p.size(); ++i) next_[at(i)] = p(i);
     }
@@ -157,19 +157,19 @@ private:
     }
 
     template <draw_source Source>
-    void step(text_state& state, generation_options const& options, Source& source, metrics& m) {
+    void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         std::int32_t const length = state.length();
         std::int32_t const root = length - 1;
         if (length >= target_.context_limit()) {  // one more token fits, and nothing below it
-            draw_starts(options.warp, 1, source, root);
+            draw_starts(options.sampling, 1, source, root);
             m.tokens += state.emit(starts_);
             return;
         }
         // A start needs a place too, and is a token.
         std::int32_t const depth = std::max(0, std::min({depth_, state.left() - 1, target_.context_limit() - length - 1,
                                                          tree_.depth_limit(length) - 1}));
-        draw_starts(options.warp, width_, source, root);
-        tree_.grow(g_, state.text(), starts_, depth, options.draft_warp.value_or(options.warp), source, m);
+        draw_starts(options.sampling, width_, source, root);
+        tree_.grow(g_, state.text(), starts_, depth, options.draft_sampling.value_or(options.sampling), source, m);
         auto const nodes = at(tree_.size() - 1);
         auto const vocabulary = at(target_.vocabulary());
         logits_.resize(std::max(logits_.size(), nodes * vocabulary));
@@ -196,8 +196,9 @@ private:
                 auto const child = tree.children(v);
                 if (child.count == 0) break;
                 token_id const x = tree.tokens[at(child.first)];
-                row const p = warped(g_, target_row(v), options.warp, "target logits").row;
-                bool const accepted = source.coin(place{root, v}(purpose::acceptance, 0), p(x), draft_rows(g_, v)(x));
+                row const p = process_logits(g_, target_row(v), options.sampling, "target logits").row;
+                bool const accepted =
+                    source.bernoulli(draw_site{root, v}(purpose::acceptance, 0), p(x), draft_rows(g_, v)(x));
                 if (!accepted) {
                     refused = true;
                     break;
@@ -210,9 +211,9 @@ private:
             }
         }
         node_id const last = best_.back();
-        row const p = warped(g_, target_row(last), options.warp, "target logits").row;
-        if (options.warp.greedy() || !best_refused || !set_residual(p, draft_rows(g_, last)))
-            set_next(options.warp, target_row(last));
+        row const p = process_logits(g_, target_row(last), options.sampling, "target logits").row;
+        if (options.sampling.greedy() || !best_refused || !set_residual(p, draft_rows(g_, last)))
+            set_next(options.sampling, target_row(last));
         m.accepted += static_cast<std::int64_t>(best_.size()) - 1;
         for (std::size_t d = 0; d < best_.size(); ++d)
             if (tree.children(best_[d]).count > 0) m.tried(d, d + 1 < best_.size());
@@ -227,7 +228,7 @@ private:
     }
 
     template <draw_source Source>
-    void draw_starts(warp const& w, std::int32_t count, Source& source, std::int32_t root) {
+    void draw_starts(sampling_params const& w, std::int32_t count, Source& source, std::int32_t root) {
         if (w.greedy()) {
             starts_.assign(likeliest_.begin(),
                            likeliest_.begin() + std::min<std::ptrdiff_t>(count, std::ssize(likeliest_)));
@@ -235,8 +236,9 @@ private:
         }
         starts_.assign(at(count), none);
         probabilities<real> const p(next_.data(), static_cast<index_t>(next_.size()));
-        auto sums = g_.weigh(p.size(), weight_of{p});
-        drawn_children const drawn = draft::sequential{}(g_, p, sums, source, place{root, 0}, span<token_id>(starts_));
+        auto sums = g_.sum_chunks(p.size(), weight_of{p});
+        drawn_children const drawn =
+            draft::sequential{}(g_, p, sums, source, draw_site{root, 0}, span<token_id>(starts_));
         starts_.resize(at(drawn.count));
     }
 

@@ -13,11 +13,11 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/accepted_path.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -64,7 +64,7 @@ public:
         if constexpr (may_throw<G>) verify::detail::check_tree(drafts, target, draft, path);
 #endif
         if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child a node")) return {};
-        auto const least = logarithm(static_cast<real>(tau_));  // minus infinity for 0
+        auto const least = fp::log(static_cast<real>(tau_));  // minus infinity for 0
         std::int32_t accepted = 0;
         real ratio = 0;  // log p - log q of the prefix
         for (node_id v = 0; v + 1 < tree.size(); ++v) {
@@ -80,11 +80,11 @@ public:
             }
             real const px = target(g, v)(x);
             if (!(px > 0)) break;  // no longer prefix has mass either
-            ratio += logarithm(px) - logarithm(qx);
+            ratio += fp::log(px) - fp::log(qx);
             // min(1, e^ratio) > tau: never for tau = 1, whatever the ratio.
             if (ratio > least && tau_ < 1) accepted = v + 1;
         }
-        verdict const result{accepted, emit_at(g, target, accepted, source, place{position, accepted})};
+        verdict const result{accepted, emit_at(g, target, accepted, source, draw_site{position, accepted})};
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) {
             if (result.next == none) verify::detail::refuse_node(g, drafts, target, draft, accepted);

@@ -9,7 +9,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
@@ -39,14 +39,14 @@ public:
     template <group G, distribution P, class Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,
                                                     span<token_id const> candidates, Source& source,
-                                                    place where) const {
+                                                    draw_site site) const {
         using real = probability_of<P>;
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             real const px = p(x);
-            if (px > 0 && -logarithm(px) <= static_cast<real>(threshold_)) return {static_cast<index_t>(k), x};
+            if (px > 0 && -fp::log(px) <= static_cast<real>(threshold_)) return {static_cast<index_t>(k), x};
         }
-        return {none, emit(g, p, source, where)};
+        return {none, emit(g, p, source, site)};
     }
 
 private:

@@ -11,16 +11,16 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/accepted_path.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/scratch.hpp"
-#include "multidraft/verify/unread.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace multidraft::verify::lossy {
 
@@ -91,10 +91,10 @@ public:
             }
         }
         if (best.accepted == 0) {
-            best.next = emit_at(g, target, 0, source, place{position, 0});
+            best.next = emit_at(g, target, 0, source, draw_site{position, 0});
 #if !MULTIDRAFT_ON_DEVICE
             if constexpr (may_throw<G>) {
-                if (best.next == none) verify::detail::refuse_node(g, drafts, target, unread{}, 0);
+                if (best.next == none) verify::detail::refuse_node(g, drafts, target, no_draft_rows{}, 0);
             }
 #endif
         }

@@ -14,13 +14,13 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/place.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/accepted_path.hpp"
-#include "multidraft/verify/checks.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/unread.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace multidraft::verify::lossy {
@@ -31,8 +31,8 @@ namespace multidraft::verify::lossy {
 ///
 /// Not lossless: what passes is always accepted, however seldom the target would say it, so texts lean towards the
 /// draft's candidates; how far is measured in tests/proof/typical_acceptance_test.cpp. At temperature 0 it is greedy
-/// decoding. For trees of any law; the draft's rows are not read (`unread`). Cost: one pass for each passing node that
-/// has children.
+/// decoding. For trees of any law; the draft's rows are not read (`no_draft_rows`). Cost: one pass for each passing
+/// node that has children.
 template <draft_law Law>
 class typical_acceptance {
 public:
@@ -102,10 +102,10 @@ public:
             g.barrier();
         }
         verdict result;
-        result.next = emit_at(g, target, deepest, source, place{position, deepest});
+        result.next = emit_at(g, target, deepest, source, draw_site{position, deepest});
         if (result.next == none) {
 #if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, unread{}, deepest);
+            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, no_draft_rows{}, deepest);
 #endif
             return {};
         }
@@ -121,9 +121,9 @@ private:
         using real = probability_of<P>;
         real const minus_entropy = g.sum(p.size(), [p](index_t i) {
             real const x = p(i);
-            return x > 0 ? product(x, logarithm(x)) : real(0);
+            return x > 0 ? fp::mul(x, fp::log(x)) : real(0);
         });
-        real const typical = product(static_cast<real>(delta_), exponential(minus_entropy));
+        real const typical = fp::mul(static_cast<real>(delta_), fp::exp(minus_entropy));
         real const least = static_cast<real>(eps_);
         return typical < least ? typical : least;
     }

@@ -1,0 +1,22 @@
+// Where in the text and in the tree a draw happens: the part of an address that a whole node shares.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/random/address.hpp"
+
+namespace multidraft {
+
+/// Where a draw happens: the position of the root in the text and the node whose children are drawn or judged.
+struct draw_site {
+    std::int32_t position = 0;
+    node_id node = 0;
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr address operator()(purpose why, index_t index) const noexcept {
+        return {position, node, why, index};
+    }
+};
+
+}  // namespace multidraft

@@ -1,0 +1,87 @@
+// Ranked verification: the optimal verifier of one node for independent and stratified draws.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/positive_part.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/testing/reference/ranked_node.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/rank_table.hpp"
+#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/emit_or_accept.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::testing::reference {
+
+namespace detail {
+
+/// (p - m)+ for a law m of the candidate.
+template <distribution P>
+struct ranked_residual {
+    P p;
+    ranked_node const* node;
+
+    [[nodiscard]] auto operator()(index_t i) const {
+        using real = probability_of<P>;
+        return positive_part(p(i) - static_cast<real>(node->candidate_law(i)));
+    }
+};
+
+}  // namespace detail
+
+/// The reference of `verify::ranked` ([Ranked] 3): every draw gets a random rank in its token's set of ranks, the best one is the
+/// candidate, and the candidate is corrected against its exact law m: accepted with min(1, p / m), else a token from
+/// Norm[(p - m)+] is emitted, which may be one of the certain children.
+///
+/// Lossless whatever m is, since it is the candidate's exact law. With the m of `ranked_marginal` the acceptance rate
+/// is alpha*, the largest of any lossless verifier of its law ([OptimalMDSD] (8)), for `law::iid` and
+/// `law::stratified`. (Others have since reached alpha* for independent drafts: Global Resolution, arXiv 2511.15898, by
+/// convex minimisation.) Where every candidate is certain a token is drawn from p.
+///
+/// On the host, exactly, with memory of the size of the vocabulary: see `ranked_node`. Cost: a pass over p and q and a
+/// sort of the tokens that are not pooled.
+template <draft_law Law>
+class ranked : public verify::node_by_node<ranked<Law>, Law> {
+    static_assert(verify::is_ranked_law<Law>,
+                  "multidraft: verify::ranked is for candidates drawn independently, law::iid and law::stratified; for "
+                  "law::sequential use verify::recursive_rejection or verify::traversal; verify::naive<Law> fits every "
+                  "law");
+
+public:
+    static constexpr bool lossless = true;
+
+    ranked() = default;
+    /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance a token is lost.
+    explicit ranked(double pooled) noexcept : pooled_(pooled) {}
+
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
+                                              Source& source, draw_site site) const {
+        if (!verify::may_be_drawn(q, candidates)) return {};
+        if (candidates.draws() == 0) return verify::found_among(candidates, verify::emit(g, p, source, site));
+        ranked_node const node(p, q, candidates.certain_tokens(), candidates.draws(), {}, pooled_);
+        if (!node.valid()) return {};
+        index_t const best = best_ranked(g, node, candidates, source, site);
+        token_id const x = candidates[best];
+        using real = probability_of<P>;
+        if (source.bernoulli(site(purpose::acceptance, 0), p(x), static_cast<real>(node.candidate_law(x))))
+            return {best, x};
+        detail::ranked_residual<P> const r{p, &node};
+        return emit_or_accept(g, p, r, candidates, candidates, source, site);
+    }
+
+private:
+    double pooled_ = 0x1p-26;
+};
+
+}  // namespace multidraft::testing::reference

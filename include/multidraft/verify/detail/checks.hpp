@@ -1,0 +1,169 @@
+// What every verifier of trees refuses, when it is compiled and on the host, and how it says so.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/named_rows.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace multidraft::verify {
+
+/// Bytes that scratch begins at a multiple of.
+inline constexpr std::size_t scratch_alignment = 16;
+
+/// Does not compile where trees that were drawn by one law are given to a verifier of another: what launches ask of
+/// their batches, in one message.
+template <class Verifier, draft_law Drawn>
+MULTIDRAFT_HD constexpr void require_law() noexcept {
+    static_assert(std::is_same_v<Drawn, typename Verifier::law>,
+                  "multidraft: the trees were drawn by another law than this verifier is for: say "
+                  "drawn_by<Sampler::law>(trees) and name that law in the verifier, such as "
+                  "verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
+}
+
+namespace detail {
+
+/// Refuses certain children that cannot be: more than there are, two alike, a draw of one of them; and, where the law
+/// draws different tokens, two children alike.
+template <draft_law Law>
+void check_children(drafted<Law> const& drafts) {
+    tree_view const tree = drafts.tree;
+    auto const at = [](node_id v) { return static_cast<std::size_t>(v); };
+    if constexpr (counts_certain<Law>) {
+        if (drafts.certain.size() != tree.tokens.size())
+            refuse("certain.size", drafts.certain.size(),
+                   "a tree of this law says of each node how many of its children are certain");
+    }
+    node_id first = 1;
+    for (node_id v = 0; v < tree.size(); ++v) {
+        node_id end = first;
+        while (end < tree.size() && tree.parents[at(end)] == v) ++end;
+        node_id apart = tokens_differ<Law> ? end : first;  // the children before it are different from all others
+        if constexpr (counts_certain<Law>) {
+            index_t const certain = drafts.certain[at(v)];
+            if (certain < 0 || certain > end - first)
+                refuse("certain", v, certain, "the node has " + std::to_string(end - first) + " children");
+            if (apart < first + certain) apart = first + certain;
+        }
+        for (node_id child = first + 1; child < end && apart > first; ++child) {
+            token_id const x = tree.tokens[at(child)];
+            node_id const before = child < apart ? child : apart;
+            bool again = false;
+            for (node_id other = first; other < before; ++other) again |= tree.tokens[at(other)] == x;
+            if (!again) continue;
+            std::string const where = "node " + std::to_string(v) + " has this child twice";
+            if constexpr (tokens_differ<Law>)
+                refuse("tokens", child, x, where + ": the law draws different tokens");
+            else if (child < apart)
+                refuse("tokens", child, x, where + ": certain children are different tokens");
+            else
+                refuse("tokens", child, x, where + ": once certain and once drawn from the other tokens");
+        }
+        first = end;
+    }
+}
+
+/// Refuses a tree that is none, tokens outside the vocabulary, children that its law cannot give, rows that do not fit,
+/// a path that is too short.
+template <draft_law Law, class Target, class Draft>
+void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& draft, span<node_id> path) {
+    tree_view const tree = drafts.tree;
+    validate_tree(tree.parents);
+    if (tree.tokens.size() != tree.parents.size())
+        refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
+    for (std::size_t i = 1; i < tree.tokens.size(); ++i)
+        if (tree.tokens[i] < 0 || tree.tokens[i] >= target.size())
+            refuse("tokens", static_cast<std::int64_t>(i), tree.tokens[i], "a token is in the target's vocabulary");
+    check_children(drafts);
+    auto const deepest = static_cast<node_id>(tree.parents.size()) - 1;
+    if (static_cast<std::int32_t>(path.size()) < tree.depth(deepest))
+        refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
+    validate_row_size(target.size(), "target");
+    if (target.rows() < static_cast<index_t>(tree.parents.size()))
+        refuse("target.rows", target.rows(), "there is one target row a node");
+    if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
+        if (draft.size() != target.size()) refuse("draft.size", draft.size(), "draft and target have one vocabulary");
+        if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
+            refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
+    }
+}
+
+/// Refuses a row that is no distribution, saying whose it is and what is wrong with it.
+template <group G, distribution Row>
+void check_row(G const& g, Row const& row, char const* argument, node_id node) {
+    std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
+    auto const mass = g.sum(row.size(), weight_of{row});
+    if (mass > 0 && mass <= largest_number<decltype(mass)>) return;
+    for (index_t i = 0; i < row.size(); ++i)
+        if (!(row(i) >= 0 && row(i) <= largest_number<decltype(row(i))>))
+            refuse(argument, node, row(i), whose + " is no distribution (token " + std::to_string(i) + ")");
+    refuse(argument, node, mass, whose + " has no mass");
+}
+
+/// Whether every node is the child of the one before. Where it is not, a refusal on the host, for this reason.
+template <group G>
+[[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, [[maybe_unused]] char const* why) {
+    for (node_id v = 1; v < tree.size(); ++v) {
+        node_id const parent = tree.parents[static_cast<std::size_t>(v)];
+        if (parent == v - 1) continue;
+#if !MULTIDRAFT_ON_DEVICE
+        if constexpr (may_throw<G>) refuse("children", parent, tree.children(parent).count, why);
+#endif
+        return false;
+    }
+    return true;
+}
+
+/// Refuses scratch that is too small or not aligned, and says what is wanted.
+template <class Verifier>
+void check_scratch(tree_view tree, span<std::byte> scratch) {
+    std::int32_t const depth = tree.depth(tree.size() - 1);
+    std::size_t const wanted = Verifier::scratch_bytes(tree.size(), depth);
+    if (scratch.size() < wanted)
+        refuse("scratch.size", scratch.size(),
+               std::to_string(wanted) + " bytes are needed for a tree of " + std::to_string(tree.size()) + " nodes, " +
+                   std::to_string(depth) + " levels deep (verify::scratch_bytes)");
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data());
+    if (address % scratch_alignment != 0)
+        refuse("scratch.data", address,
+               "scratch is aligned to " + std::to_string(scratch_alignment) + " bytes, and this address lies " +
+                   std::to_string(address % scratch_alignment) + " behind such a one");
+}
+
+/// Says why a node gave no token.
+template <group G, draft_law Law, class Target, class Draft>
+[[noreturn]] void refuse_node(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                              node_id node) {
+    check_row(g, target(g, node), "target", node);
+    auto const children = drafts.tree.children(node);
+    if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
+        if (!children.empty()) {
+            auto const q = draft(g, node);
+            if constexpr (distribution<std::decay_t<decltype(q)>>) check_row(g, q, "draft", node);
+            for (node_id v = children.first + certain_of(drafts, children, node); v < children.end(); ++v) {
+                token_id const x = drafts.tree.tokens[static_cast<std::size_t>(v)];
+                if (!(q(x) > 0))
+                    refuse("tokens", v, x,
+                           "the draft row of node " + std::to_string(node) +
+                               " gives this token no mass: it was not drawn from it");
+            }
+        }
+    }
+    refuse("target", node, "no token", "the rows of node " + std::to_string(node) + " leave nothing to emit");
+}
+
+}  // namespace detail
+}  // namespace multidraft::verify

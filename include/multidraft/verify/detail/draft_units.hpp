@@ -1,0 +1,74 @@
+// The draft's probabilities in units so small that none of them is a subnormal number.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+#include <utility>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+
+namespace multidraft::verify {
+
+/// The number of units in a probability of 1: 2^64 where a verifier computes in float, 2^512 in double.
+///
+/// What a draft leaves once its likely tokens are drawn may be any positive number, however small, and is then all that
+/// counts: tokens of it are drawn with certainty. In units the smallest subnormal probability is a normal number, 2^-85
+/// or 2^-562, and so is its inverse; a quotient of the target's mass by it, or a product with it, neither overflows nor
+/// loses bits. Units are powers of two, so decisions about other rows are those without them, to the bit.
+template <class Real>
+inline constexpr Real units_in_1 = sizeof(Real) == 4 ? Real(0x1p64) : static_cast<Real>(0x1p512);
+
+/// A draft's row as a function of the token, its probability in units of the target's type `Real`.
+template <distribution Q, class Real>
+struct row_in_units {
+    Q row;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return row.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t i) const {
+        using wide = std::conditional_t<(sizeof(probability_of<Q>) > sizeof(Real)), probability_of<Q>, Real>;
+        return static_cast<Real>(static_cast<wide>(row(i)) * static_cast<wide>(units_in_1<Real>));
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real weight(index_t i) const { return (*this)(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires requires {
+        row.may_have_mass(i);
+    }
+    { return row.may_have_mass(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires requires {
+        row.may_have_all_mass();
+    }
+    { return row.may_have_all_mass(); }
+};
+
+/// A draft's row in units. Free where the row has a factor to take them in (`row.times`).
+template <class Real, distribution Q>
+[[nodiscard]] MULTIDRAFT_HD auto in_units(Q const& q) {
+    if constexpr (std::is_same_v<probability_of<Q>, Real> && requires { q.times(Real(1)); })
+        return q.times(units_in_1<Real>);
+    else
+        return row_in_units<Q, Real>{q};
+}
+
+/// The type of a draft's row in units.
+template <distribution Q, class Real>
+using in_units_of = decltype(in_units<Real>(std::declval<Q const&>()));
+
+namespace detail {
+
+/// The mass of q, a row in units, outside the tokens drawn. The difference is exact enough until little is left; then
+/// the rest is summed.
+template <group G, distribution Q, class Real>
+[[nodiscard]] MULTIDRAFT_HD Real mass_left(G const& g, Q const& q, span<token_id const> drawn, Real difference) {
+    if (difference > Real(0.125) * units_in_1<Real>) return difference;
+    auto sums = g.sum_chunks(q.size(), q);
+
+    MULTIDRAFT_ROLL
+    for (token_id const x : drawn) g.update_chunk(sums, q.size(), q, drawn, x);
+    return sums.total;
+}
+
+}  // namespace detail
+
+}  // namespace multidraft::verify

@@ -1,0 +1,184 @@
+// Dividing [0, 1] among tokens so that the best of several ranks falls to each with a wanted probability.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/verify/detail/decreasing_root.hpp"
+
+namespace multidraft::verify {
+
+/// G(t) = 1 - (1 - t)^j: the probability that the best of j uniform ranks lies below t.
+struct best_rank_cdf {
+    index_t draws = 1;
+
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double operator()(double t) const noexcept {
+        double const above = 1 - t;
+        double power = above;
+        for (index_t k = 1; k < draws; ++k) power = fp::mul(power, above);
+        return 1 - power;
+    }
+};
+
+/// A part of [0, 1].
+struct rank_piece {
+    double begin;
+    double end;
+};
+
+/// A part of [0, 1] that no block has taken yet, and the curve at its ends.
+struct rank_gap {
+    rank_piece part;
+    double at_begin;
+    double at_end;
+};
+
+/// Divides [0, 1] from the left, block after block: the left-curtain coupling.
+///
+/// A block takes a length and wants a mass of G, the concave curve of the best rank. It takes one interval of what is
+/// left of [0, 1], glued together; the parts left of that interval stay behind as gaps. Whatever it gets, the blocks
+/// divide [0, 1] as long as their lengths do: a wrong mass costs acceptance, never the law. N blocks take at most 3 N
+/// pieces and leave at most N gaps.
+///
+/// G is a chain of conditional distribution functions, and all the time goes into it: where it is known already it is
+/// not asked again, about seven evaluations a block.
+template <class Curve>
+class left_curtain_coupling {
+public:
+    MULTIDRAFT_HD left_curtain_coupling(Curve const& curve, rank_piece* pieces, rank_gap* gaps) noexcept
+        : curve_(curve), pieces_(pieces), gaps_(gaps), at_cursor_(curve(0)) {}
+
+    [[nodiscard]] MULTIDRAFT_HD std::int32_t pieces() const noexcept { return count_; }
+
+    /// Takes the next block; its pieces are appended, in increasing order. Returns its mass of G.
+    ///
+    /// `wanted` is met to 1e-5 of it and 1e-6, and what is missed costs no more acceptance; the mass returned is exact.
+    MULTIDRAFT_HD double take(double length, double wanted) {
+        double const room = 1 - cursor_;
+        double const slack = fp::fma(1e-5, wanted, 1e-6);
+        point const end = at(cursor_ + length);
+        double lacking = wanted - (end.below - at_cursor_);
+        if (length <= room + 1e-13 && lacking <= slack) return take_right(length, wanted, slack, end, -lacking);
+        std::int32_t const first = count_;
+        double mass = 0;
+        point last = end;  // where the piece right of the cursor ends
+        while (open_ > 0 && length > 0) {
+            rank_gap& gap = gaps_[open_ - 1];
+            double const wide = gap.part.end - gap.part.begin;
+            bool const fits = length < wide;
+            double const full = fits ? length : wide;
+            split whole{full, fits ? at(gap.part.end - full) : point{gap.part.begin, gap.at_begin},
+                        fits ? point{cursor_, at_cursor_} : at(cursor_ + (length - full))};
+            auto const lacking_at = [&](split const& s) {
+                return wanted - (mass + (gap.at_end - s.cut.below) + (s.last.below - at_cursor_));
+            };
+            double const lacking_whole = lacking_at(whole);
+            double const least = length - (1 - cursor_);  // what does not fit right of the cursor
+            if (!fits && (lacking_whole > 0 || least >= wide)) {
+                pieces_[count_++] = gap.part;
+                mass += gap.at_end - gap.at_begin;
+                length -= wide;
+                --open_;
+                last = whole.last;
+                lacking = lacking_whole;
+                continue;
+            }
+            split found = whole;
+            if (lacking_whole < -slack) {
+                auto const divide = [&](double t) {
+                    return split{t, at(gap.part.end - t), at(cursor_ + (length - t))};
+                };
+                double const low = least > 0 ? (least < full ? least : full) : 0.0;
+                found = low > 0 ? divide(low) : split{0, {gap.part.end, gap.at_end}, last};
+                double const lacking_low = low > 0 ? lacking_at(found) : lacking;
+                double const t = decreasing_root(
+                    [&](double s) {
+                        found = divide(s);
+                        return lacking_at(found);
+                    },
+                    low, lacking_low, full, lacking_whole, slack);
+                if (t != found.t) found = t == full ? whole : divide(t);
+            }
+            if (found.t > 0) {
+                pieces_[count_++] = {found.cut.at, gap.part.end};
+                mass += gap.at_end - found.cut.below;
+            }
+            if (!fits && found.t >= wide) {
+                --open_;
+            } else {
+                gap.part.end = found.cut.at;
+                gap.at_end = found.cut.below;
+            }
+            length -= found.t;
+            last = found.last;
+            break;
+        }
+        // The gaps were taken from the right.
+        for (std::int32_t a = first, b = count_ - 1; a < b; ++a, --b) {
+            rank_piece const held = pieces_[a];
+            pieces_[a] = pieces_[b];
+            pieces_[b] = held;
+        }
+        if (length > 0 && cursor_ < 1) mass += take_piece({cursor_, at_cursor_}, last);
+        return mass;
+    }
+
+private:
+    /// A point of [0, 1] and the curve there.
+    struct point {
+        double at;
+        double below;
+    };
+
+    /// A block that takes t from the end of a gap, down to `cut`, and the rest right of the cursor, up to `last`.
+    struct split {
+        double t;
+        point cut;
+        point last;
+    };
+
+    [[nodiscard]] MULTIDRAFT_HD point at(double t) const {
+        double const inside = t < 1 ? t : 1.0;
+        return {inside, curve_(inside)};
+    }
+
+    /// `over` is what the curve has more than wanted from the cursor to `end`. The block may get a little too much and
+    /// never too little: an error of mass, however small, can be one of length, however large, where G is flat, and the
+    /// blocks to come find nothing right of a cursor that lies too far right.
+    MULTIDRAFT_HD double take_right(double length, double wanted, double slack, point end, double over) {
+        point start{cursor_, at_cursor_};
+        if (end.at < 1 && over > slack) {
+            double const aim = wanted + slack / 2;
+            auto const more = [&](double t) {
+                start = at(t);
+                end = at(t + length);
+                return end.below - start.below - aim;
+            };
+            double const last = 1 - length;
+            double const t = decreasing_root(more, cursor_, over - slack / 2, last, more(last), slack / 2);
+            if (t != start.at) static_cast<void>(more(t));
+        }
+        if (start.at > cursor_) gaps_[open_++] = {{cursor_, start.at}, at_cursor_, start.below};
+        return take_piece(start, end);
+    }
+
+    /// Appends a piece, behind which the cursor is then. Returns its mass.
+    MULTIDRAFT_HD double take_piece(point start, point end) {
+        pieces_[count_++] = {start.at, end.at};
+        cursor_ = end.at;
+        at_cursor_ = end.below;
+        return end.below - start.below;
+    }
+
+    Curve const& curve_;
+    rank_piece* pieces_;
+    rank_gap* gaps_;
+    std::int32_t count_ = 0;
+    std::int32_t open_ = 0;
+    double cursor_ = 0;
+    double at_cursor_;  ///< the curve there
+};
+
+}  // namespace multidraft::verify

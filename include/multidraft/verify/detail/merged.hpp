@@ -1,0 +1,50 @@
+// Equal candidates that share what follows: whichever is accepted, the walk goes on below the first of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace multidraft::verify {
+
+/// A verifier of one node, for trees in which independent sequences share nodes while they agree: the candidates of
+/// one token are all there, and the tree goes on below the first of them (`sequence_drafter`).
+///
+/// Which of equal candidates is accepted is no matter for the text; the walk takes the first. As lossless as the
+/// verifier that it wraps.
+template <class Verifier>
+class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
+public:
+    static constexpr bool lossless = Verifier::lossless;
+    static constexpr bool reads_draft = verify::reads_draft<Verifier>;
+
+    merged() = default;
+    MULTIDRAFT_HD explicit merged(Verifier verifier) : verifier_(verifier) {}
+
+    [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires
+        needs_scratch<Verifier> {
+        return Verifier::scratch_bytes(nodes, depth);
+    }
+
+    /// `scratch`: the wrapped verifier's, if it needs some.
+    template <group G, distribution P, class Q, draw_source Source, class... Scratch>
+    [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
+                                                    Source& source, draw_site site, Scratch... scratch) const {
+        node_verdict const result = verifier_.decide(g, p, q, candidates, source, site, scratch...);
+        return result.child == none ? result : found_among(candidates, result.token);
+    }
+
+private:
+    [[no_unique_address]] Verifier verifier_;
+};
+
+}  // namespace multidraft::verify

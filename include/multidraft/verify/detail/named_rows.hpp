@@ -1,0 +1,71 @@
+// Rows that say in their errors whose they are, and of which node.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <string>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace multidraft::verify {
+
+/// The rows of a tree under a name: an `invalid_input` of the row of node 3 names its argument `target row of node 3`,
+/// and has that node. For hosts; nothing else of the rows changes.
+template <class Rows>
+class named_rows {
+public:
+    named_rows(Rows const& rows, char const* name) noexcept : rows_(rows), name_(name) {}
+
+    [[nodiscard]] auto rows() const { return rows_.rows(); }
+    [[nodiscard]] auto size() const { return rows_.size(); }
+    template <group G>
+    [[nodiscard]] auto operator()(G const& g, node_id node) const {
+        return under_name(node, [&] { return rows_(g, node); });
+    }
+    template <group G>
+    requires requires(Rows const& rows, G const& g) { rows.with_sums(g, node_id{}); }
+    [[nodiscard]] auto with_sums(G const& g, node_id node) const {
+        return under_name(node, [&] { return rows_.with_sums(g, node); });
+    }
+    template <group G>
+    requires requires(Rows const& rows, G const& g) { rows.prefetch(g, node_range{}); }
+    void prefetch(G const& g, node_range nodes) const { rows_.prefetch(g, nodes); }
+
+private:
+    template <class Ask>
+    [[nodiscard]] auto under_name(node_id node, Ask const& ask) const {
+        try {
+            return ask();
+        } catch (invalid_input const& e) {
+            if (e.node() != none) throw;  // it has its name
+            std::string const row = std::string(name_) + " row of node " + std::to_string(node);
+            // Errors of a row of logits name it `logits` or `target logits`, and its size `logits.size`.
+            std::string const& argument = e.argument();
+            std::size_t const end = argument.find("logits");
+            throw invalid_input(end == std::string::npos ? argument + " of the " + row : row + argument.substr(end + 6),
+                                e.index(), e.value(), e.why(), node);
+        }
+    }
+
+    Rows const& rows_;
+    char const* name_;
+};
+
+/// The rows under a name where errors are thrown; else, and where there are none to read, the rows themselves.
+template <class G, class Rows>
+[[nodiscard]] MULTIDRAFT_HD decltype(auto) named(Rows const& rows, [[maybe_unused]] char const* name) {
+#if MULTIDRAFT_ON_DEVICE
+    return (rows);
+#else
+    if constexpr (may_throw<G> && !std::is_same_v<Rows, no_draft_rows>)
+        return named_rows<Rows>(rows, name);
+    else
+        return (rows);
+#endif
+}
+
+}  // namespace multidraft::verify

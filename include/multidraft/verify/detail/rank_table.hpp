@@ -1,0 +1,339 @@
+// The ranks of the tokens of one node and the exact law of the candidate that they choose, from a histogram.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/certain_tokens.hpp"
+#include "multidraft/verify/detail/draft_units.hpp"
+#include "multidraft/verify/detail/left_curtain_coupling.hpp"
+#include "multidraft/verify/detail/ratio_histogram.hpp"
+
+namespace multidraft::verify {
+
+/// The laws that ranked verification is for: certain tokens and independent draws from the others.
+template <draft_law Law>
+inline constexpr bool is_ranked_law = std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::stratified>;
+
+/// Subtrees that are picked less often than this, given all that goes before, do not say how they turned out: their
+/// roots have quantiles of their own, as leaves do. That costs next to nothing and keeps conditional distribution
+/// functions from being so steep that numbers cannot follow them.
+inline constexpr double least_informative = 0x1p-20;
+
+/// The least mass of the target on the children of a node, all of them certain, for one to be picked; with less the
+/// node is a leaf.
+inline constexpr double least_certain = 0x1p-100;
+
+/// m~ / (q / left) at a grid point, and by how much it is larger at the next one. Floats lie in one word, which is one
+/// load of a vector of tokens instead of two: such loads are what the law costs.
+template <class Real>
+class grid_density {
+public:
+    MULTIDRAFT_HD void set(Real here, Real next) noexcept {
+        Real const rise = next - here;
+        if constexpr (sizeof(Real) == 4) {
+            auto const low = static_cast<std::uint32_t>(multidraft::detail::bits_of(here));
+            auto const high = static_cast<std::uint32_t>(multidraft::detail::bits_of(rise));
+            both_ = std::uint64_t{high} << 32 | low;
+        } else {
+            both_ = {here, rise};
+        }
+    }
+    /// The density a share of the way to the next grid point.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real operator()(float share) const noexcept {
+        if constexpr (sizeof(Real) == 4)
+            return fp::fma(share, multidraft::detail::float_of(static_cast<std::int32_t>(both_ >> 32)),
+                           multidraft::detail::float_of(static_cast<std::int32_t>(both_)));
+        else
+            return fp::fma(static_cast<Real>(share), both_.rise, both_.here);
+    }
+
+private:
+    struct pair {
+        Real here;
+        Real rise;
+    };
+    std::conditional_t<sizeof(Real) == 4, std::uint64_t, pair> both_{};
+};
+
+/// q times a function of p/q that is linear between grid points: the law of the candidate outside the certain tokens.
+template <distribution P, distribution Q>
+struct law_of_draws {
+    using real = probability_of<P>;
+    static constexpr bool expensive = true;  ///< to evaluate: worth a question whether that is needed
+    ratio_of<P, Q> where;
+    grid_density<real> const* density;  ///< at the grid points
+    real inverse;                       ///< 1 / the mass of q outside the certain tokens
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return where.q.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        auto const at = where(i);
+        real const qi = fp::mul(static_cast<real>(where.q(i)), inverse);
+        return fp::mul(qi, density[at.grid_point](at.share));
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+};
+
+/// m~, the law of the candidate. A distribution, unnormalised by rounding only.
+template <distribution P, distribution Q>
+struct candidate_law {
+    using real = probability_of<P>;
+    static constexpr bool expensive = true;
+    law_of_draws<P, Q> draws;
+    certain_tokens<Q> certain;
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draws.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        return certain.holds(i) ? real(0) : draws(i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
+        return !certain.any_in(begin, end);
+    }
+    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
+};
+
+/// The sets of ranks at the grid points of one node: plain memory, a lane's own or shared by all.
+///
+/// A drawn token goes to the grid point below its ratio or to the one above, by a Bernoulli draw; its rank is uniform
+/// on the grid point's set. The sets divide [0, 1] with the grid points' masses of q as lengths, so the ranks of the
+/// draws are independent and uniform, and the draw with the smallest one, the candidate, has the law `candidate_law`:
+/// exactly, whatever the sets are. They are made so that the candidate is accepted as often as can be (`build`).
+struct rank_table {
+    static constexpr index_t grid_points = ratio_grid::count;
+
+    double length[grid_points];   ///< the mass of q at a grid point, over all
+    double density[grid_points];  ///< the mass of G on the grid point's set, over its length
+    std::int32_t first[grid_points];
+    std::int32_t count[grid_points];
+    rank_piece pieces[3 * grid_points + 3];
+    rank_gap gaps[grid_points + 1];
+
+    /// Makes the sets for a curve G, concave from 0 to 1. `length` is there, of sum 1; `certain` is the target's mass
+    /// on the certain tokens.
+    ///
+    /// The wanted law of the candidate is the one that is accepted most (ranked verification): H, the set of low p/q
+    /// that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)), gets all of Q(H), as max(p, c q); the rest
+    /// gets min(p, c' q). Then the sets are the left-curtain coupling of q and G by falling m/q. O(grid points)
+    /// evaluations of G, about seven for each set.
+    template <class Curve>
+    MULTIDRAFT_HD void build(Curve const& curve, double certain) {
+        // H = the grid points below `border`.
+        double p_inside = certain;
+        double p_low = 0;
+        double q_inside = 0;
+        double least = 0;
+        double covered = 0;
+        index_t border = 0;
+        index_t highest = 0;
+        for (index_t b = 0; b < grid_points; ++b)
+            if (length[b] > 0) highest = b;
+        for (index_t b = 0; b <= highest; ++b) {
+            if (!(length[b] > 0)) continue;
+            q_inside += length[b];
+            p_inside = fp::fma(ratio_grid::ratio(b), length[b], p_inside);
+            double const inside = b == highest || q_inside >= 1 ? 1.0 : 1 - curve(1 - q_inside);
+            if (p_inside - inside < least) {
+                least = p_inside - inside;
+                border = b + 1;
+                covered = inside;
+                p_low = p_inside - certain;
+            }
+        }
+        bool const everything = border == 0 && certain > 0;  // all can be accepted
+        if (everything) {
+            border = highest + 1;
+            covered = 1;
+            p_low = p_inside - certain;
+        }
+        // On H: max(p, c q), from the lowest grid point up.
+        double floor = 0;
+        index_t lifted = 0;  // grid points below it share the floor
+        if (p_low < covered) {
+            double above = p_low;
+            double mass = 0;
+            for (index_t b = 0; b < border; ++b) {
+                if (!(length[b] > 0)) continue;
+                if (mass > 0 && floor <= ratio_grid::ratio(b)) break;
+                above = fp::fma(-ratio_grid::ratio(b), length[b], above);
+                mass += length[b];
+                floor = (covered - (above > 0 ? above : 0.0)) / mass;
+                lifted = b + 1;
+            }
+        }
+        // Above it: min(p, c q), from the highest grid point down; the last grid point stands for all larger ratios
+        // too.
+        double cap = 0;
+        index_t capped = highest + 1;  // grid points from it on share the cap
+        {
+            double below = 0;
+            for (index_t b = border; b <= highest; ++b) below = fp::fma(ratio_grid::ratio(b), length[b], below);
+            double mass = 0;
+            for (index_t b = highest; b >= border; --b) {
+                if (!(length[b] > 0)) continue;
+                if (mass > 0 && cap >= ratio_grid::ratio(b)) break;
+                below = fp::fma(-ratio_grid::ratio(b), length[b], below);
+                mass += length[b];
+                cap = (1 - covered - (below > 0 ? below : 0.0)) / mass;
+                cap = cap > 0 ? cap : 0.0;
+                capped = b;
+            }
+        }
+        left_curtain_coupling<Curve> coupling(curve, pieces, gaps);
+        for (index_t b = 0; b < grid_points; ++b) {
+            density[b] = 0;
+            count[b] = 0;
+            first[b] = 0;
+        }
+        take(coupling, capped, highest + 1, cap);
+        for (index_t b = capped - 1; b >= lifted; --b)
+            if (length[b] > 0) take(coupling, b, b + 1, ratio_grid::ratio(b));
+        take(coupling, 0, lifted, floor);
+    }
+
+private:
+    /// Gives the grid points from `begin` to `end` one set, of `ratio` times their length in mass of G.
+    template <class Curve>
+    MULTIDRAFT_HD void take(left_curtain_coupling<Curve>& coupling, index_t begin, index_t end, double ratio) {
+        double mass = 0;
+        for (index_t b = begin; b < end; ++b) mass += length[b];
+        if (!(mass > 0)) return;
+        std::int32_t const from = coupling.pieces();
+        double const got = coupling.take(mass, fp::mul(ratio, mass)) / mass;
+        for (index_t b = begin; b < end; ++b) {
+            density[b] = got;
+            first[b] = from;
+            count[b] = coupling.pieces() - from;
+        }
+    }
+};
+
+/// Addresses of the draws at one node that choose ranks: child k has those from `rank_index(k)` to `rank_index(k + 1)`,
+/// and index 0 is the node's own quantile.
+[[nodiscard]] MULTIDRAFT_HD constexpr index_t rank_index(index_t child) noexcept { return 1 + child * 1024; }
+static_assert(3 * rank_table::grid_points + 3 < 1000);
+
+/// Whether the candidates of a node may have come about: certain tokens are different, and every draw is another token,
+/// to which q gives mass. O(n^2) for n candidates.
+template <distribution Q>
+[[nodiscard]] MULTIDRAFT_HD bool may_be_drawn(Q const& q, candidate_list candidates) {
+    if (!is_certain_count(candidates.tokens, candidates.certain)) return false;
+    for (index_t k = candidates.certain; k < candidates.count(); ++k)
+        if (!(q(candidates[k]) > 0)) return false;
+    return true;
+}
+
+/// One node with draws among its children: where its tokens lie, which are certain, and what the law of the candidate
+/// needs. q is a row in units (`in_units`).
+template <distribution P, distribution Q>
+struct ranked_rows {
+    using real = probability_of<P>;
+    ratio_of<P, Q> where;
+    candidate_list children;
+    double certain_mass = 0;  ///< of the target
+    double mass = 0;          ///< of q outside the certain tokens, in units; 0 when the rows hold no distribution
+
+    /// One pass over q where little of it is left outside the certain tokens, else none.
+    template <group G>
+    MULTIDRAFT_HD ranked_rows(G const& g, P const& p, Q const& q, candidate_list candidates)
+        : where{p, q, units_in_1<real>}, children(candidates) {
+        real difference = units_in_1<real>;
+        for (token_id const x : children.certain_tokens()) {
+            difference -= static_cast<real>(q(x));
+            certain_mass += static_cast<double>(p(x));
+        }
+        if (children.certain > 0) where.left = detail::mass_left(g, q, children.certain_tokens(), difference);
+        where.scale = fp::div(real(1), where.left);
+    }
+
+    /// The histogram and the sets for the curve, and the densities as the rows' numbers, one a grid point. False when q
+    /// has no mass outside the certain tokens.
+    template <bool Shared, group G, class Curve>
+    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
+                                           grid_density<real>* density) {
+        if (!(where.left > 0)) return false;
+        double const total = ratio_histogram<Shared>(g, where, children.certain_tokens(), table.length);
+        if (!(total > 0)) return false;
+        mass = total * static_cast<double>(where.left);
+        if (!Shared || g.leader()) {
+            for (index_t b = 0; b < rank_table::grid_points; ++b) table.length[b] = table.length[b] / total;
+            table.build(curve, certain_mass);
+            for (index_t b = 0; b < rank_table::grid_points; ++b)
+                density[b].set(static_cast<real>(table.density[b]),
+                               static_cast<real>(table.density[b + 1 < rank_table::grid_points ? b + 1 : b]));
+        }
+        if constexpr (Shared) g.barrier();
+        return true;
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> law(grid_density<real> const* density) const {
+        return {{where, density, static_cast<real>(1 / mass)}, {where.q, children.certain_tokens()}};
+    }
+};
+
+/// The grid point that a drawn child, the token x, belongs to: one Bernoulli draw.
+template <distribution P, distribution Q, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD index_t grid_point_of(ratio_of<P, Q> const& where, token_id x, index_t child,
+                                                  Source& source, draw_site at) {
+    auto const found = where(x);
+    return found.share > 0 && source.bernoulli(at(purpose::rank, rank_index(child)), found.share, 1.0F)
+               ? found.grid_point + 1
+               : found.grid_point;
+}
+
+/// The piece of a grid point's set that a fresh rank lies in: each with its part of the length. `none` for a grid point
+/// without mass, which no draw belongs to but for rounding.
+template <draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD std::int32_t piece_of(rank_table const& table, index_t grid_point, index_t child,
+                                                  Source& source, draw_site at) {
+    std::int32_t const first = table.first[grid_point];
+    std::int32_t const count = table.count[grid_point];
+    if (count == 0) return none;
+    double left = 0;
+    for (std::int32_t k = 0; k < count; ++k) left += table.pieces[first + k].end - table.pieces[first + k].begin;
+    for (std::int32_t k = 0; k + 1 < count; ++k) {
+        double const here = table.pieces[first + k].end - table.pieces[first + k].begin;
+        if (source.bernoulli(at(purpose::rank, rank_index(child) + 1 + k), here, left)) return first + k;
+        left -= here;
+    }
+    return first + count - 1;
+}
+
+/// The draw with the smallest rank, without drawing the ranks: pieces of different sets do not overlap, and two ranks
+/// in one piece are as likely one way as the other. Bernoulli draws only, so that the choice can be proved branch by
+/// branch.
+template <distribution P, distribution Q, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD index_t best_ranked(rank_table const& table, ratio_of<P, Q> const& where,
+                                                candidate_list children, Source& source, draw_site at) {
+    index_t best = children.certain;
+    double least = 2;
+    double equal = 0;
+    for (index_t k = children.certain; k < children.count(); ++k) {
+        std::int32_t const piece = piece_of(table, grid_point_of(where, children[k], k, source, at), k, source, at);
+        double const begin = piece == none ? 1.5 : table.pieces[piece].begin;
+        if (begin < least) {
+            least = begin;
+            best = k;
+            equal = 1;
+        } else if (begin == least) {
+            equal += 1;
+            if (source.bernoulli(at(purpose::rank, rank_index(k) + 1000), 1.0, equal)) best = k;
+        }
+    }
+    return best;
+}
+
+}  // namespace multidraft::verify

@@ -1,0 +1,215 @@
+// The child that a node offers under ranked block verification, and its exact law.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/block_weights.hpp"
+#include "multidraft/verify/detail/certain_tokens.hpp"
+#include "multidraft/verify/detail/draft_units.hpp"
+#include "multidraft/verify/detail/rank_table.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace multidraft::verify {
+
+/// The law of the child that is picked, outside the certain tokens: the candidate where it is kept, with probability
+/// min(1, p / m~), and what is refused and goes to no certain token.
+template <distribution P, distribution Q>
+struct law_of_kept {
+    using real = probability_of<P>;
+    static constexpr bool expensive = true;
+    law_of_draws<P, Q> draws;
+    real stays;  ///< 1 - f
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draws.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        real const m = draws(i);
+        real const p = draws.where.p(i);
+        real const kept = m < p ? m : p;
+        return fp::fma(m - kept, stays, kept);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+};
+
+/// m, the law of the child that is picked: the candidate where it is kept, with probability min(1, p / m~); else one of
+/// the certain tokens with probability f, in proportion to p, or the candidate after all.
+///
+/// min(p, m~) + (m~ - p)+ (1 - f) outside the certain tokens, p R f / p(certain) on them; R is the probability that the
+/// candidate is refused, 1 where there is none.
+template <distribution P, distribution Q>
+struct picked_law {
+    using real = probability_of<P>;
+    static constexpr bool expensive = true;
+    law_of_kept<P, Q> kept;
+    certain_tokens<Q> certain;
+    real certain_factor;  ///< R f / p(certain)
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return kept.size(); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
+        return certain.holds(i) ? fp::mul(kept.draws.where.p(i), certain_factor) : kept(i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
+        return !certain.any_in(begin, end);
+    }
+    [[nodiscard]] MULTIDRAFT_HD law_of_kept<P, Q> elsewhere() const { return kept; }
+};
+
+/// What a node's laws are made of again: a few numbers and the densities at the grid points.
+template <class Real>
+struct pick_numbers {
+    Real left;            ///< see `ratio_of`
+    Real pooled;          ///< see `ratio_of`
+    Real inverse;         ///< see `law_of_draws`; 0 where nothing is drawn
+    Real passed;          ///< f: the candidate is refused, then a certain token is picked
+    Real certain_factor;  ///< R f / p(certain)
+    grid_density<Real> density[rank_table::grid_points];
+
+    /// The laws of the candidate and of the child that is picked; q is the draft's row itself.
+    template <distribution P, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD auto candidate(P const& p, Q const& q, candidate_list children) const {
+        using row = in_units_of<Q, Real>;
+        row const in = in_units<Real>(q);
+        return candidate_law<P, row>{draws(p, in), {in, children.certain_tokens()}};
+    }
+    template <distribution P, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD auto law(P const& p, Q const& q, candidate_list children) const {
+        using row = in_units_of<Q, Real>;
+        row const in = in_units<Real>(q);
+        return picked_law<P, row>{{draws(p, in), 1 - passed}, {in, children.certain_tokens()}, certain_factor};
+    }
+
+private:
+    template <distribution P, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> draws(P const& p, Q const& q) const {
+        return {ratio_of<P, Q>{p, q, left, pooled}, density, inverse};
+    }
+};
+
+namespace detail {
+
+/// min(p, m~): what of the candidate is kept.
+template <distribution P, class Law>
+struct accepted_mass {
+    P p;
+    Law m;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD probability_of<P> operator()(index_t i) const {
+        auto const law = m(i);
+        auto const here = p(i);
+        return here < law ? here : law;
+    }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires requires { m.elsewhere(); }
+    { return m.is_elsewhere(begin, end); }
+    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires requires { m.elsewhere(); }
+    { return accepted_mass<P, decltype(m.elsewhere())>{p, m.elsewhere()}; }
+};
+template <class P, class Law>
+accepted_mass(P, Law) -> accepted_mass<P, Law>;
+
+/// What making the sets of a node came to.
+enum class made : std::uint8_t {
+    sets,     ///< a child is picked by them
+    leaf,     ///< nothing of the target's is on the children, all of them certain: no child is picked
+    nothing,  ///< the rows hold no distribution, or a child cannot have come about
+};
+
+/// Makes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all lanes
+/// see. One count (two in double), and a sum where there are certain tokens; neither where all are certain.
+template <group G, distribution P, distribution Q, class Curve, class Real>
+[[nodiscard]] MULTIDRAFT_HD made make_pick(G const& g, P const& p, Q const& q, candidate_list children,
+                                           Curve const& curve, rank_table& table, pick_numbers<Real>& numbers) {
+    if (children.certain < 0 || !may_be_drawn(q, children)) return made::nothing;
+    g.barrier();  // every lane has done with what lay in `table`
+    if (children.draws() == 0) {
+        double certain_mass = 0;
+        for (token_id const x : children.tokens) certain_mass += static_cast<double>(p(x));
+        if (certain_mass != certain_mass) return made::nothing;
+        if (certain_mass < least_certain) return made::leaf;
+        if (g.leader()) {
+            numbers.left = 1;
+            numbers.pooled = 0;
+            numbers.inverse = 0;
+            numbers.passed = 1;
+            numbers.certain_factor = static_cast<Real>(1 / certain_mass);
+            for (auto& density : numbers.density) density.set(0, 0);
+        }
+        g.barrier();
+        return made::sets;
+    }
+    ranked_rows<P, in_units_of<Q, Real>> rows(g, p, in_units<Real>(q), children);
+    if (!rows.template build<true>(g, curve, table, numbers.density)) return made::nothing;
+    Real refused = 0;
+    Real passed = 0;
+    auto const certain_mass = static_cast<Real>(rows.certain_mass);
+    if (children.certain > 0) {
+        Real const accepted = g.sum(p.size(), accepted_mass{p, rows.law(numbers.density)});
+        if (accepted != accepted) return made::nothing;
+        refused = accepted < 1 ? 1 - accepted : Real(0);
+        if (refused > Real(1e-15)) passed = certain_mass < refused ? fp::div(certain_mass, refused) : Real(1);
+    }
+    if (g.leader()) {
+        numbers.left = rows.where.left;
+        numbers.pooled = rows.where.pooled;
+        numbers.inverse = static_cast<Real>(1 / rows.mass);
+        numbers.passed = passed;
+        numbers.certain_factor = certain_mass > 0 ? fp::div(fp::mul(refused, passed), certain_mass) : Real(0);
+    }
+    g.barrier();
+    return made::sets;
+}
+
+/// A step of a picked path: a node, its weight, and the numbers of the law that its child was picked by.
+template <class Real>
+struct picked_step {
+    node_id node;
+    Real weight;
+    pick_numbers<Real> const* numbers;
+};
+
+/// A picked path as `stop_of_block` reads it.
+template <class G, draft_law Law, class Target, class Draft, class Real>
+struct picked_steps {
+    drafted<Law> const& drafts;
+    Target const& target_rows;
+    Draft const& draft_rows;
+    picked_step<Real> const* steps;
+    std::int32_t levels;
+
+    [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return levels; }
+    [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return steps[level].node; }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
+        return drafts.tree.tokens[static_cast<std::size_t>(node(level))];
+    }
+    [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return steps[level].weight; }
+    [[nodiscard]] MULTIDRAFT_HD Target const& target() const { return target_rows; }
+    [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
+        node_id const v = node(level);
+        return steps[level].numbers->law(target_rows(g, v), draft_rows(g, v),
+                                         candidates_of(drafts, present_children<G>(drafts.tree, v), v));
+    }
+};
+
+/// Verifies a picked path as a block and writes what is accepted of it.
+template <group G, draft_law Law, class Target, class Draft, class Real, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD verdict finish_picked(G const& g, drafted<Law> const& drafts, Target const& target,
+                                                  Draft const& draft, picked_step<Real> const* steps,
+                                                  std::int32_t levels, Source& source, std::int32_t position,
+                                                  span<node_id> path) {
+    picked_steps<G, Law, Target, Draft, Real> const picked{drafts, target, draft, steps, levels};
+    return verify_block(g, drafts.tree, picked, source, position, path);
+}
+
+}  // namespace detail
+}  // namespace multidraft::verify

@@ -1,0 +1,292 @@
+// How much of q lies where the target's ratio p/q is: one histogram of two rows, in integers, without a sort.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/blend.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/exp_log.hpp"
+#include "multidraft/core/fma.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/truncation.hpp"
+
+namespace multidraft::verify {
+
+namespace detail {
+
+template <class Real>
+using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
+
+/// Whether a number that is not negative lies below another, by their bits: no branch. What is no such number (NaN, of
+/// either sign) is above all.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE bool is_below(Real x, Real limit) noexcept {
+    return __builtin_bit_cast(bits_of_real<Real>, x) < __builtin_bit_cast(bits_of_real<Real>, limit);
+}
+
+/// condition ? a : b without a branch.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real blend(bool condition, Real a, Real b) noexcept {
+    using bits = bits_of_real<Real>;
+    return __builtin_bit_cast(
+        Real, multidraft::detail::blend(condition, __builtin_bit_cast(bits, a), __builtin_bit_cast(bits, b)));
+}
+
+}  // namespace detail
+
+/// The grid points of the ratio p/q between which tokens are interpolated: 16 an octave of p/q + 1/4, from 0 to 64.
+///
+/// A token between two grid points belongs to both, to the upper one with a share that is linear in its ratio. So a
+/// function that is p/q at the grid points is p/q between them: only at its kinks does a histogram of grid points lose
+/// anything, unlike one of bins. What a kink loses is q times the distance of the grid points: near 0 they may lie as
+/// far apart as they do near 1/4, above it farther and farther, as p = q p/q allows. Ratios above the last grid point
+/// are there.
+struct ratio_grid {
+    static constexpr int bits = 4;
+    static constexpr int octaves = 8;
+    static constexpr index_t count = (index_t(octaves) << bits) + 1;
+
+    /// The grid point below a ratio, and the share of the grid point above it.
+    struct place {
+        index_t grid_point;
+        float share;
+    };
+
+    /// Where a ratio lies. The logarithm is read off the float; no call. What is no ratio (NaN) lies at the end.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static place of(float ratio) noexcept {
+        auto const above = static_cast<std::uint32_t>(multidraft::detail::bits_of(ratio + offset)) - lowest;
+        auto const at = static_cast<std::int32_t>(above < highest ? above : highest);
+        return {at >> shift, static_cast<float>(at & ((1 << shift) - 1)) * (1.0F / static_cast<float>(1 << shift))};
+    }
+
+    /// The ratio of a grid point.
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static double ratio(index_t grid_point) noexcept {
+        return static_cast<double>(
+                   multidraft::detail::float_of(static_cast<std::int32_t>(lowest) + (grid_point << shift))) -
+               static_cast<double>(offset);
+    }
+
+private:
+    static constexpr float offset = 0x1p-2F;
+    static constexpr int shift = 23 - bits;
+    static constexpr std::uint32_t lowest = (127 - 2) << 23;
+    static constexpr std::uint32_t highest = octaves << 23;
+};
+
+/// Where a token lies between the grid points: a function of the token's p and q alone, the same in the histogram, in
+/// the ranks and in the law of the candidate, which is what makes that law exact.
+///
+/// Tokens of little q may be pooled, all at ratio 1: they need not be counted one by one (`pool_small_tokens`).
+template <distribution P, distribution Q>
+struct ratio_of {
+    using real = probability_of<P>;
+    P p;
+    Q q;
+    real left;        ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
+    real pooled = 0;  ///< tokens whose q lies below are pooled
+    real scale = 1;   ///< 1 / left, for counting: what is counted is q / left, however little is left
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_pooled(index_t i) const {
+        return detail::is_below(static_cast<real>(q(i)), pooled);
+    }
+
+    /// p / (q / left). Tokens without q lie anywhere: they have no mass to be counted.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD float ratio(index_t i) const {
+        return static_cast<float>(fp::div(fp::mul(static_cast<real>(p(i)), left), static_cast<real>(q(i))));
+    }
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_grid::place operator()(index_t i) const {
+        return ratio_grid::of(detail::blend(is_pooled(i), 1.0F, ratio(i)));
+    }
+};
+template <class P, class Q, class Real>
+ratio_of(P, Q, Real) -> ratio_of<P, Q>;
+
+namespace detail {
+
+/// Below this a token is counted apart, in smaller units.
+template <class Real>
+inline constexpr Real small_mass = Real(0x1p-14);
+
+/// Where a token that is not pooled is counted, the grid point below it, small tokens apart, and the parts of q(i) /
+/// left that this grid point has and the one above, as integers.
+///
+/// Tokens below 2^-14 are counted in units of 2^-44, the others in units of 2^-30: rounding is then relative to a
+/// token's own mass, or below the rounding of a row of floats. A row of doubles takes a second word, of 2^-30 units
+/// each.
+template <int Word, distribution P, distribution Q>
+struct mass_at_grid_points {
+    ratio_of<P, Q> where;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t i) const {
+        using real = probability_of<P>;
+        auto const at = ratio_grid::of(where.ratio(i));
+        real const qi = fp::mul(static_cast<real>(where.q(i)), where.scale);
+        bool const small = is_below(qi, small_mass<real>);
+        // NaN counts as 0: it is found where a token is drawn. So may a certain token, whose q / left has no bound.
+        real const valid = blend(is_below(qi, real(1.99)), qi, real(0));
+        real const amount = fp::mul(valid, blend(small, real(0x1p44), real(0x1p30)));
+        index_t const bin = at.grid_point + multidraft::detail::blend(small, ratio_grid::count, 0);
+        std::int32_t const above = integer(fp::mul(amount, static_cast<real>(at.share)));
+        if constexpr (sizeof(real) == 4)
+            return {bin, integer(amount) - above, above};
+        else
+            return {bin, integer(fp::mul(amount, static_cast<real>(1.0F - at.share))), above};
+    }
+
+private:
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD static std::int32_t integer(Real amount) {
+        if constexpr (sizeof(Real) == 4) {
+            return static_cast<std::int32_t>(amount + Real(0.5));
+        } else {
+            auto const whole = static_cast<std::int32_t>(amount);
+            if constexpr (Word == 0) return whole;
+            return static_cast<std::int32_t>(fp::mul(amount - static_cast<Real>(whole), Real(0x1p30)));
+        }
+    }
+};
+
+/// The same where tokens are pooled, most of them; which are not (`counts`) is a cheaper question.
+template <int Word, distribution P, distribution Q>
+struct mass_of_few : mass_at_grid_points<Word, P, Q> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const {
+        return !this->where.is_pooled(i);
+    }
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD binned_pair operator()(index_t i) const {
+        binned_pair result = mass_at_grid_points<Word, P, Q>::operator()(i);
+        result.bin = multidraft::detail::blend(this->where.is_pooled(i), none, result.bin);
+        return result;
+    }
+};
+
+/// Tokens of less q / left than this are pooled where all of them together have no more than `pooled_most`, and where
+/// they are most: not more than a quarter of a sample of the row may be others.
+inline constexpr double pooled_below = 0x1p-25;
+inline constexpr double pooled_most = 0x1p-13;
+inline constexpr index_t pooled_sample = 1024;
+
+/// An integer mass: of tokens in large units, and of small ones in 2^-14 of them.
+struct counted_mass {
+    std::int64_t large;
+    std::int64_t little;
+
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double value(double unit) const noexcept {
+        return fp::mul(fp::fma(static_cast<double>(little), 0x1p-14, static_cast<double>(large)), unit);
+    }
+};
+
+/// Takes the certain tokens out of the mass of a grid point, or of all (`none`): what was counted goes without a trace.
+template <class Count>
+MULTIDRAFT_HD void take_out(span<token_id const> certain, Count const& counted, index_t grid_point,
+                            counted_mass& mass) {
+    for (token_id const x : certain) {
+        binned_pair const of_x = counted(x);
+        bool const large = of_x.bin < ratio_grid::count;
+        index_t const below = large ? of_x.bin : of_x.bin - ratio_grid::count;
+        std::int64_t here = 0;
+        if (grid_point == none || grid_point == below) here += of_x.first;
+        if (grid_point == none || grid_point == below + 1) here += of_x.second;
+        (large ? mass.large : mass.little) -= here;
+    }
+}
+
+/// One count of `ratio_histogram`, added to `mass`; returns what was added.
+template <bool Shared, int Word, group G, distribution P, distribution Q>
+MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, span<token_id const> certain,
+                                    span<std::uint64_t> bins, double* mass) {
+    constexpr index_t grid_points = ratio_grid::count;
+    constexpr double unit = Word == 0 ? 0x1p-30 : 0x1p-60;
+    mass_at_grid_points<Word, P, Q> const counted{where};
+    // A device has one way, which spares it a second copy of the count.
+    if (MULTIDRAFT_ON_DEVICE || where.pooled > 0)
+        g.histogram_pairs(where.q.size(), mass_of_few<Word, P, Q>{counted}, bins);
+    else
+        g.histogram_pairs(where.q.size(), counted, bins);
+    std::uint32_t touched[grid_points / 32 + 1] = {};  // by a certain token
+    for (token_id const x : certain) {
+        index_t const below = counted(x).bin % grid_points;
+        touched[below / 32] |= 1U << (below % 32);
+        touched[(below + 1) / 32] |= 1U << ((below + 1) % 32);
+    }
+    counted_mass all{0, 0};
+    std::uint64_t above[2] = {0, 0};  // what the grid point before has given to this one
+    for (index_t k = 0; k < grid_points; ++k) {
+        std::uint64_t const* const large = bins.data() + 2 * k;
+        std::uint64_t const* const little = large + 2 * grid_points;
+        counted_mass here{static_cast<std::int64_t>(large[0] + above[0]),
+                          static_cast<std::int64_t>(little[0] + above[1])};
+        above[0] = large[1];
+        above[1] = little[1];
+        all.large += here.large;
+        all.little += here.little;
+        if (Shared && !g.leader()) continue;
+        if ((touched[k / 32] >> (k % 32) & 1U) != 0) take_out(certain, counted, k, here);
+        mass[k] += here.value(unit);
+    }
+    take_out(certain, counted, none, all);
+    g.barrier();
+    return all.value(unit);
+}
+
+}  // namespace detail
+
+/// Pools the tokens of very little q where they are most and have very little of it together; returns their mass, of q
+/// / left.
+///
+/// The pool has the law that its tokens have by q, and n draws hit it with probability n 2^-13 at most: half of that is
+/// the most it can cost of acceptance. One pass over q at most; rows cut by top-k or top-p, and peaked ones, have few
+/// other tokens, and only those are counted one by one then, which takes a tenth of the time.
+template <group G, distribution P, distribution Q>
+[[nodiscard]] MULTIDRAFT_HD double pool_small_tokens(G const& g, ratio_of<P, Q>& where, span<token_id const> certain) {
+    using real = probability_of<P>;
+    real const limit = fp::mul(static_cast<real>(detail::pooled_below), where.left);
+    for (token_id const x : certain)
+        if (detail::is_below(static_cast<real>(where.q(x)), limit)) return 0;
+    Q const q = where.q;
+    index_t const size = q.size();
+    index_t const sample = size < detail::pooled_sample ? size : detail::pooled_sample;
+    index_t const first = (size - sample) / 2;
+    real const others = g.sum(sample, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        return detail::blend(detail::is_below(static_cast<real>(q(first + i)), limit), real(0), real(1));
+    });
+    if (others > static_cast<real>(sample / 4)) return 0;
+    real const scale = where.scale;
+    real const mass = g.sum(size, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        auto const qi = static_cast<real>(q(i));
+        return fp::mul(detail::blend(detail::is_below(qi, limit), qi, real(0)), scale);
+    });
+    if (!(mass <= static_cast<real>(detail::pooled_most))) return 0;
+    where.pooled = limit;
+    return static_cast<double>(mass);
+}
+
+/// Puts the mass of q / left that belongs to each grid point in `mass[0 .. ratio_grid::count)`, the certain tokens left
+/// out, and returns the sum. May pool tokens: `where` says so afterwards.
+///
+/// One count for rows of floats, two for doubles; a pass over q where many tokens have little of it. Sums of integers
+/// are exact, so all groups get equal bits. `mass` is every lane's own (`Shared` false) or memory that all lanes see,
+/// written by the leader.
+template <bool Shared, group G, distribution P, distribution Q>
+MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<token_id const> certain, double* mass) {
+    constexpr index_t grid_points = ratio_grid::count;
+    auto counters = multidraft::detail::selection_counters<std::size_t(4 * grid_points)>(g);
+    span<std::uint64_t> const bins(counters.data(), std::size_t(4 * grid_points));
+    double const pooled = pool_small_tokens(g, where, certain);
+    if (!Shared || g.leader()) {
+        for (index_t b = 0; b < grid_points; ++b) mass[b] = 0;
+        mass[ratio_grid::of(1.0F).grid_point] = pooled;
+    }
+    double total = pooled + detail::count_at_knots<Shared, 0>(g, where, certain, bins, mass);
+    if constexpr (sizeof(probability_of<P>) > 4)
+        total += detail::count_at_knots<Shared, 1>(g, where, certain, bins, mass);
+    return total;
+}
+
+}  // namespace multidraft::verify

@@ -1,0 +1,32 @@
+// Bug: tokens are pooled where they are ranked, and the law of the candidate takes them for what they are.
+#pragma once
+
+#include "multidraft/draft/law.hpp"
+#include "multidraft/verify/ranked.hpp"
+
+namespace multidraft::bugs {
+
+/// Accepts the candidate by the density at its own ratio.
+struct pool_forgotten : verify::node_by_node<pool_forgotten, law::iid> {
+    static constexpr bool lossless = true;
+
+    template <class G, class P, class Q, class Source>
+    verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates, Source& source,
+                                draw_site site) const {
+        using real = probability_of<P>;
+        verify::ranked_rows<P, verify::in_units_of<Q, real>> rows(g, p, verify::in_units<real>(q), candidates);
+        verify::rank_table table;
+        verify::grid_density<real> density[verify::rank_table::grid_points];
+        if (!rows.template build<false>(g, verify::best_rank_cdf{candidates.draws()}, table, density)) return {};
+        index_t const best = verify::best_ranked(table, rows.where, candidates, source, site);
+        token_id const x = candidates[best];
+        rows.where.pooled = 0;
+        auto const m = rows.law(density);
+        if (source.bernoulli(site(purpose::acceptance, 0), p(x), m(x))) return {best, x};
+        verify::block_residual const r{p, m, real(1)};
+        auto const sums = g.sum_chunks(p.size(), r);
+        return found_among(candidates, source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0)));
+    }
+};
+
+}  // namespace multidraft::bugs

@@ -1,0 +1,228 @@
+// Nested ranked block verification from histograms: its drawing code against the target's law.
+#include "multidraft/verify/nested_ranked_block.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <iterator>
+#include <map>
+#include <type_traits>
+#include <vector>
+
+#include "bugs/certain_unconditioned.hpp"
+#include "bugs/ranked_without_damping.hpp"
+#include "bugs/second_draw_into_first.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/testing/engine_samplers.hpp"
+#include "support/chi_squared.hpp"
+#include "support/proved_methods.hpp"
+#include "support/tree_cases.hpp"
+
+namespace {
+
+namespace bugs = multidraft::bugs;
+namespace draft = multidraft::draft;
+namespace law = multidraft::law;
+namespace verify = multidraft::verify;
+using multidraft::addressed_source;
+using multidraft::addressed_uniforms;
+using multidraft::testing::basic_model_pair;
+using multidraft::testing::chi_squared;
+using multidraft::testing::engine_stratified;
+using multidraft::testing::kind;
+using multidraft::testing::law_of_target;
+using multidraft::testing::print;
+using multidraft::testing::random_models;
+using multidraft::testing::shape;
+using multidraft::testing::silent_group;
+using multidraft::testing::small_step;
+using multidraft::testing::text;
+using multidraft::testing::tree_case;
+
+template <class Law>
+using nested = verify::nested_ranked_block<Law>;
+
+struct outcome {
+    chi_squared fit;
+    double mean_accepted = 0;
+    double error = 0;  ///< of the mean, one standard deviation
+};
+
+/// Runs whole steps with addressed draws. Texts that ended early are completed from the target by draws of their own.
+template <class Verifier, class Group = multidraft::host_group, class Sampler, class Real>
+outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> const& models, int runs,
+                 std::uint64_t seed) {
+    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models);
+    auto const expected = law_of_target(models.target, children.size() + 1);
+    std::map<text, std::size_t> number;
+    std::vector<double> wanted;
+    for (auto const& [sequence, chance] : expected) {
+        number.emplace(sequence, wanted.size());
+        wanted.push_back(chance * runs);
+    }
+    wanted.push_back(0);
+    std::vector<std::uint64_t> counts(wanted.size());
+    double sum = 0;
+    double squares = 0;
+    text out;
+    for (int run = 0; run < runs; ++run) {
+        addressed_source source{addressed_uniforms(seed, static_cast<std::uint32_t>(run))};
+        out.clear();
+        auto const accepted = static_cast<double>(step(children, 0, 0, source, out));
+        sum += accepted;
+        squares += accepted * accepted;
+        std::size_t context = 0;
+        for (auto const x : out) context = models.target.after(context, x);
+        while (out.size() <= children.size()) {
+            double u =
+                source.uniform<double>({static_cast<std::int32_t>(out.size()), 0, multidraft::purpose::target, 0});
+            auto const& row = models.target[context];
+            std::size_t x = 0;
+            std::size_t last = 0;
+            for (; x < row.size(); ++x) {
+                if (!(row[x] > 0)) continue;
+                last = x;
+                if (u < static_cast<double>(row[x])) break;
+                u -= static_cast<double>(row[x]);
+            }
+            x = last;
+            out.push_back(static_cast<multidraft::token_id>(x));
+            context = models.target.after(context, out.back());
+        }
+        auto const found = number.find(out);
+        ++counts[found == number.end() ? counts.size() - 1 : found->second];
+    }
+    // Texts that are hardly expected share a class.
+    std::vector<std::uint64_t> pooled{0};
+    std::vector<double> expected_pooled{0};
+    for (std::size_t i = 0; i < wanted.size(); ++i) {
+        if (wanted[i] >= 10 || wanted[i] == 0) {
+            pooled.push_back(counts[i]);
+            expected_pooled.push_back(wanted[i]);
+        } else {
+            pooled[0] += counts[i];
+            expected_pooled[0] += wanted[i];
+        }
+    }
+    outcome result;
+    result.fit = multidraft::testing::compare(pooled, expected_pooled);
+    result.mean_accepted = sum / runs;
+    result.error = std::sqrt((squares / runs - result.mean_accepted * result.mean_accepted) / runs);
+    return result;
+}
+
+/// Cases with all there is to get wrong: duplicates with subtrees, certain tokens, refused candidates, three levels.
+template <class Verifier, class Group = multidraft::host_group, class Real = double, class Sampler>
+outcome over_trees(Sampler sampler, std::vector<kind> const& kinds, int runs) {
+    outcome all;
+    std::vector<tree_case> const cases{{{2, 1}, 3}, {{2, 2}, 3}, {{3, 2}, 4}, {{2, 2, 2}, 2}, {{1, 2, 1}, 3}};
+    for (tree_case const& t : cases) {
+        for (kind const k : kinds) {
+            auto models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()), 70);
+            poison_unreachable(models.target);
+            auto const here = [&] {
+                if constexpr (std::is_same_v<Real, float>)
+                    return simulate<Verifier, Group>(sampler, t.children, in_floats(models), runs, 11);
+                else
+                    return simulate<Verifier, Group>(sampler, t.children, models, runs, 11);
+            }();
+            EXPECT_LT(here.fit.statistic, 1e9)
+                << print(t.children) << ", " << name_of(k) << ": a token of no mass was emitted";
+            all.fit += here.fit;
+        }
+    }
+    return all;
+}
+
+std::vector<kind> const usual{kind::plain, kind::no_mass, kind::narrow_draft, kind::one_hot_target};
+
+void expect_fit(char const* name, outcome const& found) {
+    std::printf("    %s: p = %.3g\n", name, found.fit.p_value());
+    EXPECT_GE(found.fit.p_value(), multidraft::testing::failure_level) << name;
+}
+
+TEST(nested_ranked_block, emits_the_law_of_the_target_whatever_the_rows) {
+    constexpr int runs = 1500;
+    std::vector<kind> const all(std::begin(multidraft::testing::all_kinds), std::end(multidraft::testing::all_kinds));
+    expect_fit("iid", over_trees<nested<law::iid>>(draft::iid{}, all, runs));
+    expect_fit("iid, floats", over_trees<nested<law::iid>, multidraft::host_group, float>(draft::iid{}, all, runs));
+    expect_fit("stratified", over_trees<nested<law::stratified>>(draft::stratified{}, all, runs));
+    for (int const draws : {0, 1, 2}) {
+        std::printf("    all certain but %d:\n", draws);
+        engine_stratified<law::stratified> const sampler{draws};
+        expect_fit("stratified", over_trees<nested<law::stratified>>(sampler, all, runs));
+        expect_fit("floats", over_trees<nested<law::stratified>, multidraft::host_group, float>(sampler, all, runs));
+        expect_fit("padded", over_trees<nested<law::stratified>, silent_group>(sampler, all, runs));
+    }
+}
+
+/// What is wrong fails the same test, on models that show it.
+template <class Sampler, class Verifier>
+void expect_caught(char const* name) {
+    chi_squared all;
+    for (auto const& c : multidraft::testing::golden_trees())
+        all += simulate<Verifier>(Sampler{}, c.children, c.models, 12000, 5).fit;
+    std::printf("    %s: chi-squared %.0f of %.0f, p = %.2g\n", name, all.statistic, all.freedom, all.p_value());
+    EXPECT_LT(all.p_value(), multidraft::testing::failure_level) << name;
+}
+
+TEST(nested_ranked_block, bugs_are_caught) {
+    expect_caught<draft::iid, bugs::second_draw_into_first<law::iid>>("second_draw_into_first");
+    expect_caught<draft::stratified, bugs::certain_unconditioned<law::stratified>>("certain_unconditioned");
+    expect_caught<draft::stratified, bugs::ranked_without_damping<law::stratified>>("ranked_without_damping");
+}
+
+/// On a grid of positions the law is off by what a cell is wide, and by less the finer the grid is.
+TEST(nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
+    double worst = 0;
+    for (std::uint64_t seed = 1; seed <= 2; ++seed) {
+        auto const models = random_models(kind::plain, 2, 2, seed);
+        shape const children{2, 1};
+        double distance[2] = {};
+        for (int k = 0; k < 2; ++k) {
+            auto const found = multidraft::testing::law_of_step(draft::iid{}, verify::nested_ranked_block<law::iid>{},
+                                                                children, models, {.grid = k == 0 ? 4 : 20});
+            distance[k] = multidraft::testing::total_variation(found.law, law_of_target(models.target, 3));
+        }
+        std::printf("    4 cells: %.2e, 20 cells: %.2e\n", distance[0], distance[1]);
+        worst = std::max(worst, distance[1]);
+    }
+    EXPECT_LT(worst, 1e-3);
+}
+
+TEST(nested_ranked_block, comes_close_to_the_limit) {
+    double accepted = 0;
+    double limit = 0;
+    double error = 0;
+    for (auto const& c : multidraft::testing::golden_trees()) {
+        auto const s = simulate<nested<law::stratified>>(draft::stratified{}, c.children, c.models, 10000, 7);
+        accepted += s.mean_accepted;
+        limit += c.limit("stratified");
+        error += s.error * s.error;
+        EXPECT_LE(s.mean_accepted, c.limit("stratified") + 6 * s.error);
+        EXPECT_NEAR(s.mean_accepted, c.mean_accepted("nested_ranked_block/stratified"), 0.06);
+    }
+    std::printf("    %.2f %% of the limit, +- %.2f\n", 100 * accepted / limit, 100 * std::sqrt(error) / limit);
+    EXPECT_GT(accepted, 0.97 * limit);
+}
+
+}  // namespace
+
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_iid>() {
+    expect_fit("iid", over_trees<nested<law::iid>>(draft::iid{}, usual, 6000));
+}
+template <>
+void multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_stratified>() {
+    expect_fit("stratified", over_trees<nested<law::stratified>>(draft::stratified{}, usual, 6000));
+}
+
+TEST(nested_ranked_block, emits_the_law_of_the_target) {
+    multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_iid>();
+    multidraft::testing::prove_otherwise<multidraft::methods::nested_ranked_block_stratified>();
+}
