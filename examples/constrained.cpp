@@ -48,8 +48,7 @@ struct rows {
     // The rows as the library reads them: nothing is copied.
     auto view(md::sampling_params const& sampling) const {
         auto const nodes = static_cast<int>(bias_offsets.size()) - 1;
-        return md::logit_rows(md::rows_view<float>(logits.data(), nodes, toy::vocabulary, toy::row_stride),
-                              sampling,
+        return md::logit_rows(md::rows_view<float>(logits.data(), nodes, toy::vocabulary, toy::row_stride), sampling,
                               {.allowed = {allowed.data(), words_a_row}, .bias = {bias_tokens, bias, bias_offsets}});
     }
 };

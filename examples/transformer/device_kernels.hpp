@@ -289,8 +289,7 @@ struct gated {
         float const* const row = gate_up + static_cast<std::int64_t>(r) * 2 * width;
         for (std::int32_t i = lanes.thread(); i < width; i += threads) {
             float const gate = row[i];
-            out[static_cast<std::int64_t>(r) * width + i] =
-                bfloat16(gate / (1.0F + fp::exp(-gate)) * row[width + i]);
+            out[static_cast<std::int64_t>(r) * width + i] = bfloat16(gate / (1.0F + fp::exp(-gate)) * row[width + i]);
         }
     }
 };

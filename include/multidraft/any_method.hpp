@@ -38,7 +38,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The randomness of one step of one request: with it, every draw of the step is a pure function of its address.
 struct draw_key {
@@ -138,21 +138,21 @@ struct rows_of_several {
 
 template <class Row, class Sums>
 struct draw_of {
-    using function = drawn_children (*)(Row const& q, Sums& weights, draw_key const& key, parent_node const& parent,
+    using function = drawn_children (*)(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
                                         span<token_id> out);
 
     template <class Method>
-    static drawn_children by(Row const& q, Sums& weights, draw_key const& key, parent_node const& parent,
+    static drawn_children by(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
                              span<token_id> out) {
         host_group const g;
         addressed_source source{addressed_uniforms(key.seed, key.request)};
         if constexpr (of_several_drafts<Method>) {
             draw_site const site{key.position, parent.node};
-            if (!can_draw(weights)) return {};
+            if (!can_draw(sums)) return {};
             for (std::size_t k = 0; k < out.size(); ++k) {
                 index_t const child = parent.first_child + static_cast<index_t>(k);
                 index_t const x =
-                    source.categorical(g, weights, q.size(), weight_of{q}, {}, site(purpose::draft, child));
+                    source.categorical(g, sums, q.size(), weight_of{q}, {}, site(purpose::draft, child));
                 if (x == none) return {static_cast<index_t>(k)};
                 out[k] = x;
             }
@@ -164,7 +164,7 @@ struct draw_of {
                        std::string(Method::name) + " draws the children of a node together");
             constexpr bool by_text = requires { requires sampler::addressed_by_text; };
             std::int32_t const levels = by_text ? parent.depth : 0;
-            return sampler{}(g, q, weights, source, draw_site{key.position + levels, parent.node}, out);
+            return sampler{}(g, q, sums, source, draw_site{key.position + levels, parent.node}, out);
         }
     }
 
@@ -342,8 +342,8 @@ public:
         return facts().scratch_bytes(nodes, depth);
     }
 
-    /// Draws up to `out.size()` children of one node from the draft's distribution after it, whose weights have the
-    /// row_sums `weights` (which may be changed), writes them in the order drawn and returns how many there are and how
+    /// Draws up to `out.size()` children of one node from the draft's distribution after it, the chunk sums of whose
+    /// weights are `sums` (which may be changed), writes them in the order drawn and returns how many there are and how
     /// many are certain. Fewer than wanted mean that the draft's support was exhausted; entries of `out` behind them
     /// mean nothing.
     ///
@@ -353,11 +353,11 @@ public:
     ///
     /// Throws `invalid_input` for a node that no tree has, and what the sampler throws.
     template <distribution Row, class Sums>
-    [[nodiscard]] drawn_children draw(Row const& q, Sums& weights, draw_key const& key, parent_node const& parent,
+    [[nodiscard]] drawn_children draw(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
         using table = typename List::template as<detail::draw_of<Row, Sums>::template table>;
         check(key, parent, out.size());
-        return table::functions[index_](q, weights, key, parent, out);
+        return table::functions[index_](q, sums, key, parent, out);
     }
 
     /// The same from a row of logits, to which `w` is applied (see `process_logits`). Throws for a row that is no
@@ -378,10 +378,10 @@ public:
         check(key, parent, out.size());
         validate_row_size(q.size(), "draft");
         host_group const g;
-        auto weights = g.sum_chunks(q.size(), weight_of{q});
-        if (!(weights.total > 0 && weights.total <= largest_number<real_of<T>>))
+        auto sums = g.sum_chunks(q.size(), weight_of{q});
+        if (!(sums.total > 0 && sums.total <= largest_number<real_of<T>>))
             verify::detail::check_row(g, q, "draft", parent.node);
-        return draw(q, weights, key, parent, out);
+        return draw(q, sums, key, parent, out);
     }
 
     /// Verifies one tree: writes the accepted nodes to `path`, which has room for as many as the tree is deep, and
@@ -503,4 +503,4 @@ using any_method = any_method_of<methods::for_engines>;
 /// The names that `parse_method` takes, in the order of the list; the first is the default.
 [[nodiscard]] inline std::span<std::string_view const> method_names() { return any_method::names(); }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

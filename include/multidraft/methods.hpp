@@ -37,7 +37,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The trees that a method takes.
 enum class trees_taken {
@@ -339,4 +339,4 @@ template <class Verifier>
     return Verifier::lossless;
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

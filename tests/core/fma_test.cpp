@@ -11,7 +11,7 @@ namespace {
 
 namespace fp = multidraft::fp;
 
-TEST(fused, rounds_once_with_the_hardware_and_twice_without) {
+TEST(fma, rounds_once_with_the_hardware_and_twice_without) {
     // (1 + 2^-12)^2 = 1 + 2^-11 + 2^-24: the last term is lost when the product is rounded.
     float const a = 1.0F + 0x1p-12F;
     EXPECT_EQ(fp::fma(a, a, -1.0F), multidraft::has_fma ? 0x1p-11F + 0x1p-24F : 0x1p-11F);
@@ -22,7 +22,7 @@ TEST(fused, rounds_once_with_the_hardware_and_twice_without) {
     }
 }
 
-TEST(product, is_not_contracted_with_a_sum) {
+TEST(mul, is_not_contracted_with_a_sum) {
     std::vector<float> a(1024, 1.0F + 0x1p-12F);
     std::vector<float> out(1024, -1.0F);
     std::vector<double> b(1024, 1.0 + 0x1p-27);
@@ -33,7 +33,7 @@ TEST(product, is_not_contracted_with_a_sum) {
     for (double const x : wide) ASSERT_EQ(x, 0x1p-26);
 }
 
-TEST(quotient, is_rounded_to_the_nearest) {
+TEST(div, is_rounded_to_the_nearest) {
     for (int a = 1; a < 200; ++a)
         for (int b = 1; b < 200; ++b) {
             // Rounding to double, then to float, is rounding to float where the quotient of two floats is concerned.
@@ -43,7 +43,7 @@ TEST(quotient, is_rounded_to_the_nearest) {
     EXPECT_EQ(multidraft::fp::div(1.0, 3.0), 1.0 / 3.0);
 }
 
-TEST(product, keeps_the_sign_of_zero) {
+TEST(mul, keeps_the_sign_of_zero) {
     float volatile zero = 0.0F;
     EXPECT_TRUE(std::signbit(fp::mul(-1.0F, static_cast<float>(zero))));
     EXPECT_FALSE(std::signbit(fp::mul(1.0F, static_cast<float>(zero))));

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cstdint>
 
-namespace multidraft::testing {
+#include "multidraft/core/abi.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Allocations since this was set, by any thread.
 extern std::atomic<std::int64_t> allocations;
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -36,7 +36,7 @@ struct silent_verifier {
 struct silent_sampler {
     using law = multidraft::law::iid;
     template <class G, class Q, class Sums, class Source>
-    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Sums&, Source&, place, span<token_id>) const {
+    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Sums&, Source&, draw_site, span<token_id>) const {
         return {};
     }
 };

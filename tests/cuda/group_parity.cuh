@@ -11,7 +11,7 @@
 #include "multidraft/cuda/launch.cuh"
 #include "support/group_programs.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 template <class Group>
 inline constexpr bool is_grid = cuda::meets_in_memory<std::remove_cvref_t<decltype(std::declval<Group>().lanes())>>;
@@ -25,7 +25,7 @@ __global__ void __launch_bounds__(256, 1)
     recorder record(out + std::int64_t{k} * recorder::capacity);
     if constexpr (is_grid<Group>) {
         using memory_type = cuda::grid_memory<typename Group::storage>;
-        memory_type const draw_site{memory, memory + memory_type::cleared_bytes};
+        memory_type const place{memory, memory + memory_type::cleared_bytes};
         Group const g({0, static_cast<int>(blockIdx.x), ranks, shared, place}, shared);
         Program{}(g, in, record);
     } else {
@@ -108,4 +108,4 @@ struct verifiers {
     }
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

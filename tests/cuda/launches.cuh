@@ -16,7 +16,7 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The draft's rows of a level, gathered as an engine's batch has them.
 template <class T>
@@ -200,4 +200,4 @@ void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::l
     EXPECT_CUDA(cudaStreamDestroy(stream));
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -14,7 +14,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/batches.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 #define EXPECT_CUDA(call) ASSERT_EQ(call, cudaSuccess) << cudaGetErrorString(cudaGetLastError())
 
@@ -118,4 +118,4 @@ struct device_batch {
     sampling_params w;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -14,7 +14,7 @@
 #include "multidraft/testing/enumerating.hpp"
 #include "support/table_model.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 using text_law = std::map<std::vector<token_id>, double>;
 
@@ -77,4 +77,4 @@ loop_law law_of_loop(Loop& loop, std::vector<token_id> const& prompt, generation
     return result;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

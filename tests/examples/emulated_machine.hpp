@@ -11,7 +11,7 @@
 #include "support/emulated_lanes.hpp"
 #include "transformer/device_transformer.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Memory that is freed together.
 class emulated_memory {
@@ -101,4 +101,4 @@ public:
     };
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -16,8 +16,9 @@
 #include <utility>
 
 #include "examples/model_support.hpp"
+#include "multidraft/core/abi.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// A directory of its own, removed at the end.
 class model_files : public ::testing::Test {
@@ -76,4 +77,4 @@ protected:
     std::filesystem::path directory;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

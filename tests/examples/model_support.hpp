@@ -19,9 +19,10 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/core/abi.hpp"
 #include "transformer/transformer.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 using examples::multiplier;
 using examples::precision;
@@ -143,4 +144,4 @@ inline std::vector<std::int32_t> some_parents(std::size_t count, unsigned seed) 
     return parents;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -29,7 +29,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
@@ -663,4 +663,4 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
 }
 
 }  // namespace
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

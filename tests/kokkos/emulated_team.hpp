@@ -8,7 +8,9 @@
 #include <thread>
 #include <vector>
 
-namespace multidraft::testing {
+#include "multidraft/core/abi.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// What the groups use of a member of a TeamPolicy.
 class emulated_member {
@@ -47,4 +49,4 @@ void run_team(int size, std::size_t scratch_bytes, Work const& work) {
     for (std::thread& t : threads) t.join();
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -17,7 +17,7 @@
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
 template <class Real>
@@ -278,4 +278,4 @@ TEST(kokkos_policy, refuses_what_kokkos_cannot_launch) {
 }
 
 }  // namespace
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -9,7 +9,7 @@
 
 #include "multidraft/kokkos/team_group.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 using space = Kokkos::DefaultExecutionSpace;
 using memory = space::memory_space;
@@ -52,4 +52,4 @@ std::vector<std::remove_const_t<typename View::value_type>> to_host(View const& 
     return {mirror.data(), mirror.data() + mirror.span()};
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -17,7 +17,6 @@
 namespace {
 
 namespace draft = multidraft::draft;
-namespace fp = multidraft::fp;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 using namespace multidraft::testing;
@@ -56,10 +55,10 @@ TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
                     for (token_id const x : s) value *= q[static_cast<std::size_t>(x)];
                     return value;
                 };
-                for (auto const& [set, chance] : found) total += fp::mul(set);
+                for (auto const& [set, chance] : found) total += product(set);
                 for (auto const& [set, chance] : found) {
                     EXPECT_TRUE(std::adjacent_find(set.begin(), set.end()) == set.end());
-                    EXPECT_NEAR(chance, fp::mul(set) / total, 1e-12)
+                    EXPECT_NEAR(chance, product(set) / total, 1e-12)
                         << name_of(k) << ", V " << vocabulary << ", n " << n;
                 }
                 // All sets are there, but those of a chance that no draw in doubles has.

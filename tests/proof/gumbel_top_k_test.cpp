@@ -17,7 +17,7 @@
 #include "support/chi_squared.hpp"
 #include "support/proved_methods.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
 using sequence = std::vector<token_id>;
@@ -96,4 +96,4 @@ TEST(gumbel_top_k, has_the_law_of_draws_without_replacement) {
     prove_otherwise<methods::recursive_rejection_gumbel_top_k>();
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -1,10 +1,10 @@
 // The proof of every method of the list that is of whole paths and trees, or of other drafters.
 #include "support/proved_methods.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 INSTANTIATE_TYPED_TEST_SUITE_P(methods_by_tree, proved, methods::by_tree::as<::testing::Types>, names_of_methods);
 INSTANTIATE_TYPED_TEST_SUITE_P(methods_of_drafters, proved, methods::of_drafters::as<::testing::Types>,
                                names_of_methods);
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

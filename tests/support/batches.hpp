@@ -19,7 +19,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The parents of several trees.
 struct tree_arrays {
@@ -262,4 +262,4 @@ struct batch {
     std::int64_t path_stride = 6;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -11,7 +11,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Every chi-squared test of the suite, by name. Their number divides the budget, so a test that is added is declared
 /// here; each is run once.
@@ -171,4 +171,4 @@ private:
     std::vector<double> share_;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -7,7 +7,7 @@
 #include "multidraft/cuda/simt_group.hpp"
 #include "support/emulated_lanes.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Calls `body(group)` in every thread of an emulated cluster.
 template <int Threads, int Split, class Body>
@@ -23,4 +23,4 @@ void on_group(int ranks, Body const& body) {
     });
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

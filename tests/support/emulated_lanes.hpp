@@ -12,6 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/core/abi.hpp"
+
 #if defined(__SANITIZE_ADDRESS__)
 #define MULTIDRAFT_EMULATOR_ASAN 1
 #elif defined(__has_feature)
@@ -28,9 +30,10 @@
 #else
 #define MULTIDRAFT_EMULATOR_ASSEMBLY 0
 #include <ucontext.h>
+
 #endif
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Runs a function once for each thread of `ranks` blocks of `threads` threads.
 ///
@@ -355,4 +358,4 @@ private:
     std::uint64_t* accumulators_[2];
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

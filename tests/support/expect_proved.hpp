@@ -5,7 +5,7 @@
 
 #include "multidraft/testing/prove_lossless.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Expects that `prove_lossless` proves the verifier lossless for the sampler, and that it looked at more than a few
 /// cases.
@@ -17,4 +17,4 @@ void expect_proved(Sampler sampler, Verifier verifier, proof_options const& opti
     EXPECT_GT(found.cases, 250);
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

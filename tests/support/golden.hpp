@@ -9,7 +9,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 struct golden_case {
     std::vector<double> p;
@@ -34,4 +34,4 @@ inline std::vector<golden_case> golden_cases() {
     return result;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -30,7 +30,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "support/tree_programs.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Writes what a lane gets into a buffer; runs on a device too.
 class recorder {
@@ -376,4 +376,4 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
     if (in.scratch != nullptr) run_tree_verifiers(g, in, record);
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -9,7 +9,7 @@
 #include "multidraft/methods.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The proof of a method whose law `prove_lossless` cannot have. Specialised in the test that has it, and defined
 /// nowhere else: a method that nobody has proved does not link.
@@ -83,4 +83,4 @@ TYPED_TEST_P(proved, has_the_law_of_the_target) {
 
 REGISTER_TYPED_TEST_SUITE_P(proved, has_the_law_of_the_target);
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

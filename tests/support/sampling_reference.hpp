@@ -14,7 +14,7 @@
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Which tokens sampling parameters keep, and their probabilities.
 struct processed_reference {
@@ -78,4 +78,4 @@ processed_reference reference_processing(std::vector<Real> const& logits, sampli
     return result;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -11,7 +11,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Probabilities of the next token after a sequence.
 using conditional = std::function<std::vector<double>(std::span<token_id const>)>;
@@ -104,4 +104,4 @@ private:
 static_assert(language_model<table_model<double>>);
 static_assert(language_model<table_model<float>>);
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

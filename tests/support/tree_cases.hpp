@@ -16,7 +16,7 @@
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Rounding of some thousand sums of doubles.
 inline constexpr double proof_tolerance = 1e-12;
@@ -70,4 +70,4 @@ struct golden_tree {
     return result;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -26,7 +26,7 @@
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Bytes of shared memory that the program takes.
 inline constexpr std::size_t tree_program_scratch = 65536;
@@ -136,4 +136,4 @@ MULTIDRAFT_HD void run_tree_verifiers(G const& g, Input const& in, Recorder& rec
     }
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

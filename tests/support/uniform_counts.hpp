@@ -7,7 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The uniforms of a draw are k * 2^-53 for k below this.
 inline constexpr std::int64_t uniforms = std::int64_t{1} << 53;
@@ -71,4 +71,4 @@ template <class Draw, class Weight>
     return counts;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -14,7 +14,7 @@
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 inline constexpr index_t any_vocabulary = 37;
 inline constexpr std::int64_t any_stride = 40;
@@ -268,4 +268,4 @@ void expect_all_the_same(std::uint64_t seeds) {
     });
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

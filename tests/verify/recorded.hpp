@@ -12,7 +12,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 class hash {
 public:
@@ -80,4 +80,4 @@ inline std::vector<node_id> const uneven{none, 0, 0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 
 inline std::vector<node_id> const chain{none, 0, 1, 2};
 inline std::vector<node_id> const forked{none, 0, 0, 0, 1, 2, 3, 4, 5, 6};
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

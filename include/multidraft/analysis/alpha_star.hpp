@@ -17,7 +17,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 // For every law, alpha* = 1 + min over sets H of tokens of p(H) - Q(H), with Q(H) = P(all drafted tokens lie in H)
 // ([OptimalMDSD] (8)). For the laws below the minimum is reached at a prefix of the tokens sorted by q/p.
@@ -226,4 +226,4 @@ namespace detail {
     return std::min(result, 1.0);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -10,7 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 namespace detail {
 
@@ -89,4 +89,4 @@ inline void check_cost(double cost, char const* argument) {
     return accepted / depth;
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -13,7 +13,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/random/philox.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// How the ends of the interval are read off the resampled statistics.
 enum class bootstrap_kind {
@@ -172,4 +172,4 @@ template <class Statistic>
         options);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -16,7 +16,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// Seconds of a forward call by its number of rows: measured at some numbers, linear between them, along the last line
 /// beyond them.
@@ -120,4 +120,4 @@ struct configuration {
     return best;
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

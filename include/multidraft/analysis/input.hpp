@@ -12,7 +12,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 
-namespace multidraft::analysis::detail {
+namespace MULTIDRAFT_NAMESPACE::analysis::detail {
 
 /// How far a row's sum may lie from 1: rows that were computed in single precision are welcome.
 inline constexpr double sum_tolerance = 1e-4;
@@ -55,4 +55,4 @@ inline void check_count(index_t n) {
     return count;
 }
 
-}  // namespace multidraft::analysis::detail
+}  // namespace MULTIDRAFT_NAMESPACE::analysis::detail

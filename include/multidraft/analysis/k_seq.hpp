@@ -10,7 +10,7 @@
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 namespace detail {
 
@@ -59,4 +59,4 @@ namespace detail {
     return 1 - std::pow(1 - std::min(detail::k_seq_beta(rows, detail::k_seq_rho(rows, n)), 1.0), n);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

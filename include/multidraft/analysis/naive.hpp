@@ -12,7 +12,7 @@
 #include "multidraft/analysis/race.hpp"
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 // In all of them the rate is the sum over tokens of p times the probability that the token is drafted. `invalid_input`
 // for rows that are no distributions over one vocabulary and for n < 1.
@@ -42,4 +42,4 @@ namespace multidraft::analysis {
     return alpha_star_deterministic(p, q, n);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

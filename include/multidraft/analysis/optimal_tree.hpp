@@ -12,7 +12,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// By level (0: the children of the root) and rank: the probability that the child of that rank is the accepted one,
 /// given that its parent was reached. One level's rates sum to 1 at most.
@@ -123,4 +123,4 @@ inline void check_rates(rank_rates const& rates) {
                         nodes);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -13,7 +13,7 @@
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 namespace detail {
 
@@ -292,4 +292,4 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, race_vector cons
     return sequential_inside(rates, n);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -12,7 +12,7 @@
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// Target p and draft q over one vocabulary, checked, divided by their sums, and sorted by q/p, largest first; equal
 /// ratios by token, tokens without draft mass last.
@@ -87,4 +87,4 @@ private:
     index_t support_ = 0;
 };
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -12,7 +12,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// Recursive rejection of n independent drafts ([MCSD] Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
 /// r_{k+1} = Norm[(r_k - q)+]. O(V n).
@@ -83,4 +83,4 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
     return std::min(detail::accepted_after(rows.p, rows.q, drafted), 1.0);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -16,7 +16,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// A rate that was estimated from random numbers, and the standard error of the estimate.
 struct estimated_rate {
@@ -254,4 +254,4 @@ private:
     return {std::clamp(1 - mean, 0.0, 1.0), std::sqrt(squares / (rounds * (rounds - 1)))};
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

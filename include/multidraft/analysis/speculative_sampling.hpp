@@ -8,7 +8,7 @@
 
 #include "multidraft/analysis/input.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// sum min(p, q), one minus the total variation between the rows: the rate at which one token drawn from q is accepted
 /// ([Leviathan23], Corollary 3.6). O(V). `invalid_input` for rows that are no distributions over one
@@ -20,4 +20,4 @@ namespace multidraft::analysis {
     return std::min(result, 1.0);
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -16,7 +16,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 
-namespace multidraft::analysis {
+namespace MULTIDRAFT_NAMESPACE::analysis {
 
 // The largest mean accepted length is a linear program. Let A(s) be the probability that the accepted path passes the
 // prefix s. Losslessness bounds A(s y) by p(y | s) A(s); inside every tree that can be drafted the path is a unit flow
@@ -237,4 +237,4 @@ template <class Target, class Draft, class Solver>
     return solver(tree_limit_program(target, draft, children, law, theta));
 }
 
-}  // namespace multidraft::analysis
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

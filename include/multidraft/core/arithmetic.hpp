@@ -10,7 +10,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/numbers.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// What of floating-point arithmetic is not as the library needs it; see docs/floating_point.md.
 enum class arithmetic_fault : std::int32_t {
@@ -99,4 +99,4 @@ inline void validate_arithmetic() {
                std::string(text_of(fault)) + ": see docs/floating_point.md");
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::detail {
+namespace MULTIDRAFT_NAMESPACE::detail {
 
 /// condition ? a : b for integers, by masks on the host: given `?:` g++ moves the computation of b behind a branch, and
 /// a branch that guards float arithmetic keeps a loop over tokens from being vectorised (unless -fno-trapping-math,
@@ -22,4 +22,4 @@ template <class T>
 #endif
 }
 
-}  // namespace multidraft::detail
+}  // namespace MULTIDRAFT_NAMESPACE::detail

@@ -5,7 +5,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 
-namespace multidraft::detail {
+namespace MULTIDRAFT_NAMESPACE::detail {
 
 /// What part of a run lies before t, if `passed` lies before the run and `size` in it: a fraction in [0, 1).
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double fraction_of_run(double t, double passed, double size) noexcept {
@@ -46,4 +46,4 @@ template <class Sum>
     return found;
 }
 
-}  // namespace multidraft::detail
+}  // namespace MULTIDRAFT_NAMESPACE::detail

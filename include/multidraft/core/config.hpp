@@ -57,7 +57,7 @@
 #define MULTIDRAFT_ROLL
 #endif
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// A token of the vocabulary, in [0, V).
 using token_id = std::int32_t;
@@ -74,4 +74,4 @@ inline constexpr index_t max_row_size = 0x7fffffff - 4096;
 /// "No token", "no node": what a search that finds nothing returns.
 inline constexpr std::int32_t none = -1;
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

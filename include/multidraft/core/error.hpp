@@ -10,7 +10,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Thrown on the host when an argument cannot be used. Nothing of the caller's was changed before it was thrown.
 ///
@@ -78,4 +78,4 @@ void validate_row_size(Size size, char const* argument, char const* member = ".s
         refuse(std::string(argument) + member, size, "a row has 1 to 2^31 - 4097 entries");
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -9,7 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
@@ -212,4 +212,4 @@ namespace fp {
     return -detail::scaled_log1p(static_cast<float>(e - 32), f);
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -14,7 +14,7 @@
 #define MULTIDRAFT_FMA 0
 #endif
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Whether `fp::fma` rounds once. Without it (plain x86-64: `std::fma` is a slow library call there) results are as
 /// accurate and just as lossless, but they are not, bit for bit, those of other backends: a token whose acceptance
@@ -138,4 +138,4 @@ namespace fp {
 
 }  // namespace fp
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

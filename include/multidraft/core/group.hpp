@@ -8,7 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The fixed order of sums.
 ///
@@ -109,9 +109,8 @@ struct pair {
 ///   count; tokens in `taken` weigh 0. Does not fall when u rises; at u = 1 or more the last i with mass.
 /// - `update_chunk(sums, n, w, taken, i)`: the chunk sums after the weight of i changed; its chunk is summed again.
 /// - `histogram(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
-/// - `histogram_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1] are
-/// the
-///   sums of `first` and `second` of the `binned_pair`s pair(i) with bin b.
+/// - `histogram_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1]
+///   are the sums of `first` and `second` of the `binned_pair`s pair(i) with bin b.
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
@@ -142,4 +141,4 @@ concept group = requires(G const& g, index_t n, group_archetype::term f, group_a
     g.barrier();
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -9,7 +9,7 @@
 #include "multidraft/core/blend.hpp"
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// IEEE 754 binary16: 1 sign, 5 exponent and 10 fraction bits. A storage format: convert, then compute.
 ///
@@ -121,4 +121,4 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 template <class T>
 using real_of = std::remove_cvref_t<decltype(to_real(std::declval<T>()))>;
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

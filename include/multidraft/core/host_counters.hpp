@@ -11,7 +11,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft::detail {
+namespace MULTIDRAFT_NAMESPACE::detail {
 
 /// One vector, one addition.
 MULTIDRAFT_HD MULTIDRAFT_INLINE void add_pair(std::uint64_t* counter, std::uint32_t const* amount) {
@@ -87,4 +87,4 @@ private:
     return count;
 }
 
-}  // namespace multidraft::detail
+}  // namespace MULTIDRAFT_NAMESPACE::detail

@@ -18,7 +18,7 @@
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// One thread that walks a row in explicit lanes, so that a compiler vectorises the loops without -ffast-math.
 ///
@@ -553,4 +553,4 @@ private:
 
 static_assert(group<host_group>);
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -4,7 +4,9 @@
 
 #include <limits>
 
-namespace multidraft {
+#include "multidraft/core/abi.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Plus infinity of a floating-point type.
 template <class Real>
@@ -26,4 +28,4 @@ inline constexpr Real epsilon = std::numeric_limits<Real>::epsilon();
 template <class Real>
 inline constexpr Real not_a_number = std::numeric_limits<Real>::quiet_NaN();
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -4,7 +4,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// x+ = max(x, 0). NaN stays, so that it is found in a sum.
 template <class Real>
@@ -12,4 +12,4 @@ template <class Real>
     return x < 0 ? Real(0) : x;
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -7,7 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Entries of a run: what a group asks a function for at a time (see `has_runs`).
 inline constexpr index_t run_length = 64;
@@ -116,4 +116,4 @@ struct function_of {
 template <class X, class F>
 function_of(X, F) -> function_of<X, F>;
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

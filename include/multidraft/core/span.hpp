@@ -12,7 +12,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/numbers.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
@@ -67,7 +67,7 @@ private:
 template <class R>
 span(R&&) -> span<std::remove_reference_t<std::ranges::range_reference_t<R>>>;
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE
 
 /// @cond
 // A span returned by value converts to std::span only if its iterators are known to outlive it.

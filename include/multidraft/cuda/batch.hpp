@@ -18,7 +18,7 @@
 #include "multidraft/random/address.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Trees of any sizes: the nodes of request b are entries `offsets[b]` to `offsets[b + 1]` of the other arrays.
 ///
@@ -229,4 +229,4 @@ template <class Rows>
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

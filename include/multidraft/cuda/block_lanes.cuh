@@ -6,7 +6,7 @@
 
 #include "multidraft/cuda/lane_context.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -59,4 +59,4 @@ struct block_lanes : detail::warp_exchange {
     }
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

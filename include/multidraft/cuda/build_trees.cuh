@@ -15,7 +15,7 @@
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/mask.cuh"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -175,4 +175,4 @@ struct best_parts {
                             detail::write_best_node{trees, parts.keys, wanted, out});
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

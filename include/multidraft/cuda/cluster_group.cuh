@@ -7,7 +7,7 @@
 #include "multidraft/cuda/block_lanes.cuh"
 #include "multidraft/cuda/simt_group.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The blocks of a cluster of up to `max_ranks`, `Threads` threads each; a block launched without one is a cluster of
 /// its own. Below compute capability 9.0 there are no clusters and this is `block_lanes`.
@@ -55,4 +55,4 @@ private:
 template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
 using cluster_group = simt_group<cluster_lanes<Threads>, Split, Widest, Wide>;
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -10,7 +10,7 @@
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/mask.cuh"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Moves the kept nodes' entries together behind the root's, in place: for every request, plane and kept node k, entry
 /// `bases[b] + nodes[k]` to entry `bases[b] + first + k`. Takes what `verify` wrote without a look at it.
@@ -49,4 +49,4 @@ template <class Cache>
     return with(std::uint8_t{});
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -6,7 +6,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The entries that stay of each request's tree: of request b, `counts[b]` nodes at `nodes + b * stride`, increasing.
 /// What `verify` writes, as it is.
@@ -104,4 +104,4 @@ struct alignas(16) bytes_16 {
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

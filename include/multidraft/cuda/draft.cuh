@@ -16,7 +16,7 @@
 #include "multidraft/cuda/workspace.cuh"
 #include "multidraft/draft/law.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -91,4 +91,4 @@ template <class Sampler, class T>
                 detail::draft_kernel<contiguous, detail::short_split, Sampler, T>, nullptr);
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

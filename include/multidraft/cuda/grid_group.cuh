@@ -12,7 +12,7 @@
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The device memory in which the blocks of one group meet: a counter of arrivals and two arrays of counters, which are
 /// 0 when the launch begins, and a mirror of the group's shared storage.
@@ -102,4 +102,4 @@ private:
 template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
 using grid_group = simt_group<grid_lanes<Threads>, Split, Widest, Wide>;
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -17,7 +17,7 @@
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/level_order.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `build_trees` on the CPU: the same result from the same functions, through Thrust. `policy`: `thrust::host`,
 /// `thrust::seq`, `thrust::omp::par`, .. All pointers are to host memory. Throws `invalid_input` for a request that is
@@ -71,4 +71,4 @@ void write_best_on_host(Policy const& policy, tree_batch const& trees, float con
     each(std::int64_t{trees.requests} * wanted, detail::write_best_node{trees, keys.data(), wanted, out});
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

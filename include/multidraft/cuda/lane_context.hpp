@@ -5,6 +5,8 @@
 #include <concepts>
 #include <cstdint>
 
+#include "multidraft/core/abi.hpp"
+
 // Loops over a thread's registers are unrolled. A pass over a row is a function of its own: inlined wherever it is
 // called, a verifier takes nvcc half a minute and more registers than there are.
 #if defined(__CUDA_ARCH__)
@@ -18,7 +20,7 @@
 #define MULTIDRAFT_OUTLINE
 #endif
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Threads of a warp.
 inline constexpr int warp_size = 32;
@@ -68,4 +70,4 @@ concept lane_context = requires(L const& lanes, float x, int k, std::uint32_t* p
         lanes.add_to(q, std::uint64_t{1});
     });
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -10,7 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -122,4 +122,4 @@ template <class... Parameters, class... Arguments>
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

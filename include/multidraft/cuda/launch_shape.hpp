@@ -8,7 +8,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Blocks that walk one request's rows together in the grid-wide form, at most.
 inline constexpr int max_grid_ranks = 128;
@@ -91,4 +91,4 @@ struct shape {
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

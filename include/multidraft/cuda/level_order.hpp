@@ -9,7 +9,7 @@
 #include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Where the trees in level order go: as many nodes a request as came in, so `offsets` stay.
 struct built_trees {
@@ -182,4 +182,4 @@ struct write_best_node {
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

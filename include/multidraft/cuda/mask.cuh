@@ -13,7 +13,7 @@
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -81,4 +81,4 @@ template <class T>
     return write_dense(stream, trees, nodes, words, row_words, out, T(0.0F), T(minus_infinity<float>));
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -8,7 +8,7 @@
 #include "multidraft/cuda/batch.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Dense masks of a batch, one row a node: columns are `contexts[b]` that every node of request b attends to, then one
 /// a node of the tree, then hidden ones up to `columns`.
@@ -109,4 +109,4 @@ struct dense_run {
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

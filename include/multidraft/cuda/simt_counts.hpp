@@ -12,7 +12,7 @@
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_search.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `histogram` and `histogram_pairs`: counters in the shared memory of each rank, whose sums all ranks get.
 template <lane_context Lanes, int Split, class Widest, int Wide>
@@ -211,4 +211,4 @@ protected:
     [[no_unique_address]] mutable std::conditional_t<in_memory, unsigned, no_turn> count_turn_{};
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -7,7 +7,7 @@
 #include "multidraft/cuda/simt_largest.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The group that `Lanes` make: the operations of `group` with the bits of `host_group`.
 ///
@@ -31,4 +31,4 @@ public:
     using base::base;
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -13,7 +13,7 @@
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_counts.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `max`, `argmax` and `top_k`: each thread's or warp's best, then the best of those.
 template <lane_context Lanes, int Split, class Widest, int Wide>
@@ -265,4 +265,4 @@ protected:
     mutable unsigned best_turn_ = 0;
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -15,7 +15,7 @@
 #include "multidraft/cuda/simt_sums.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `inverse_cdf` and `update_chunk`: what looks into a single chunk. Each rank does it alike.
 template <lane_context Lanes, int Split, class Widest, int Wide>
@@ -213,8 +213,7 @@ protected:
         return passed;
     }
 
-    /// The chunk of a row of which there are more chunks than room : the sums are made twice, to add them and to choose
-    /// one.
+    /// The chunk of a row of more chunks than sums are kept of: they are made twice, to add them and to choose one.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w, double& u) const {
         walk at;
@@ -309,4 +308,4 @@ protected:
     }
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

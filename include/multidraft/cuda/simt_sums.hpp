@@ -13,7 +13,7 @@
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `sum`, `sum_chunks` and `softmax`: sums of chunks in the fixed order, each by a team of warps.
 template <lane_context Lanes, int Split, class Widest, int Wide>
@@ -367,4 +367,4 @@ protected:
     mutable unsigned peak_turn_ = 0;
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

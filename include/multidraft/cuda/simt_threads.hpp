@@ -10,7 +10,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The chunk sums of a device group lie in shared memory, whole in every rank; the total is at hand.
 template <class Real>
@@ -213,4 +213,4 @@ protected:
     storage* shared_;
 };
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

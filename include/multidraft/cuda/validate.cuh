@@ -18,7 +18,7 @@
 #include "multidraft/cuda/validation.hpp"
 #include "multidraft/draft/law.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -136,4 +136,4 @@ template <draft_law Law, class Target, class Draft>
                                  requests, target, draft, nodes, vocabulary, found, report);
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -19,7 +19,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The arguments that a validating launch looks at, in the order of a request's checks.
 enum class checked : std::int32_t {
@@ -252,4 +252,4 @@ template <group G, draft_law Law, class Target, class Draft>
 
 }  // namespace detail
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -18,7 +18,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
@@ -139,4 +139,4 @@ template <class Verifier, draft_law Law, class Target, class Draft>
                 detail::verify_kernel<contiguous, detail::short_split, Verifier, Target, Draft>, nullptr);
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -18,7 +18,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::cuda {
+namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// Where verification writes: for request b the nodes accepted, root excluded, at `path + b * path_stride`, how many
 /// they are, and the token that follows them.
@@ -32,7 +32,7 @@ struct verdict_batch {
 /// Verifies the tree of request b, in `scratch` if the verifier needs some (`verify::scratch_bytes`). Trees of another
 /// law than the verifier's do not compile. A tree deeper than the path or larger than the scratch has room for, parents
 /// that are no tree (those of a request that is there for its place only, say), and whatever the verifier refuses, give
-/// 0 accepted nodes and the token `none`. `ahead`: see `detail::prefetched_rows`.
+/// 0 accepted nodes and the token `none`. `prefetched`: see `detail::prefetched_rows`.
 template <class Layout, class Verifier, group G, draft_law Law, class Target, class Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b,
                                   drafted_batch<Law> const& drafts, request_batch const& requests, Target const& target,
@@ -112,4 +112,4 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
     }
 }
 
-}  // namespace multidraft::cuda
+}  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -9,7 +9,7 @@
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/launch_shape.hpp"
 
-namespace multidraft::cuda::detail {
+namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 
 /// The group of the grid-wide form, and what it keeps.
 template <class Layout, class T>
@@ -47,4 +47,4 @@ struct partition {
     return true;
 }
 
-}  // namespace multidraft::cuda::detail
+}  // namespace MULTIDRAFT_NAMESPACE::cuda::detail

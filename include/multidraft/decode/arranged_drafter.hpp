@@ -16,7 +16,7 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The base of drafters that grow a `candidate_tree` from the rows of one model: everything but `grow`.
 ///
@@ -118,4 +118,4 @@ private:
     std::vector<std::int32_t> batch_positions_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

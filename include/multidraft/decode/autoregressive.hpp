@@ -17,7 +17,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Generates text from the target alone, drawing from `source`.
 ///
@@ -71,4 +71,4 @@ generation autoregressive(Target& target, std::span<token_id const> prompt, gene
     return autoregressive(target, prompt, options, source, on_tokens);
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

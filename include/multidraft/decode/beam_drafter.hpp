@@ -21,7 +21,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// How many nodes each level of a shape has, the root's level left out: the beam widths with its budget.
 [[nodiscard]] inline std::vector<std::int32_t> level_widths(topology const& shape) {
@@ -105,4 +105,4 @@ private:
     std::vector<token_id> taken_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

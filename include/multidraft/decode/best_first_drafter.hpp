@@ -19,7 +19,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The bounds of a dynamic tree.
 struct best_first_options {
@@ -228,4 +228,4 @@ private:
     std::vector<std::size_t> counts_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -13,7 +13,7 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Nodes as a drafter finds them (`add`), then as verifiers take them (`arrange`): level order, the children of one
 /// node together and in the order in which they were added.
@@ -109,4 +109,4 @@ private:
     ancestor_mask mask_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

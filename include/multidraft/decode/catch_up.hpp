@@ -10,7 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Forwards `text[model.length() ..]`, so that the cache holds all of `text`, and writes the last row of logits unless
 /// the span is empty.
@@ -27,4 +27,4 @@ void catch_up(M& model, std::span<token_id const> text, std::vector<std::int32_t
     model.forward(token_batch{missing, positions, known, {}}, logits);
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -23,7 +23,7 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// A tree of candidates together with what drew it: tokens, mask, positions and the draft's rows.
 ///
@@ -217,4 +217,4 @@ private:
     bool sliced_ = false;                        ///< whether the tree's mask is the upper left corner of that
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -15,7 +15,7 @@
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Grows the tree of one step. It owns the tree and says by which law the children of each node were drawn; its models
 /// are the caller's.
@@ -56,4 +56,4 @@ concept drafter = requires {
     d.keep(number, nodes);
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

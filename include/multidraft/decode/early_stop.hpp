@@ -19,7 +19,7 @@
 #include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// One layer: y = W x + b, W row-major with `outputs` rows of `inputs` numbers.
 struct dense_layer {
@@ -162,4 +162,4 @@ private:
     double threshold_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

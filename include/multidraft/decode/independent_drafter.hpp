@@ -22,7 +22,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Rows of several models: `rows(g, node, k)` is the distribution that the k-th child of a node was drawn from.
 template <class View>
@@ -195,4 +195,4 @@ private:
     std::vector<std::int32_t> batch_positions_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

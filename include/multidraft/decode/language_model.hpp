@@ -9,7 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/tree/mask_view.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Tokens to score in one forward call.
 ///
@@ -59,4 +59,4 @@ concept language_model = requires(M& model, M const& fixed, token_batch const& b
     model.keep(context, entries);
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -20,7 +20,7 @@
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// How far and how wide to look back.
 struct lookup_options {
@@ -161,4 +161,4 @@ private:
     std::vector<node_id> others_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

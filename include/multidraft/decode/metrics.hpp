@@ -10,7 +10,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Counts and times of one generation; sums of several by `+=`.
 struct generation_metrics {
@@ -137,4 +137,4 @@ private:
     std::chrono::steady_clock::time_point begin_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -20,7 +20,7 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The cache of a draft model below the last token of the text: entry 0 is the root, the others are nodes in the order
 /// in which they were read. For drafters that read some nodes of a tree only; `draft_tree` reads all, level by level.
@@ -147,4 +147,4 @@ private:
     ancestor_mask mask_;  ///< over entries
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

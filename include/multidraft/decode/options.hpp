@@ -13,7 +13,7 @@
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// How much to generate, from which distribution, with which seed.
 struct generation_options {
@@ -56,4 +56,4 @@ inline void validate(generation_options const& options, std::span<token_id const
                    "a token lies in [0, vocabulary)");
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

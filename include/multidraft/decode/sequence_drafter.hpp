@@ -20,7 +20,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// K sequences of L tokens, drawn independently from one draft model ([SpecTr]), as a tree of law `iid`.
 ///
@@ -95,4 +95,4 @@ private:
     std::vector<index_t> heirs_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -20,7 +20,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Draws the children of each node of `shape` with `Sampler` from one draft model (`draft_tree`); with a `StopRule`, as
 /// many levels of it as the rule lets grow.
@@ -76,4 +76,4 @@ private:
     std::vector<std::int32_t> positions_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

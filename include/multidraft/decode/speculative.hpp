@@ -29,7 +29,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Generates text with the target's distribution, several tokens a target call.
 ///
@@ -189,4 +189,4 @@ template <class Verifier, language_model Target, drafter Drafter>
     return speculative<Target, Drafter, Verifier>(target, std::move(drafter), std::move(verifier));
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -11,7 +11,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// One step after its verification, before its tokens are emitted. Everything it views is valid during the call only.
 struct step_view {
@@ -44,4 +44,4 @@ void node_probabilities(host_group const& g, tree_view tree, Rows const& rows, s
 
 }  // namespace detail
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -12,7 +12,7 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// A model that shows its hidden states: `hidden_size()` numbers a token, and `hidden_states()`, those of the tokens
 /// whose logits the last `forward` wrote, row after row (what the head multiplies, after the last norm).
@@ -48,4 +48,4 @@ struct never_stop {
 
 static_assert(stop_rule<never_stop>);
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

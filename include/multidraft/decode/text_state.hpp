@@ -11,7 +11,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// What a decoding loop returns.
 struct generation {
@@ -79,4 +79,4 @@ private:
     stop_reason why_ = stop_reason::max_tokens;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -13,7 +13,7 @@
 #include "multidraft/distribution/logit_bias.hpp"
 #include "multidraft/distribution/token_mask.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Masks and biases of the rows of a tree, for `logit_rows`: either may be left out.
 struct logit_adjustments {
@@ -129,4 +129,4 @@ private:
     index_t chunk_ = none;           ///< where the chunk begins, once there is one
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

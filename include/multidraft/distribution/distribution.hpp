@@ -10,7 +10,7 @@
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// A distribution over the vocabulary: a function of the token, and its normaliser.
 ///
@@ -70,9 +70,9 @@ struct weight_of {
 template <class D>
 weight_of(D) -> weight_of<D>;
 
-/// The order of a row's tokens as a function object, for `group.top`: the larger the more likely; minus infinity where
-/// the row keeps the token out. By `row.order(i)` where the row has one (it then tells apart what weights do not, such
-/// as all tokens but one at temperature 0), else by weight.
+/// The order of a row's tokens as a function object, for `group.top_k`: the larger the more likely; minus infinity
+/// where the row keeps the token out. By `row.order(i)` where the row has one (it then tells apart what weights do not,
+/// such as all tokens but one at temperature 0), else by weight.
 template <class D>
 struct order_of {
     D row;
@@ -109,4 +109,4 @@ template <distribution D>
     }
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -10,7 +10,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// `values[k]` is added to the logit of token `tokens[k]`; tokens rise. A view of the caller's arrays.
 ///
@@ -96,4 +96,4 @@ inline void validate(logit_biases const& bias, std::int64_t rows, index_t vocabu
     }
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

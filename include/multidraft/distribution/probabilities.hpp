@@ -15,7 +15,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_view.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// A row of probabilities, read as it is. The caller's entries are not negative, finite, and sum to 1; `validate`
 /// checks it.
@@ -89,4 +89,4 @@ void validate(G const& g, probabilities<T, Layout> const& row, std::string const
         refuse("sum(" + argument + ")", sum, "the probabilities of a row sum to 1");
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -12,7 +12,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// What `remembered_rows` remembers: a few numbers a node. Kept from one step to the next it allocates no more.
 template <class Row>
@@ -72,4 +72,4 @@ private:
 template <class Rows>
 remembered_rows(Rows, row_memory<typename remembered_rows<Rows>::row>&) -> remembered_rows<Rows>;
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

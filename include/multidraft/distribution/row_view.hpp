@@ -8,7 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/half.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// How the entries of a row lie in memory: one after another.
 struct contiguous {
@@ -111,4 +111,4 @@ private:
     index_t size_ = 0;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -8,7 +8,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/numbers.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// How a row of logits becomes a distribution, in this order:
 ///
@@ -52,4 +52,4 @@ inline void validate(sampling_params const& w) {
     if (!(w.min_p >= 0.0F && w.min_p <= 1.0F)) refuse("min_p", w.min_p, "min-p lies in [0, 1]; 0 turns it off");
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -22,7 +22,7 @@
 #include "multidraft/distribution/truncation.hpp"
 #include "multidraft/distribution/truncation_by_share.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// A row of logits read as the distribution that sampling parameters make of it.
 ///
@@ -222,7 +222,8 @@ template <group G, class View, class Real>
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
 /// `argument`, the token and the value; on a device, or for a group that may not throw, its mass is NaN and nothing can
-/// be drawn from it. The same of sampling parameters that are out of its range, which names the field.
+/// be drawn from it. Sampling parameters out of their range do the same, and
+/// the field is named.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> process_logits(
     G const& g, View logits, sampling_params const& w, [[maybe_unused]] char const* argument = "logits") {
@@ -280,8 +281,8 @@ template <group G, class View>
 ///
 /// With masks and biases, row v of which is that of node v, the rows are those of the logits so changed:
 ///
-///     logit_rows p(rows_view<float>(logits, nodes, V, stride), sampling_params, {.allowed = {bits, words}, .bias =
-///     {ids, values}});
+///     logit_rows p(rows_view<float>(logits, nodes, V, stride), sampling,
+///                  {.allowed = {bits, words}, .bias = {ids, values}});
 ///
 /// A row of which every token is forbidden is an `invalid_input` when it is asked for, as one of minus infinities is:
 /// it names the node. Rows below a candidate that the target's mask forbids are not asked for.
@@ -357,4 +358,4 @@ private:
     index_t size_;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

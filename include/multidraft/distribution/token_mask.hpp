@@ -9,7 +9,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
@@ -83,4 +83,4 @@ private:
     std::int64_t step_ = 0;  ///< in words of 32 bits
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

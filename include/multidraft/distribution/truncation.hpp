@@ -12,7 +12,7 @@
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Which entries of a row are kept: those above `value`, and those equal to it up to index `last`.
 template <class Real>
@@ -55,7 +55,7 @@ template <std::size_t N, class G>
 [[nodiscard]] MULTIDRAFT_HD auto selection_counters([[maybe_unused]] G const& g) {
     struct array {
         std::uint64_t count[N];
-        MULTIDRAFT_HD array() noexcept {}  // NOLINT: `group.count` writes every entry
+        MULTIDRAFT_HD array() noexcept {}  // NOLINT: `group.histogram` writes every entry
         [[nodiscard]] MULTIDRAFT_HD std::uint64_t* data() noexcept { return count; }
     };
     if constexpr (requires { g.template counters<N>(); }) {
@@ -135,8 +135,9 @@ struct key_range {
 ///
 /// `x(i)` are the entries, not NaN; `mass(i)` their integer masses: 0, or > 0 and equal for equal entries;
 /// `target(total)` says, given the sum of the masses, how much is wanted, 1 <= target <= total. A radix descent over
-/// the bits of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.count`, of which all but the first
-/// look closely at few entries, and one search among the entries that equal the cut. No scratch but 2048 counters.
+/// the bits of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.histogram`, of which all but the
+/// first look closely at few entries, and one search among the entries that equal the cut. No scratch but 2048
+/// counters.
 ///
 /// A caller who knows that the entries up to `light`, a finite number, have together no more mass than is not wanted
 /// spares the first pass a counter for each of them: they are counted as one. One who knows the `range` of the entries
@@ -197,7 +198,7 @@ template <group G, class X, class Mass, class Target,
     return result;
 }
 
-/// The same among the first entries of a row, as `group.top` lists them: the largest first, ties to the lower index.
+/// The same among the first entries of a row, as `group.top_k` lists them: the largest first, ties to the lower index.
 template <class X, class Mass, class Target, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_mass_in_list(span<token_id const> list, X const& x,
                                                                                  Mass const& mass,
@@ -223,7 +224,7 @@ template <class X, class Mass, class Target, class Real = std::decay_t<std::invo
 }
 
 /// The largest entries, ties to the lower index, of which `list` receives the indices, largest first; at most n. One
-/// pass of `group.top`, and a sum that tells whether the list has all ties of its last entry.
+/// pass of `group.top_k`, and a sum that tells whether the list has all ties of its last entry.
 template <group G, class X>
 [[nodiscard]] MULTIDRAFT_HD auto threshold_of_list(G const& g, index_t n, X const& x, span<token_id> list) {
     using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
@@ -257,4 +258,4 @@ template <group G, class X>
         g, n, x, [](index_t) { return std::int32_t(1); }, [k](std::uint64_t) { return static_cast<std::uint64_t>(k); });
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -16,7 +16,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/truncation.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
@@ -172,7 +172,7 @@ struct logits_of {
 ///
 /// Weights are floats, and lose nothing here: they are counted in integers, in units of their own size, and the counts
 /// of bins are added in units of some 2^-61 of `mass`, a number that all weights together do not exceed. One pass of
-/// `group.count`, and those of `threshold_of_mass`, which looks closely at the logits of a 16th of an octave.
+/// `group.histogram`, and those of `threshold_of_mass`, which looks closely at the logits of a 16th of an octave.
 ///
 /// - Logits that the row does not keep, up to `cut_off`, are not looked at.
 /// - A caller who knows that the logits up to `light`, a finite number, have together no more mass than is not wanted
@@ -222,7 +222,7 @@ template <group G, class Row, class Real = typename Row::real>
         [in_bin](std::uint64_t all) { return in_bin < all ? in_bin : all; }, minus_infinity<Real>, bins.range(chosen));
 }
 
-/// The same among the first entries of a row, as `group.top` lists them, of the mass of all that are listed.
+/// The same among the first entries of a row, as `group.top_k` lists them, of the mass of all that are listed.
 template <class Row, class Real = typename Row::real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_share_in_list(span<token_id const> list,
                                                                                   Row const& row, double share,
@@ -258,4 +258,4 @@ template <class Row, class Real = typename Row::real>
                                      [in_bin](std::uint64_t of_bin) { return in_bin < of_bin ? in_bin : of_bin; });
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

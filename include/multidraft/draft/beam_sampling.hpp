@@ -14,7 +14,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 namespace detail {
 
@@ -98,4 +98,4 @@ index_t beam_top_level(G const& g, span<beam const> beams, Row const& row, span<
     return static_cast<index_t>(found);
 }
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

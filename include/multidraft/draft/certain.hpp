@@ -12,7 +12,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/sampler.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Writes the children of a node that are certain to `out`, most likely first, and returns how many there are; `sums`,
 /// the chunk sums of the row's weights, are left without them.
@@ -60,4 +60,4 @@ template <group G, distribution Q, class Sums>
     return certain;
 }
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

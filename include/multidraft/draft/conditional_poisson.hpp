@@ -15,7 +15,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// n different tokens, the set S with P(S) in proportion to the product of its q (conditional Poisson sampling; the law
 /// whose bound [OptimalMDSD] 4.2.2 gives): what n independent draws are, given that they are different. Written in
@@ -211,4 +211,4 @@ private:
     };
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

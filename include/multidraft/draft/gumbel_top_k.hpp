@@ -12,7 +12,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Draws n different tokens with the law of `sequential`, in the same order, as the n largest log q(i) - log E_i with
 /// E_i independent exponentials (Gumbel-top-k; [RSD] 3.2, Kool et al. 2019).
@@ -41,4 +41,4 @@ struct gumbel_top_k {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

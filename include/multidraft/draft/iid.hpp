@@ -9,7 +9,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Draws n tokens independently from q, duplicates kept ([MCSD] 3.1).
 ///
@@ -32,4 +32,4 @@ struct iid {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

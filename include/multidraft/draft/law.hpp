@@ -9,7 +9,7 @@
 
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 namespace law {
 
@@ -133,4 +133,4 @@ template <draft_law Law>
         return {tree};
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -11,7 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Candidates without a draft model: what followed the last n tokens when they stood in the text before (prompt
 /// look-up).
@@ -61,4 +61,4 @@ private:
     return text[static_cast<std::size_t>(start + k % period)];
 }
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

@@ -15,7 +15,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// What a sampler drew: the number of children, and how many of the first ones are certain, no draws (see
 /// `law::stratified`; 0 for laws without).
@@ -56,4 +56,4 @@ concept sampler = requires {
     { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

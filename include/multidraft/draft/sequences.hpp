@@ -7,7 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// For K sequences drawn independently token by token ([SpecTr]): those that agree so far stand at one node of the tree
 /// and draw its children, one each, so the children's law is `iid`. A token that m of them drew is m children. What
@@ -24,4 +24,4 @@ MULTIDRAFT_HD inline void share_nodes(span<token_id const> drawn, span<index_t> 
     }
 }
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

@@ -9,7 +9,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Draws n different tokens: x_k from q with x_1 .. x_{k-1} removed and renormalised ([MCSD] 3.2, [RSD] (5)-(7)).
 ///
@@ -36,4 +36,4 @@ struct sequential {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

@@ -16,7 +16,7 @@
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Draws n tokens, the k-th as argmin S_i^(k) / q_i with S_i^(k) independent exponentials: each has the law q.
 ///
@@ -48,4 +48,4 @@ struct shared_randomness {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

@@ -14,7 +14,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// A sequence on the beam: a node, the logarithm of its probability under the draft, and its perturbed score.
 struct beam {
@@ -53,9 +53,8 @@ struct beam_step {
 /// tokens that came before, never on the token not kept: recursive rejection stays lossless ([RSD] 3.2).
 ///
 /// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the chunk sums of its weights without the
-/// first
-///   `counts[i]` of its `taken`: one that is kept and changed here, or, for groups that have no room for so many, a
-///   value made anew at the price of a pass.
+///   first `counts[i]` of its `taken`: sums that are kept and changed here, or, for groups that have no room for so
+///   many, a value made anew at the price of a pass.
 /// - `place_of(i)`: where its draws are addressed (purposes `draft` and `gumbel`).
 /// - `next`: scratch, one number a sequence. `taken`: scratch, `out.size()` tokens a sequence. `counts`: one number a
 ///   sequence, receives how many children were kept.
@@ -109,4 +108,4 @@ MULTIDRAFT_HD index_t stochastic_beam_level(G const& g, span<beam const> beams, 
     return static_cast<index_t>(width);
 }
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

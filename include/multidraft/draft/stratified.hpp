@@ -12,7 +12,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// The children of `law::stratified`: the most likely tokens with certainty as long as the certainty rule holds
 /// (`take_certain`), then independent draws from the others, duplicates kept.
@@ -50,4 +50,4 @@ struct stratified {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

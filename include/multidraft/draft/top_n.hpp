@@ -10,7 +10,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// The n most likely tokens in the order of the row (`order_of`), ties to the lower token; what truncation keeps out or
 /// has no mass at any temperature is left out. At temperature 0 they are those of any temperature.
@@ -32,4 +32,4 @@ struct top_n {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

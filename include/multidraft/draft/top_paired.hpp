@@ -10,7 +10,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// x_1 from q; if it is the most likely token (ties: the lowest), x_2 from the others, else x_2 is the most likely
 /// token ([SpecHub]; [OptimalMDSD] 5.3). One child alone is x_1.
@@ -48,4 +48,4 @@ struct top_paired {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

@@ -10,7 +10,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::draft {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// The n - 1 most likely tokens of q, in order, then one draw from the others ([OptimalMDSD] 5.1, "greedy").
 ///
@@ -33,4 +33,4 @@ struct top_then_one {
     }
 };
 
-}  // namespace multidraft::draft
+}  // namespace MULTIDRAFT_NAMESPACE::draft

@@ -22,7 +22,7 @@
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// The trees of R requests, one after another in two arrays of N nodes.
 ///
@@ -253,4 +253,4 @@ void check_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, i
         });
 }
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

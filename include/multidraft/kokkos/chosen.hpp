@@ -6,7 +6,7 @@
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// An entry of a row and its key; without an index, nothing.
 template <class Real>
@@ -22,4 +22,4 @@ struct chosen {
     }
 };
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

@@ -16,7 +16,7 @@
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/random/draw_site.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// The nodes to be given children, one an entry: the leaves of the trees of R requests.
 template <class Memory>
@@ -120,4 +120,4 @@ void draft_children(Space const& space, level_batch<Memory> const& level, View c
         detail::draft_kernel<Group, Space, Sampler, Memory, View>{sampler, level, logits, sampling, draws, out});
 }
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

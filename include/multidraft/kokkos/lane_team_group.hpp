@@ -16,7 +16,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// A handle to the chunk sums that a team keeps in its scratch memory. Valid until the group's next `sum_chunks` or
 /// `softmax`.
@@ -571,4 +571,4 @@ private:
     board* board_;
 };
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

@@ -12,13 +12,13 @@
 #include "multidraft/kokkos/batch.hpp"
 #include "multidraft/tree/mask.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// Writes the packed ancestor masks and the positions of a batch of trees: one thread a node. Enqueued on `space`.
 ///
-/// - `words`: a row a node of the batch, as long as the widest tree needs (`words_per_row`); row offsets(r) + v is row
-/// v
-///   of the mask of request r, which `mask_view{&words(offsets(r), 0), words.stride(0)}` reads. No rows: no masks.
+/// - `words`: a row a node of the batch, as long as the widest tree needs (`words_per_row`); row offsets(r) + v is
+///   row v of the mask of request r, which `mask_view{&words(offsets(r), 0), words.stride(0)}` reads. No rows: no
+///   masks.
 /// - `positions`: context_lengths(r) + depth, one a node. No entries: no positions.
 /// - `context_lengths`: tokens before the root, one a request.
 ///
@@ -67,4 +67,4 @@ void write_masks(Space const& space, tree_batch<Memory> const& trees,
         });
 }
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

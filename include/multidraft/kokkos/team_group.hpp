@@ -12,7 +12,7 @@
 #include "multidraft/kokkos/lane_team_group.hpp"
 #include "multidraft/kokkos/thread_team_group.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// The group over a TeamPolicy member: CPU threads with vector units, or lanes of a device.
 ///
@@ -48,4 +48,4 @@ template <template <class> class Group = team_group, class Space>
     return result;
 }
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

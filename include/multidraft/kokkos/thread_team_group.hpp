@@ -16,7 +16,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// The members of a team of CPU threads (Serial, OpenMP, Threads) as a `group`.
 ///
@@ -322,4 +322,4 @@ private:
     board* board_;
 };
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

@@ -17,7 +17,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::kokkos {
+namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// What the verification of R requests answers.
 template <class Memory>
@@ -131,4 +131,4 @@ void verify_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, 
                                                                                               draft, draws, out});
 }
 
-}  // namespace multidraft::kokkos
+}  // namespace MULTIDRAFT_NAMESPACE::kokkos

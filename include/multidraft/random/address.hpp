@@ -8,7 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/random/philox.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// What a draw decides. Draws of different purposes never share a random word, whatever their other coordinates.
 ///
@@ -92,4 +92,4 @@ private:
     std::uint32_t request_ = 0;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -7,7 +7,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/random/address.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Where a draw happens: the position of the root in the text and the node whose children are drawn or judged.
 struct draw_site {
@@ -19,4 +19,4 @@ struct draw_site {
     }
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -6,7 +6,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The key of Philox4x32: two words.
 struct philox_key {
@@ -59,4 +59,4 @@ namespace detail {
     return {{a, b, c, d}};
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

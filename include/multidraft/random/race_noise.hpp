@@ -8,7 +8,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/random/address.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// S_i^(k): independent exponential variates for every position of the text, list k and token i.
 ///
@@ -66,4 +66,4 @@ private:
     }
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,5 +1,5 @@
-// Where samplers and verifiers get their randomness: Bernoulli and categorical draws from a source, so that a test can
-// replay every branch. SPDX-License-Identifier: Apache-2.0
+// Where samplers and verifiers get their randomness: Bernoulli and categorical draws from a source.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>
@@ -13,17 +13,15 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/random/address.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// What an algorithm may ask for. Each draw has its own address; no address is used twice.
 ///
 /// - `bernoulli(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the
-/// numerator
-///   is 0.
+///   numerator is 0.
 /// - `categorical(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded;
-/// `sums` is
-///   the chunk sums of exactly those weights, with a positive total. `none` where the total is no number: infinite, or
-///   NaN.
+///   `sums` are the chunk sums of exactly those weights, with a positive total. `none` where the total is no number:
+///   infinite, or NaN.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 ///
 /// Both are decided by uniforms of 53 bits whatever the type of the row. By the 24 bits of a float no more
@@ -71,4 +69,4 @@ private:
     addressed_uniforms uniforms_{};
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

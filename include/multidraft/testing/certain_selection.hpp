@@ -14,7 +14,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The children that a sampler takes of a row with certainty, and how many draws follow, of n children in all.
 struct certain_selection {
@@ -35,4 +35,4 @@ struct certain_selection {
     }
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -15,7 +15,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 // The library's samplers end where what is left weighs less than `least_drawable`. An engine that draws in another way
 // may go on, and verifiers are to be lossless for what it hands over: prove a verifier with these samplers too. For the
@@ -69,4 +69,4 @@ struct engine_stratified {
     }
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -13,7 +13,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/random/address.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Answers Bernoulli and categorical draws from a script of branches; `enumerate` walks through all scripts.
 ///
@@ -145,4 +145,4 @@ std::uint64_t enumerate(Run&& run, index_t grid = 16, std::uint64_t most = ~std:
     return branches;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -15,7 +15,7 @@
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 // How a method is proved lossless: every branch of sampling and verifying is run with its probability
 // (`enumerating_source`), and the law of what comes out is compared with the target's. For a handful of tokens and
@@ -156,4 +156,4 @@ template <class Sampler, class Verifier, class Real>
                            law_of_target(models.target, children.size() + 1));
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -16,7 +16,7 @@
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 namespace detail {
 
@@ -133,4 +133,4 @@ template <bool Nested, class Sampler>
     return detail::ranked_paths<Nested, Sampler>(sampler, children, models).run();
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -13,7 +13,7 @@
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// What random models are like.
 enum class kind {
@@ -182,4 +182,4 @@ void poison_unreachable(basic_small_model<Real>& target, std::size_t context = 0
                            reached && target[context][static_cast<std::size_t>(x)] > 0);
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

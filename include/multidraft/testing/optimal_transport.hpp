@@ -24,7 +24,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The plan that accepts most: how much of the probability of each drafted tuple goes to each of its tokens.
 ///
@@ -194,4 +194,4 @@ public:
     }
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

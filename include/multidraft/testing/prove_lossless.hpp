@@ -27,7 +27,7 @@
 #include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/testing/small_models.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// A tree that a proof grows, and over how many tokens.
 struct tree_case {
@@ -263,4 +263,4 @@ template <class Group = host_group, class Sampler, class Verifier>
     return result;
 }
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -11,7 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/random/address.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// A source that reads its uniforms from a list, whatever the address: for tests of edges such as u = 0 and 1 - 2^-53.
 ///
@@ -49,4 +49,4 @@ private:
     std::size_t used_ = 0;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -10,7 +10,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 using text = std::vector<token_id>;
 
@@ -97,4 +97,4 @@ private:
 };
 using rows_of_nodes = basic_rows_of_nodes<double>;
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -21,7 +21,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The host group as launches have groups: nothing is thrown, and trees have room for children that could not be drawn.
 struct silent_group : host_group {
@@ -147,4 +147,4 @@ private:
     drawn_children of_root_;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

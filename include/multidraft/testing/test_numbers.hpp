@@ -8,7 +8,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft::testing {
+namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// A generator of test numbers that is the same with every standard library (SplitMix64).
 class test_numbers {
@@ -34,4 +34,4 @@ private:
     std::uint64_t state_;
 };
 
-}  // namespace multidraft::testing
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -16,7 +16,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Throws `invalid_input` unless `entries` increases strictly within [0, count): the entries to keep of the `count`
 /// that follow the context. O(entries).
@@ -167,4 +167,4 @@ std::int64_t compact(cache_layout const& layout, std::int64_t context, span<std:
     return context + static_cast<std::int64_t>(entries.size());
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

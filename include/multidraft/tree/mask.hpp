@@ -18,7 +18,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/tree/mask_view.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Words that a packed row over n nodes needs: n / 64, rounded up.
 [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t words_per_row(node_id n) noexcept {
@@ -253,4 +253,4 @@ inline void write_positions(std::int32_t context_length, span<std::int32_t const
     for (std::size_t i = 0; i < depths.size(); ++i) out[i] = context_length + depths[i];
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

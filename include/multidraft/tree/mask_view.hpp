@@ -6,7 +6,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Rows of bits, 64 to a word: bit j of row i says that node i attends to node j.
 ///
@@ -33,4 +33,4 @@ struct mask_view {
     }
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -19,7 +19,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The largest number of nodes that the functions here build; more is a slip of the pen.
 inline constexpr std::int64_t max_shape_nodes = 1 << 20;
@@ -269,4 +269,4 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
     return name;
 }
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

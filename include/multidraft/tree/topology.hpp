@@ -14,7 +14,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// Nodes with consecutive numbers: first, first + 1, .., first + count - 1.
 struct node_range {
@@ -203,4 +203,4 @@ private:
     node_id width_ = 0;
 };
 
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -10,7 +10,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/tree/topology.hpp"
 
-namespace multidraft::verify::detail {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// Writes the nodes from the root to `last`, which lies `accepted` levels below it; the root is left out. The leader
 /// writes. Called last, so that a walk that is refused leaves the caller's path as it was.
@@ -23,4 +23,4 @@ MULTIDRAFT_HD void write_path(G const& g, tree_view tree, node_id last, std::int
     }
 }
 
-}  // namespace multidraft::verify::detail
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

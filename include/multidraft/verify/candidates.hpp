@@ -14,7 +14,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The tokens of a node's children in the order drawn, of which the first `certain` are no draws (0 for laws without
 /// certain children). Converts from and to a span of tokens.
@@ -119,4 +119,4 @@ template <draft_law Law>
         certain_of(tree, children, node));
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -9,7 +9,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// A token from p, by the chunk sums of its weights. One chunk. `none` when p has no mass (a row of NaN).
 template <group G, distribution P, class Sums, draw_source Source>
@@ -67,4 +67,4 @@ template <group G, distribution P, class Residual, class Sums, draw_source Sourc
     return emit_undrafted(g, p, rejected, source, site);
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -12,7 +12,7 @@
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// A token from a residual r of p, as `emit_residual`; one that is among the candidates counts as accepted, but for
 /// that of a residual that vanished. One pass and one chunk.
@@ -25,4 +25,4 @@ template <group G, distribution P, class Residual, draw_source Source>
     return sums.total > 0 ? found_among(candidates, x) : node_verdict{none, x};
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

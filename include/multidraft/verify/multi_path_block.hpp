@@ -20,7 +20,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Which paths may have been drawn, given the kept path so far: the law of the best of K independent paths.
 ///
@@ -370,4 +370,4 @@ private:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -12,7 +12,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Draws y from p; if y is among the candidates its first occurrence is accepted, else y is emitted.
 ///
@@ -37,4 +37,4 @@ public:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -24,7 +24,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// What nested ranked block verification owes to the quantiles: the right rules, for tests to break.
 struct nested_rules {
@@ -317,4 +317,4 @@ private:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

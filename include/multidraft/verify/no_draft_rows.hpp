@@ -2,7 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-namespace multidraft::verify {
+#include "multidraft/core/abi.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Stands for the draft's rows where a verifier never reads them.
 struct no_draft_rows {};
@@ -13,4 +15,4 @@ inline constexpr bool reads_draft = !requires {
     requires !V::reads_draft;
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -22,11 +22,11 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Ranked verification ([Ranked] 3 and 4), from a histogram: every draw gets a rank by the ratio p/q of its token, the best one is the
-/// candidate, and the candidate is corrected against its exact law m: accepted with probability min(1, p / m), else a
-/// token from Norm[(p - m)+] is emitted, which may be one of the certain children.
+/// Ranked verification ([Ranked] 3 and 4), from a histogram: every draw gets a rank by the ratio p/q of its token, the
+/// best one is the candidate, and the candidate is corrected against its exact law m: accepted with probability min(1,
+/// p / m), else a token from Norm[(p - m)+] is emitted, which may be one of the certain children.
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly: m is the law that the ranks really give, also where the
 /// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
@@ -34,8 +34,8 @@ namespace multidraft::verify {
 ///
 /// Where every candidate is certain a token is drawn from p. Cost: one count over p and q for rows of floats (two for
 /// doubles); one more pass when the candidate is refused. For groups of all kinds, in scratch; the exact form by
-/// sorting is `testing::reference::ranked`. A draw to which q gives no mass cannot have been drawn: the verdict is "no token", an
-/// `invalid_input` on the host.
+/// sorting is `testing::reference::ranked`. A draw to which q gives no mass cannot have been drawn: the verdict is "no
+/// token", an `invalid_input` on the host.
 template <draft_law Law>
 class ranked : public node_by_node<ranked<Law>, Law> {
     static_assert(is_ranked_law<Law>,
@@ -72,4 +72,4 @@ public:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

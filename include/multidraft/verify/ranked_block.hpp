@@ -24,11 +24,11 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Ranked block verification ([Ranked] 5), from histograms: from the root down, the one child that ranked verification offers, a
-/// certain token being picked first where the candidate is refused (`picked_law`); then the picked path, whose
-/// conditionals are known exactly, is verified as a block (`stop_of_block`).
+/// Ranked block verification ([Ranked] 5), from histograms: from the root down, the one child that ranked verification
+/// offers, a certain token being picked first where the candidate is refused (`picked_law`); then the picked path,
+/// whose conditionals are known exactly, is verified as a block (`stop_of_block`).
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q a level for rows of floats (two for
 /// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
@@ -144,4 +144,4 @@ private:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -21,7 +21,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// (p - c q)+ as a function of the token: the residual of rejection, unnormalised and never written out.
 ///
@@ -117,4 +117,4 @@ public:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

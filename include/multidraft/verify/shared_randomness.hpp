@@ -22,7 +22,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The target's token at a position is argmin_i min_k S_i^(k) / p_i over the lists k of `draft::shared_randomness`
 /// (Daliri et al. 2024 for one list; Rowan et al. 2025 for several). A child with that token is accepted; else the
@@ -126,4 +126,4 @@ private:
     std::int32_t lists_ = 0;
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

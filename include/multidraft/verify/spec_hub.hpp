@@ -18,7 +18,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// SpecHub's verification ([OptimalMDSD] 5.3): the optimal one for `law::top_paired`, whose pair is the most likely
 /// token and another one.
@@ -57,4 +57,4 @@ public:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

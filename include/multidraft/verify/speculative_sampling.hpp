@@ -16,7 +16,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Accept x with probability min(1, p(x) / q(x)), else emit from Norm[(p - q)+] ([Leviathan23], Chen et al.
 /// 2023; [MCSD] 2.2).
@@ -49,4 +49,4 @@ public:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -26,7 +26,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Traversal verification of a tree (Weng et al., "Traversal verification for speculative tree decoding", 2025).
 ///
@@ -207,4 +207,4 @@ private:
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

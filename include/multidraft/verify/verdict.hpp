@@ -6,7 +6,7 @@
 
 #include "multidraft/core/config.hpp"
 
-namespace multidraft {
+namespace MULTIDRAFT_NAMESPACE {
 
 /// The outcome of verifying one draft tree: the accepted path, whose nodes the verifier wrote to the caller's span, and
 /// the token that follows it. `accepted + 1` tokens are emitted.
@@ -24,4 +24,4 @@ struct node_verdict {
 };
 
 }  // namespace verify
-}  // namespace multidraft
+}  // namespace MULTIDRAFT_NAMESPACE

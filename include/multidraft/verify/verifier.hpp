@@ -15,7 +15,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// A verifier that keeps something for each node of a tree: it says how many bytes a tree of so many nodes and levels
 /// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to
@@ -77,4 +77,4 @@ MULTIDRAFT_HD verdict verify_tree(V const& verifier, G const& g, drafted<Law> co
         return verifier(g, tree, target, draft, source, position, path);
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -19,7 +19,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::lossy {
+namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// Keeps `width` sequences a level, drawn in proportion to their joint probability ([MTAD] 2), and drafts the likeliest
 /// of the last level as a chain of up to `length` tokens ([MTAD] Alg. 1, line 3). At temperature 0 they are not drawn:
@@ -109,4 +109,4 @@ private:
     std::vector<char> kept_;
 };
 
-}  // namespace multidraft::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::lossy

@@ -11,7 +11,7 @@
 #include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace multidraft::lossy {
+namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// The fallback policy of BiLD (Kim et al. 2023): the target is called when the largest probability of the draft falls
 /// below a threshold. A stop rule for chains:
@@ -42,4 +42,4 @@ private:
 
 static_assert(stop_rule<fallback_rule>);
 
-}  // namespace multidraft::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::lossy

@@ -18,7 +18,7 @@
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace multidraft::lossy {
+namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// Emits `length` tokens a step, the likeliest of `width` sequences drawn from the target's joint distribution of that
 /// many tokens by beam sampling ([MTAD] 3.1, with the approximation that its section 3.1 uses itself).
@@ -87,4 +87,4 @@ private:
     std::vector<node_id> nodes_;
 };
 
-}  // namespace multidraft::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::lossy

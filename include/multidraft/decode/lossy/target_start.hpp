@@ -28,7 +28,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
-namespace multidraft::lossy {
+namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// Chains of the draft below tokens that are given.
 template <language_model Draft>
@@ -261,4 +261,4 @@ private:
     std::vector<std::int32_t> positions_;
 };
 
-}  // namespace multidraft::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::lossy

@@ -13,7 +13,7 @@
 #include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::testing::reference {
+namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 /// The reference of `verify::nested_ranked_block` ([Ranked] 6): `ranked_block` where the rank of a draw in its token's
 /// set is not a fresh uniform but says how well the token's own subtree turned out, while the law of each level stays
@@ -61,4 +61,4 @@ private:
     double pooled_ = 0x1p-26;
 };
 
-}  // namespace multidraft::testing::reference
+}  // namespace MULTIDRAFT_NAMESPACE::testing::reference

@@ -13,7 +13,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
 
-namespace multidraft::testing::reference {
+namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 // On the host, in double: the exact form, by sorting.
 
@@ -261,4 +261,4 @@ private:
     point cursor_{0, 0};     // the end of what is taken on the right
 };
 
-}  // namespace multidraft::testing::reference
+}  // namespace MULTIDRAFT_NAMESPACE::testing::reference

@@ -21,7 +21,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::testing::reference {
+namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 namespace detail {
 
@@ -39,9 +39,9 @@ struct ranked_residual {
 
 }  // namespace detail
 
-/// The reference of `verify::ranked` ([Ranked] 3): every draw gets a random rank in its token's set of ranks, the best one is the
-/// candidate, and the candidate is corrected against its exact law m: accepted with min(1, p / m), else a token from
-/// Norm[(p - m)+] is emitted, which may be one of the certain children.
+/// The reference of `verify::ranked` ([Ranked] 3): every draw gets a random rank in its token's set of ranks, the best
+/// one is the candidate, and the candidate is corrected against its exact law m: accepted with min(1, p / m), else a
+/// token from Norm[(p - m)+] is emitted, which may be one of the certain children.
 ///
 /// Lossless whatever m is, since it is the candidate's exact law. With the m of `ranked_marginal` the acceptance rate
 /// is alpha*, the largest of any lossless verifier of its law ([OptimalMDSD] (8)), for `law::iid` and
@@ -84,4 +84,4 @@ private:
     double pooled_ = 0x1p-26;
 };
 
-}  // namespace multidraft::testing::reference
+}  // namespace MULTIDRAFT_NAMESPACE::testing::reference

@@ -25,7 +25,7 @@
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::testing::reference {
+namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 namespace detail {
 
@@ -228,9 +228,9 @@ private:
 
 }  // namespace detail
 
-/// The reference of `verify::ranked_block` ([Ranked] 5): from the root down, the one child that ranked verification offers, a certain token
-/// being picked first where the candidate is refused (`ranked_node::law`); then the picked path, whose conditionals are
-/// known exactly, is verified as a block (`stop_of_block`).
+/// The reference of `verify::ranked_block` ([Ranked] 5): from the root down, the one child that ranked verification
+/// offers, a certain token being picked first where the candidate is refused (`ranked_node::law`); then the picked
+/// path, whose conditionals are known exactly, is verified as a block (`stop_of_block`).
 ///
 /// Lossless for `law::iid` and `law::stratified`. Reads the rows of p and q on the picked path only. On the host,
 /// exactly: see `ranked_node` for cost and memory.
@@ -267,4 +267,4 @@ private:
     double pooled_ = 0x1p-26;
 };
 
-}  // namespace multidraft::testing::reference
+}  // namespace MULTIDRAFT_NAMESPACE::testing::reference

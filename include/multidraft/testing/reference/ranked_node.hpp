@@ -19,7 +19,7 @@
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 
-namespace multidraft::testing::reference {
+namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 class ranked_node;
 
@@ -50,8 +50,8 @@ private:
     double damped_ = 1;
 };
 
-/// Ranked verification at one node ([Ranked] 3), in its exact form: the candidate among j independent draws and d certain
-/// tokens that accepts most, and the law of the child that is picked.
+/// Ranked verification at one node ([Ranked] 3), in its exact form: the candidate among j independent draws and d
+/// certain tokens that accepts most, and the law of the child that is picked.
 ///
 /// Every drawn token has a rank, uniform on its token's set (`rank_sets`), at the length u |R| along the set for a draw
 /// of quantile u; the draw with the best (smallest) rank is the candidate, with law `candidate_law`. It is kept with
@@ -304,4 +304,4 @@ inline double conditional_cdf::operator()(double v) const {
     return (std::min(quantile, limit_) + std::max(quantile - limit_, 0.0) * damped_) / total;
 }
 
-}  // namespace multidraft::testing::reference
+}  // namespace MULTIDRAFT_NAMESPACE::testing::reference

@@ -23,7 +23,7 @@
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The weight of a path with one more token: min(1, w p(x) / m(x)); w = 1 at the root.
 ///
@@ -159,4 +159,4 @@ template <group G, block_path<G> Path, draw_source Source>
 
 }  // namespace detail
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -7,7 +7,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The certain children of a node, asked token by token inside a row loop.
 ///
@@ -48,4 +48,4 @@ private:
     real lightest_ = -minus_infinity<real>;
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

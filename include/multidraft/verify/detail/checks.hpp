@@ -19,7 +19,7 @@
 #include "multidraft/verify/detail/named_rows.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Bytes that scratch begins at a multiple of.
 inline constexpr std::size_t scratch_alignment = 16;
@@ -166,4 +166,4 @@ template <group G, draft_law Law, class Target, class Draft>
 }
 
 }  // namespace detail
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

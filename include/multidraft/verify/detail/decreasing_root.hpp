@@ -5,7 +5,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The point of [low, high] at which a decreasing function f is 0, within `slack` of that value or as near as doubles
 /// allow, given its values at both ends; the nearer end when it has one sign.
@@ -46,4 +46,4 @@ template <class F>
     return decreasing_root(f, low, f(low), high, f(high), slack);
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -10,7 +10,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The number of units in a probability of 1: 2^64 where a verifier computes in float, 2^512 in double.
 ///
@@ -71,4 +71,4 @@ template <group G, distribution Q, class Real>
 
 }  // namespace detail
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -8,7 +8,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// G(t) = 1 - (1 - t)^j: the probability that the best of j uniform ranks lies below t.
 struct best_rank_cdf {
@@ -181,4 +181,4 @@ private:
     double at_cursor_;  ///< the curve there
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -14,7 +14,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// A verifier of one node, for trees in which independent sequences share nodes while they agree: the candidates of
 /// one token are all there, and the tree goes on below the first of them (`sequence_drafter`).
@@ -47,4 +47,4 @@ private:
     [[no_unique_address]] Verifier verifier_;
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

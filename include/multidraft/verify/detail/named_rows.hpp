@@ -11,7 +11,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The rows of a tree under a name: an `invalid_input` of the row of node 3 names its argument `target row of node 3`,
 /// and has that node. For hosts; nothing else of the rows changes.
@@ -68,4 +68,4 @@ template <class G, class Rows>
 #endif
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

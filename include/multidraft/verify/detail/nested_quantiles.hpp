@@ -13,7 +13,7 @@
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// A node as nested ranked block verification keeps it: what it is to the tree, where its ranks lie among its siblings,
 /// its own quantile, and its conditional distribution function, the law of the quantile given that the node was picked.
@@ -24,8 +24,7 @@ namespace multidraft::verify {
 /// - `identity`: u had no say, as at the root;
 /// - `certain`: a certain token, picked when u was at most `limit`: min(v / limit, 1);
 /// - `candidate`: a draw. Its first quantiles, up to a part `limit` of the mass that the parent's curve G has on R,
-/// were
-///   kept; those beyond were picked with the chance `stays`.
+///   were kept; those beyond were picked with the chance `stays`.
 struct nested_node {
     /// Sets of more pieces than this are cut to one of them by Bernoulli draws; any such choice leaves the law of the
     /// pick as it is, and costs a little of what quantiles can tell.
@@ -122,4 +121,4 @@ struct conditional_rank_cdf {
     }
 };
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

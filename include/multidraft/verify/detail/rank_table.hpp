@@ -22,7 +22,7 @@
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The laws that ranked verification is for: certain tokens and independent draws from the others.
 template <draft_law Law>
@@ -336,4 +336,4 @@ template <distribution P, distribution Q, draw_source Source>
     return best;
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

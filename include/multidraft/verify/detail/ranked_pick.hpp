@@ -21,7 +21,7 @@
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The law of the child that is picked, outside the certain tokens: the candidate where it is kept, with probability
 /// min(1, p / m~), and what is refused and goes to no certain token.
@@ -212,4 +212,4 @@ template <group G, draft_law Law, class Target, class Draft, class Real, draw_so
 }
 
 }  // namespace detail
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

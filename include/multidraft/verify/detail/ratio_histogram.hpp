@@ -15,7 +15,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/truncation.hpp"
 
-namespace multidraft::verify {
+namespace MULTIDRAFT_NAMESPACE::verify {
 
 namespace detail {
 
@@ -289,4 +289,4 @@ MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<tok
     return total;
 }
 
-}  // namespace multidraft::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -21,7 +21,7 @@
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify::lossy {
+namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
 /// Accepts the longest prefix x_1 .. x_j of a drafted path with min(1, p(x_1 .. x_j) / q(x_1 .. x_j)) > tau, then emits
 /// a token from p ([MTAD] 3.2, Alg. 1, with line 11 storing the position i and eta = 0 where no prefix passes).
@@ -99,4 +99,4 @@ private:
     float tau_ = 0.1F;
 };
 
-}  // namespace multidraft::verify::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::verify::lossy

@@ -15,7 +15,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify::lossy {
+namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
 /// Accepts the first candidate x with -log p(x) <= threshold, else emits a token from p (the rollback policy of BiLD,
 /// Kim et al. 2023; with it goes `lossy::fallback_rule`).
@@ -53,4 +53,4 @@ private:
     float threshold_ = 3.0F;
 };
 
-}  // namespace multidraft::verify::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::verify::lossy

@@ -22,7 +22,7 @@
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace multidraft::verify::lossy {
+namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
 /// The children of the root were drawn from the target itself; below each of them `Verifier` decides node by node, and
 /// the longest of the paths is kept, the first one of equal length ([ImprovingMCSD] 3.1).
@@ -106,4 +106,4 @@ private:
     [[no_unique_address]] Verifier verifier_;
 };
 
-}  // namespace multidraft::verify::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::verify::lossy

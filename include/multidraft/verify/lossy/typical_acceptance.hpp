@@ -23,7 +23,7 @@
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace multidraft::verify::lossy {
+namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
 /// Typical acceptance ([Medusa]): a candidate x passes when p(x) > min(eps, delta exp(-H(p))), H the entropy of p; the
 /// longest path of passing candidates is accepted (the first in level order among equals), then a token from p is
@@ -132,4 +132,4 @@ private:
     float delta_ = 0.3F;
 };
 
-}  // namespace multidraft::verify::lossy
+}  // namespace MULTIDRAFT_NAMESPACE::verify::lossy
