@@ -151,8 +151,7 @@ struct draw_of {
             if (!can_draw(sums)) return {};
             for (std::size_t k = 0; k < out.size(); ++k) {
                 index_t const child = parent.first_child + static_cast<index_t>(k);
-                index_t const x =
-                    source.categorical(g, sums, q.size(), weight_of{q}, {}, site(purpose::draft, child));
+                index_t const x = source.categorical(g, sums, q.size(), weight_of{q}, {}, site(purpose::draft, child));
                 if (x == none) return {static_cast<index_t>(k)};
                 out[k] = x;
             }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that headers include only what their room may include.
+"""Checks that headers include only what their module may include.
 
 arrows.py INCLUDE_DIR    checks INCLUDE_DIR/multidraft; prints every fault; exit status 1 when there is one
 arrows.py --self-test    checks that a faulty tree of headers is refused, fault by fault
@@ -12,7 +12,7 @@ from pathlib import Path
 
 BELOW_ANALYSIS = ("core", "random", "distribution", "tree", "draft", "verify")
 
-# A room may include itself and the rooms named here.
+# A module may include itself and the modules named here.
 MAY_INCLUDE = {
     "core": (),
     "random": ("core",),
@@ -31,7 +31,7 @@ MAY_INCLUDE = {
     "": BELOW_ANALYSIS + ("analysis", "decode", "testing"),
 }
 
-# Single headers that a room may include of a room that is closed to it otherwise.
+# Single headers that a module may include of a module that is closed to it otherwise.
 ALSO = {"verify": ("multidraft/draft/law.hpp",), "analysis": ("multidraft/random/philox.hpp",)}
 
 OPEN_TO_ALL = ("multidraft/version.hpp",)
@@ -41,8 +41,15 @@ PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
 OPENING_COMMENT = re.compile(r"^//+ *\S+ +\S+ +\S+")
 
 
-def room_of(header):
-    """The room of multidraft/room/.../x.hpp; '' for multidraft/x.hpp."""
+def module_gathered_by(header):
+    """The module of which multidraft/module.hpp (or .cuh) includes every header, or None."""
+    parts = header.split("/")
+    stem = parts[-1].rsplit(".", 1)[0]
+    return stem if len(parts) == 2 and stem in MAY_INCLUDE else None
+
+
+def module_of(header):
+    """The module of multidraft/module/.../x.hpp; '' for multidraft/x.hpp."""
     parts = header.split("/")
     return parts[1] if len(parts) > 2 else ""
 
@@ -70,11 +77,14 @@ def fault_of_include(header, headers, delimiter, name):
         return f"includes {name}, which does not exist"
     if header.endswith(".hpp") and name.endswith(".cuh"):
         return f"includes {name}: a .hpp is for any compiler, a .cuh for nvcc only"
-    room, other = room_of(header), room_of(name)
-    if name in OPEN_TO_ALL or name in ALSO.get(room, ()):
+    module, other = module_of(header), module_of(name)
+    gathered = module_gathered_by(header)
+    if gathered:
+        return None if other == gathered else f"includes {name}: it gathers {gathered}, and nothing else"
+    if name in OPEN_TO_ALL or name in ALSO.get(module, ()):
         return None
-    if header in OPEN_TO_ALL or (other != room and other not in MAY_INCLUDE.get(room, ())):
-        return f"includes {name}: {room or header} may not include {other or 'headers that gather others'}"
+    if header in OPEN_TO_ALL or (other != module and other not in MAY_INCLUDE.get(module, ())):
+        return f"includes {name}: {module or header} may not include {other or 'headers that gather others'}"
     return None
 
 
@@ -118,8 +128,8 @@ def faults_of(include_dir):
         if name not in headers:
             faults.append(f"{name}: not a header (.hpp or .cuh)")
             continue
-        if room_of(name) not in MAY_INCLUDE:
-            faults.append(f"{name}: {room_of(name)} is no room of the library")
+        if module_of(name) not in MAY_INCLUDE:
+            faults.append(f"{name}: {module_of(name)} is no module of the library")
         text = path.read_text(encoding="utf-8")
         if not OPENING_COMMENT.match(text):
             faults.append(f"{name}:1: does not begin with a comment that says what it is")
@@ -132,6 +142,13 @@ def faults_of(include_dir):
                 faults.append(f"{name}:{number}: {fault}")
             if included in headers:
                 graph[name].append(included)
+    for name, included in graph.items():
+        module = module_gathered_by(name)
+        if module:
+            for other in sorted(headers):
+                inner = module_of(other) == module and "/detail/" not in other
+                if inner and other not in included:
+                    faults.append(f"{name}: does not include {other}")
     ring = cycle_of(graph)
     if ring:
         faults.append("headers include one another: " + " -> ".join(ring))
@@ -140,7 +157,8 @@ def faults_of(include_dir):
 
 GOOD = {
     "version.hpp": [],
-    "multidraft.hpp": ["decode/loop.hpp", "version.hpp"],
+    "multidraft.hpp": ["core.hpp", "decode/loop.hpp", "version.hpp"],
+    "core.hpp": ["core/a.hpp", "core/b.hpp"],
     "core/a.hpp": ["version.hpp"],
     "core/b.hpp": ["core/a.hpp"],
     "random/r.hpp": ["core/a.hpp"],
@@ -180,6 +198,7 @@ FORBIDDEN = [
     ("cuda/launch.hpp", "cuda/group.cuh", "a .cuh for nvcc only"),
     ("core/a.hpp", "multidraft.hpp", "core may not include headers that gather others"),
     ("version.hpp", "core/a.hpp", "may not include core"),
+    ("core.hpp", "random/r.hpp", "it gathers core, and nothing else"),
     ("core/a.hpp", "core/missing.hpp", "which does not exist"),
     ("core/a.hpp", "core/b.hpp", "include one another: multidraft/core/a.hpp -> multidraft/core/b.hpp"),
 ]
@@ -188,13 +207,14 @@ FORBIDDEN = [
 WHOLE = [
     ("core/a.hpp", "// What this header is.\n", "needs #pragma once"),
     ("core/a.hpp", "// What this header is.\n// #pragma once\n", "needs #pragma once"),
+    ("core/c.hpp", "// What this header is.\n#pragma once\n", "multidraft/core.hpp: does not include multidraft/core/c.hpp"),
     ("core/a.hpp", "#pragma once\n", "does not begin with a comment"),
     ("core/a.hpp", "//\n#pragma once\n", "does not begin with a comment"),
     ("core/a.hpp", '// What this header is.\n#pragma once\n#include "a.hpp"\n', 'are written "multidraft/..."'),
     ("core/a.hpp", "// What this header is.\n#pragma once\n#include <multidraft/version.hpp>\n", 'write "multidraft/'),
     ("core/a.hpp", '// What this header is.\n#pragma once\n#  include "tests/x.hpp"\n', "knows no tests"),
     ("core/a.hpp", '// What this header is.\n#pragma once\n#include "examples/x.hpp"\n', "knows no tests"),
-    ("attic/a.hpp", "// What this header is.\n#pragma once\n", "attic is no room"),
+    ("attic/a.hpp", "// What this header is.\n#pragma once\n", "attic is no module"),
     ("core/a.txt", "notes\n", "not a header"),
 ]
 

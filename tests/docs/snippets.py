@@ -327,7 +327,7 @@ def missing_paths(document, roots):
         if first == "build":
             continue  # made by a build
         if first in roots or re.fullmatch(r"[\w/]+\.(hpp|cuh)", span):
-            bases.append(document.root / "include" / "multidraft")
+            bases += [document.root / "include", document.root / "include" / "multidraft"]
             if not any((base / span).exists() for base in bases):
                 faults.append(f"{document.name}:{line}: {span} is not there")
     return faults

@@ -1,0 +1,20 @@
+// All of draft/: laws and samplers.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/draft/beam_sampling.hpp"
+#include "multidraft/draft/certain.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/lookup.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/draft/sequences.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"

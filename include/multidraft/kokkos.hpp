@@ -1,0 +1,12 @@
+// All of kokkos/: batches on Kokkos execution spaces.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/kokkos/batch.hpp"
+#include "multidraft/kokkos/chosen.hpp"
+#include "multidraft/kokkos/draft.hpp"
+#include "multidraft/kokkos/lane_team_group.hpp"
+#include "multidraft/kokkos/mask.hpp"
+#include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/kokkos/thread_team_group.hpp"
+#include "multidraft/kokkos/verify.hpp"

@@ -1,0 +1,12 @@
+// Everything that a program on a host needs, from rows to generation loops; analysis.hpp, testing.hpp, any_method.hpp
+// and the devices' headers (cuda.cuh, kokkos.hpp) are included by themselves. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/core.hpp"
+#include "multidraft/decode.hpp"
+#include "multidraft/distribution.hpp"
+#include "multidraft/draft.hpp"
+#include "multidraft/random.hpp"
+#include "multidraft/tree.hpp"
+#include "multidraft/verify.hpp"
+#include "multidraft/version.hpp"

@@ -1,0 +1,9 @@
+// All of tree/: trees, masks, positions and the compaction of caches.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/tree/compaction.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
