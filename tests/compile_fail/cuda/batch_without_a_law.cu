@@ -1,4 +1,4 @@
-// expect: no instance of function template "multidraft::cuda::verify" matches
+// expect: no instance of function template "multidraft::(\w+::)?cuda::verify" matches
 // Nor do trees that say nothing of how they were drawn.
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/verify/recursive_rejection.hpp"
