@@ -203,7 +203,7 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
 /// to the root's most likely token into scratch, one counter a node; all lanes walk to the child with the most.
 struct counting {
     using law = multidraft::law::sequential;
-    static constexpr bool lossless = false;
+    [[maybe_unused]] static constexpr bool lossless = false;
     static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return static_cast<std::size_t>(nodes) * sizeof(std::int32_t) + static_cast<std::size_t>(depth) * 2;
     }
