@@ -1,0 +1,142 @@
+// What a step adds to a text: the tokens that count, the nodes whose cache entries stay, their log-probabilities.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/distribution/log_probability.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/verdict.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Where a text ends.
+struct text_limits {
+    std::int32_t max_tokens = std::numeric_limits<std::int32_t>::max();  ///< so many more may be emitted, 0 or more
+    span<token_id const> stop_tokens{};  ///< the text ends with the first of these, which counts
+};
+
+/// The outcome of a step as an engine uses it: the accepted tokens and the one that follows them, up to the end of the
+/// text. It ends as the generation loops do: after the first stop token, which is emitted too, or at the limit.
+///
+/// Of caches the entries of `nodes()` stay: with them a cache holds the text up to its last token but one, however many
+/// tokens count, and the last one is the root of the next tree. Memory is kept from one step to the next.
+class accepted_text {
+public:
+    accepted_text() = default;
+
+    /// What a verdict on a tree means: see `assign`.
+    accepted_text(tree_view tree, span<node_id const> path, verdict const& v, text_limits const& limits = {}) {
+        assign(tree, path, v, limits);
+    }
+
+    /// Makes room for trees of so many levels below the root.
+    void reserve(std::int32_t depth) {
+        auto const n = static_cast<std::size_t>(std::max(depth, 0)) + 1;
+        tokens_.reserve(n);
+        nodes_.reserve(n);
+    }
+
+    /// Takes a verdict; `path` begins with the accepted nodes, as the verifier wrote them. O(accepted).
+    ///
+    /// Throws `invalid_input`, with nothing changed, for a verdict without a token, a path that is too short or does
+    /// not follow the tree, a negative limit.
+    void assign(tree_view tree, span<node_id const> path, verdict const& v, text_limits const& limits = {}) {
+        if (v.next < 0) refuse("verdict.next", v.next, "the verdict has no token: a row was no distribution");
+        if (v.accepted < 0 || static_cast<std::size_t>(v.accepted) > path.size())
+            refuse("verdict.accepted", v.accepted, "the path has " + std::to_string(path.size()) + " nodes");
+        if (limits.max_tokens < 0)
+            refuse("limits.max_tokens", limits.max_tokens, "the number of tokens is 0 or larger");
+        auto const accepted = static_cast<std::size_t>(v.accepted);
+        node_id before = 0;
+        for (std::size_t k = 0; k < accepted; ++k) {
+            if (path[k] < 1 || path[k] >= tree.size() || tree.parents[at(path[k])] != before)
+                refuse("path", static_cast<std::int64_t>(k), path[k], "a path goes from a node to a child of it");
+            before = path[k];
+        }
+        tokens_.clear();
+        nodes_.assign(1, 0);
+        for (std::size_t k = 0; k < accepted; ++k) {
+            tokens_.push_back(tree.tokens[at(path[k])]);
+            nodes_.push_back(path[k]);
+        }
+        tokens_.push_back(v.next);
+        why_.reset();
+        auto count = std::min(tokens_.size(), static_cast<std::size_t>(limits.max_tokens));
+        if (count == static_cast<std::size_t>(limits.max_tokens)) why_ = stop_reason::max_tokens;
+        for (std::size_t k = 0; k < count; ++k) {
+            if (std::find(limits.stop_tokens.begin(), limits.stop_tokens.end(), tokens_[k]) == limits.stop_tokens.end())
+                continue;
+            count = k + 1;
+            why_ = stop_reason::stop_token;
+        }
+        shorten(count);
+    }
+
+    /// The tokens that count, at most one more than were accepted.
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
+    [[nodiscard]] std::int32_t count() const noexcept { return static_cast<std::int32_t>(tokens_.size()); }
+
+    /// The nodes whose entries stay in the caches: the root and the accepted nodes before the last token that counts,
+    /// as many as tokens. Token k was drawn from, or accepted by, the target's row at `nodes()[k]`. For `compact`.
+    [[nodiscard]] std::span<node_id const> nodes() const noexcept { return nodes_; }
+
+    /// Why the text has ended; nothing while it goes on.
+    [[nodiscard]] std::optional<stop_reason> end() const noexcept { return why_; }
+    [[nodiscard]] bool ended() const noexcept { return why_.has_value(); }
+
+    /// Ends the text after so many of the tokens, for reasons of the engine's own, such as a stop string. Throws
+    /// `invalid_input` for more tokens than there are.
+    void truncate(std::int32_t count, stop_reason why = stop_reason::callback) {
+        if (count < 0 || count > this->count())
+            refuse("count", count, "the step has " + std::to_string(this->count()) + " tokens");
+        shorten(static_cast<std::size_t>(count));
+        why_ = why;
+    }
+
+    /// Writes the log-probability of each token that counts by the row it belongs to: the rows that were verified give
+    /// those of the processed target, `logit_rows` with other sampling parameters those of that distribution. One pass
+    /// over a row a token; none for rows that are prepared or remembered.
+    ///
+    /// `out` is as long as `tokens()`. Throws `invalid_input`, with nothing written, for another length, and for rows
+    /// that are not those of the tree or the vocabulary; of a row that is no distribution as the row does. A token to
+    /// which a row gives no mass has minus infinity, as with a lossy verifier or other sampling parameters.
+    template <class Rows>
+    void write_log_probabilities(Rows const& rows, span<double> out) const {
+        if (out.size() != tokens_.size())
+            refuse("out.size", out.size(), std::to_string(tokens_.size()) + " tokens count");
+        for (std::size_t k = 0; k < tokens_.size(); ++k) {
+            if (nodes_[k] >= rows.rows()) refuse("rows.rows", rows.rows(), "there is one row a node");
+            if (tokens_[k] >= rows.size())
+                refuse("tokens", static_cast<std::int64_t>(k), tokens_[k], "a token is in the rows' vocabulary");
+        }
+        host_group const g;
+        for (std::size_t k = 0; k < tokens_.size(); ++k) out[k] = log_probability(rows(g, nodes_[k]), tokens_[k]);
+    }
+
+private:
+    static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
+
+    void shorten(std::size_t count) {
+        tokens_.resize(count);
+        nodes_.resize(count);
+    }
+
+    std::vector<token_id> tokens_;
+    std::vector<node_id> nodes_;
+    std::optional<stop_reason> why_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

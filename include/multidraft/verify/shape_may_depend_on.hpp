@@ -1,0 +1,82 @@
+// Which verifiers take trees whose shape depends on what was drawn.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/verify/node_by_node.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::verify {
+
+template <draft_law Law>
+class block;
+template <draft_law Law>
+class naive;
+template <draft_law Law>
+class ranked_block;
+template <draft_law Law>
+class recursive_rejection;
+template <draft_law Law>
+class traversal;
+template <draft_law Law, class Rules>
+class nested_ranked_block;
+
+namespace detail {
+
+template <class V>
+constexpr shape_depends_on shape_limit_of() noexcept {
+    if constexpr (requires { V::shape_may_depend_on; })
+        return V::shape_may_depend_on;
+    else if constexpr (std::is_base_of_v<node_by_node<V, typename V::law>, V>)
+        return shape_depends_on::earlier_draws;
+    else
+        return shape_depends_on::nothing;
+}
+
+}  // namespace detail
+
+/// The most that the shape of a tree may depend on for a verifier to keep the target's law.
+///
+/// - `naive`: everything, since its candidates have no say in the token.
+/// - `recursive_rejection`: a stopping rule ([RSD], Theorem 3.1). `traversal` as well, and `block` on one path: a node
+///   is accepted with its weight, whatever the shape below it, so that the shape tells nothing of what was refused.
+/// - other verifiers that decide node by node, and `ranked_block`, whose ranks are fresh: anything drawn before the
+///   node's own children.
+/// - `nested_ranked_block`: the node's own context. Given its path a subtree is then independent of all others, and its
+///   quantile is uniform (docs/ranked.md, section 7).
+/// - all others: nothing. A verifier of your own says so by a static member `shape_may_depend_on`.
+template <class V>
+inline constexpr shape_depends_on shape_may_depend_on = detail::shape_limit_of<V>();
+template <draft_law Law>
+inline constexpr shape_depends_on shape_may_depend_on<naive<Law>> = shape_depends_on::everything;
+template <draft_law Law>
+inline constexpr shape_depends_on shape_may_depend_on<recursive_rejection<Law>> = shape_depends_on::earlier_siblings;
+template <draft_law Law>
+inline constexpr shape_depends_on shape_may_depend_on<ranked_block<Law>> = shape_depends_on::earlier_draws;
+template <draft_law Law, class Rules>
+inline constexpr shape_depends_on shape_may_depend_on<nested_ranked_block<Law, Rules>> = shape_depends_on::own_context;
+template <draft_law Law>
+inline constexpr shape_depends_on shape_may_depend_on<traversal<Law>> = shape_depends_on::earlier_siblings;
+template <draft_law Law>
+inline constexpr shape_depends_on shape_may_depend_on<block<Law>> = shape_depends_on::earlier_siblings;
+
+/// The tree of a `draft::tree_growth`, for this verifier: what `verify_tree` takes. It does not compile where the
+/// verifier is for another law, or where the shape depends on draws that it may not depend on for this verifier.
+///
+/// Throws `invalid_input` as `tree_growth::drafts` does.
+template <class Verifier, class Growth>
+[[nodiscard]] drafted<typename Growth::law> drafts_for(Verifier const& /*verifier*/, Growth const& growth) {
+    static_assert(std::is_same_v<typename Growth::law, typename Verifier::law>,
+                  "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
+                  "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
+    static_assert(Growth::shape_depends_on <= shape_may_depend_on<Verifier>,
+                  "multidraft: the shape of this tree depends on draws that this verifier does not allow it to depend "
+                  "on: grow it with a smaller shape_depends_on, or take a verifier that allows more, such as "
+                  "verify::recursive_rejection or verify::naive (verify/shape_may_depend_on.hpp)");
+    return growth.drafts_of_any_shape();
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -1,0 +1,12 @@
+// expect: the shape of this tree depends on draws that this verifier does not allow it to depend on
+// A tree whose shape looks at siblings and cousins is not for nested ranked block verification.
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/shape_may_depend_on.hpp"
+
+using namespace multidraft;
+
+auto drafts(draft::tree_growth<law::stratified, shape_depends_on::earlier_draws> const& tree) {
+    return verify::drafts_for(verify::nested_ranked_block<law::stratified>{}, tree);
+}
