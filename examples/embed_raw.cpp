@@ -1,14 +1,17 @@
-// An engine with its own tensors: raw pointers, its row stride, a seed a request, and nothing of ours but four calls -
-// draw the children, write the mask, verify, compact the cache.
+// An engine with its own tensors: raw pointers, its row stride, a seed a request, and of ours what lies between its
+// model calls - grow the tree, write the mask, verify, compact the cache.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "toy_engine.hpp"
 
@@ -37,68 +40,56 @@ struct engine {
 };
 
 // One step of one request: a tree of two candidates at the root and one below each, verified in one target call.
-int step(engine& e, std::uint64_t seed, md::sampling_params const& sampling) {
+int step(engine& e, md::draft::tree_growth<md::law::sequential>& tree, std::uint64_t seed,
+         md::sampling_params const& sampling) {
     md::host_group const g;
     md::addressed_source source{md::addressed_uniforms(seed)};
     auto const position = static_cast<std::int32_t>(e.text.size()) - 1;  // of the root, the last token of the text
 
-    // 1. The tree, level by level. Its arrays are ours to keep: parents and tokens, node 0 the root.
-    std::vector<std::int32_t> parents{-1};
-    std::vector<std::int32_t> tokens{e.text.back()};
-    int const children_of_level[] = {2, 1};
-    int begin = 0;
-    for (int const wanted : children_of_level) {
-        int const end = static_cast<int>(tokens.size());
-        for (int v = begin; v < end; ++v) {
+    // 1. The tree, level by level: which nodes need a draft row, and their children.
+    static md::topology const shape = md::branching({2, 1});
+    tree.start(e.text.back(), position, shape);
+    for (auto level = tree.next_level(); !level.empty(); level = tree.next_level()) {
+        for (int const v : level.nodes) {
             float* const row = e.draft_logits.data() + v * toy::row_stride;
-            toy::forward(toy::model::draft, e.text_of(parents.data(), tokens.data(), v), row);
+            toy::forward(toy::model::draft, e.text_of(tree.parents().data(), tree.tokens().data(), v), row);
             auto q = md::process_logits(g, md::row_view<float>(row, toy::vocabulary), sampling);
-            std::int32_t drawn[2];
-            int const count = md::draft::sequential{}(g, q.row, q.sums, source, {position, v},
-                                                      {drawn, static_cast<std::size_t>(wanted)})
-                                  .count;
-            for (int k = 0; k < count; ++k) {
-                parents.push_back(v);
-                tokens.push_back(drawn[k]);
-            }
+            tree.draw(v, md::draft::sequential{}, q.row, q.sums, source);
         }
-        begin = end;
     }
-    auto const nodes = static_cast<int>(tokens.size());
+    int const nodes = tree.size();
 
     // 2. Who attends to whom, as bytes in the engine's own tensor; then its target call.
-    md::ancestor_mask const mask(parents);
-    md::write_bytes(mask.view(), 0, {e.attention.data(), nodes, nodes, engine::max_nodes});
+    md::write_bytes(tree.mask(), 0, {e.attention.data(), nodes, nodes, engine::max_nodes});
     for (int v = 0; v < nodes; ++v) {
-        toy::forward(toy::model::target, e.text_of(parents.data(), tokens.data(), v),
+        toy::forward(toy::model::target, e.text_of(tree.parents().data(), tree.tokens().data(), v),
                      e.target_logits.data() + v * toy::row_stride);
         for (int d = 0; d < engine::kv_width; ++d)
-            e.kv.push_back(static_cast<float>(tokens[static_cast<std::size_t>(v)]));
+            e.kv.push_back(static_cast<float>(tree.tokens()[static_cast<std::size_t>(v)]));
     }
 
     // 3. The verdict. Rows are read where they lie; nothing is copied, nothing vocabulary-sized is written.
     md::logit_rows<float> const p({e.target_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
     md::logit_rows<float> const q({e.draft_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
     std::int32_t path[engine::max_nodes];
-    md::drafted<md::law::sequential> const tree{{parents, tokens}};
-    md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(g, tree, p, q, source, position,
+    auto const drafts = tree.drafts();
+    md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(g, drafts, p, q, source, position,
                                                                                  {path, engine::max_nodes});
 
-    // 4. The cache keeps the root and the accepted path, in place.
-    std::vector<std::int32_t> kept{0};
-    kept.insert(kept.end(), path, path + v.accepted);
-    auto const length = md::compact(std::span<float>(e.kv), engine::kv_width, position, kept);
+    // 4. What counts of it. The cache keeps the root and the accepted path, in place.
+    md::accepted_text const out(drafts.tree, path, v);
+    auto const length = md::compact(std::span<float>(e.kv), engine::kv_width, position, out.nodes());
     e.kv.resize(static_cast<std::size_t>(length) * engine::kv_width);
-    for (int d = 0; d < v.accepted; ++d) e.text.push_back(tokens[static_cast<std::size_t>(path[d])]);
-    e.text.push_back(v.next);
+    e.text.insert(e.text.end(), out.tokens().begin(), out.tokens().end());
     return v.accepted;
 }
 
 int main() {
     engine e;
+    md::draft::tree_growth<md::law::sequential> tree;  // memory is kept from step to step
     e.kv.assign((e.text.size() - 1) * engine::kv_width, 0.0F);
     for (int k = 0; k < 5; ++k) {
-        int const accepted = step(e, 2024, {.temperature = 0.8F, .top_p = 0.95F});
+        int const accepted = step(e, tree, 2024, {.temperature = 0.8F, .top_p = 0.95F});
         std::printf("accepted %d, text of %d tokens, cache of %d entries\n", accepted, static_cast<int>(e.text.size()),
                     static_cast<int>(e.kv.size()) / engine::kv_width);
     }
