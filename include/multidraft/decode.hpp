@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/arranged_drafter.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/beam_drafter.hpp"

@@ -4,6 +4,8 @@
 
 #include "multidraft/distribution/adjusted_view.hpp"
 #include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/indexed_rows.hpp"
+#include "multidraft/distribution/log_probability.hpp"
 #include "multidraft/distribution/logit_bias.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
