@@ -324,39 +324,6 @@ TEST(tree_growth, stopping_rules_are_exact_where_they_are_allowed) {
     EXPECT_GT((worst_by_stopping<law::sequential, verify::traversal<law::sequential>>(2, 3, true)), 1e-3);
 }
 
-/// Depth first: whether a node has a second child is decided by what was drawn below the first.
-template <class Verifier>
-double worst_by_depth_first_stopping() {
-    constexpr auto rule = shape_depends_on::earlier_siblings;
-    static_assert(rule <= verify::shape_may_depend_on<Verifier>);
-    auto const models = random_models(kind::plain, 3, 2, 4);
-    return distance<law::sequential, rule, Verifier>(models, 2, [](auto& tree, auto& row, enumerating_source& source) {
-        host_group const g;
-        auto const next = [&](node_id v, span<token_id const> taken) {
-            auto const q = row(v);
-            auto const sums = g.sum_chunks(q.size(), weight_of{q});
-            draw_site const site{0, v};
-            return source.categorical(g, sums, q.size(), weight_of{q}, taken,
-                                      site(purpose::draft, static_cast<index_t>(taken.size())));
-        };
-        std::vector<token_id> taken;
-        for (int k = 0; k < 3; ++k) {
-            token_id const x = next(0, taken);
-            if (x == none) break;
-            taken.push_back(x);
-            node_id const child = tree.add(0, x);
-            token_id const below = next(child, {});
-            tree.add(child, below);
-            if (below == x) break;
-        }
-    });
-}
-
-TEST(tree_growth, a_stopping_rule_may_look_below_the_siblings) {
-    EXPECT_LT(worst_by_depth_first_stopping<verify::recursive_rejection<law::sequential>>(), 1e-12);
-    EXPECT_LT(worst_by_depth_first_stopping<verify::traversal<law::sequential>>(), 1e-12);
-}
-
 TEST(tree_growth, anything_may_be_dropped_for_naive_verification) {
     constexpr auto rule = shape_depends_on::everything;
     auto const models = random_models(kind::plain, 3, 2, 3);

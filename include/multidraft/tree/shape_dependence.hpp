@@ -17,7 +17,7 @@ enum class shape_depends_on : std::uint8_t {
     nothing,           ///< of this step: the shape is settled before its first draw
     own_context,       ///< the tokens from the root to the node and the draft's rows along that path
     earlier_draws,     ///< anything drawn before the node's own children: siblings, cousins
-    earlier_siblings,  ///< anything drawn before the child itself, siblings and what is below them: a stopping rule
+    earlier_siblings,  ///< also those of the node's children that were drawn so far: a stopping rule
     everything         ///< also a child itself: nodes may be left out for the token they have
 };
 
