@@ -70,7 +70,7 @@ void expect_the_loops_tree(topology const& shape, std::int32_t depth, sampling_p
     draft_tree<float, Sampler> expected;
     generation_metrics metrics;
     expected.grow(host_group{}, model, text, shape, depth, w, source, metrics);
-    int const calls = model.calls;
+    std::int64_t const calls = model.calls;
 
     table_model<float> other(vocabulary, random_conditional(vocabulary, 5, 3, sparsity));
     std::vector<float> unused;

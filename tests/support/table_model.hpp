@@ -19,12 +19,12 @@ using conditional = std::function<std::vector<double>(std::span<token_id const>)
 /// Probabilities that depend on the last `order` tokens, made from a seed; about one in `sparsity` is zero (0: none).
 inline conditional random_conditional(std::int32_t vocabulary, std::uint64_t seed, int order = 2, int sparsity = 0,
                                       double sharpness = 1.0) {
-    return [=](std::span<token_id const> text) {
+    return [=](std::span<token_id const> context) {
         std::uint64_t h = seed * 0x9e3779b97f4a7c15UL + 1;
         auto const first =
-            text.size() > static_cast<std::size_t>(order) ? text.size() - static_cast<std::size_t>(order) : 0;
-        for (auto i = first; i < text.size(); ++i)
-            h = (h ^ static_cast<std::uint64_t>(text[i] + 1)) * UINT64_C(0xbf58476d1ce4e5b9);
+            context.size() > static_cast<std::size_t>(order) ? context.size() - static_cast<std::size_t>(order) : 0;
+        for (auto i = first; i < context.size(); ++i)
+            h = (h ^ static_cast<std::uint64_t>(context[i] + 1)) * UINT64_C(0xbf58476d1ce4e5b9);
         std::vector<double> p(static_cast<std::size_t>(vocabulary));
         double sum = 0;
         for (auto& x : p) {
