@@ -59,17 +59,13 @@ struct parent_node {
 /// A draft tree whose law is known while the program runs: what `drafted<Law>` is where it is known before.
 struct any_drafted {
     tree_view tree;
-    span<index_t const>
-        certain;           ///< one number a node, as the sampler said; not read for laws without certain children
-    std::string_view law;  ///< how the children were drawn: `law_name()` of the method that drew them
+    /// One number a node, as the sampler said; not read for laws without certain children.
+    span<index_t const> certain;
+    /// How the children were drawn: `law_name()` of the method that drew them.
+    std::string_view law;
 };
 
 namespace detail {
-
-template <class Method>
-inline constexpr bool reads_draft_rows = !requires {
-    requires !Method::verifier::reads_draft;
-};
 
 template <class Method>
 inline constexpr bool of_several_drafts = std::is_same_v<typename Method::law, law::independent>;
@@ -103,7 +99,7 @@ constexpr method_facts facts_of() {
             Method::law::name,
             Method::trees,
             Method::verifier::lossless,
-            reads_draft_rows<Method>,
+            verify::reads_draft<typename Method::verifier>,
             counts_certain<typename Method::law>,
             of_several_drafts<Method>,
             [](node_id nodes, std::int32_t depth) {
@@ -181,7 +177,7 @@ struct verify_of {
     template <class Method>
     static verdict by(any_drafted const& drafts, Target const& target, span<Draft const> draft, draw_key const& key,
                       span<node_id> path, span<std::byte> scratch) {
-        if constexpr (!reads_draft_rows<Method>) {
+        if constexpr (!verify::reads_draft<typename Method::verifier>) {
             return call<Method>(drafts, target, verify::no_draft_rows{}, key, path, scratch);
         } else if constexpr (std::is_same_v<Draft, verify::no_draft_rows>) {
             refuse("draft", "unread", std::string(Method::name) + " reads the draft's rows");

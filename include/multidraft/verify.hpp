@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/emit.hpp"

@@ -83,29 +83,4 @@ void expect_parity(index_t n, int ranks, sampling_params const& w = {}) {
     }
 }
 
-struct operations {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        run_operations(g, in, record);
-    }
-};
-struct searches {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        run_searches(g, in, record);
-    }
-};
-struct samplers {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        run_samplers(g, in, record);
-    }
-};
-struct verifiers {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        run_verifiers(g, in, record);
-    }
-};
-
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -21,9 +21,12 @@ namespace {
 using namespace multidraft;
 namespace mt = multidraft::testing;
 using mt::memory;
+using mt::operations;
 using mt::program_input;
 using mt::recorder;
+using mt::samplers;
 using mt::space;
+using mt::verifiers;
 using bits = std::vector<std::uint64_t>;
 
 /// Logits with ties, minus infinities and a few large ones.
@@ -42,25 +45,6 @@ std::vector<T> logits(index_t n, std::uint64_t seed) {
     row[static_cast<std::size_t>(n) / 2] = T(0.5F);
     return row;
 }
-
-struct operations {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_operations(g, in, record);
-    }
-};
-struct samplers {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_samplers(g, in, record);
-    }
-};
-struct verifiers {
-    template <class G, class In>
-    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_verifiers(g, in, record);
-    }
-};
 
 /// Every member of every team records what it gets.
 template <template <class> class Group, class Program, class T>

@@ -18,8 +18,11 @@ namespace {
 
 using namespace multidraft;
 namespace mt = multidraft::testing;
+using mt::operations;
 using mt::recorder;
+using mt::samplers;
 using mt::simt_emulator;
+using mt::verifiers;
 
 using bits = std::vector<std::uint64_t>;
 
@@ -65,25 +68,6 @@ struct program_memory {
     template <class View>
     [[nodiscard]] mt::program_input_of<View> input(View p, View q, sampling_params const& w) {
         return {p, q, w, 5, tokens, path, scratch};
-    }
-};
-
-struct operations {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_operations(g, in, record);
-    }
-};
-struct samplers {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_samplers(g, in, record);
-    }
-};
-struct verifiers {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_verifiers(g, in, record);
     }
 };
 

@@ -20,10 +20,14 @@ namespace {
 
 using namespace multidraft;
 namespace mt = multidraft::testing;
+using mt::operations;
 using mt::program_input;
 using mt::recorder;
+using mt::samplers;
+using mt::searches;
 using mt::simt_emulator;
 using mt::test_numbers;
+using mt::verifiers;
 
 using bits = std::vector<std::uint64_t>;
 using order = simt_emulator::order;
@@ -63,31 +67,6 @@ struct fixture {
     token_id tokens[64] = {};
     node_id path[16] = {};
     alignas(16) std::byte scratch[mt::tree_program_scratch] = {};
-};
-
-struct operations {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_operations(g, in, record);
-    }
-};
-struct searches {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_searches(g, in, record);
-    }
-};
-struct samplers {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_samplers(g, in, record);
-    }
-};
-struct verifiers {
-    template <class G, class In>
-    void operator()(G const& g, In const& in, recorder& record) const {
-        mt::run_verifiers(g, in, record);
-    }
 };
 
 template <class Program, class Input>

@@ -376,4 +376,31 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
     if (in.scratch != nullptr) run_tree_verifiers(g, in, record);
 }
 
+// The programs as function objects: what a group is handed.
+
+struct operations {
+    template <class G, class In>
+    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
+        run_operations(g, in, record);
+    }
+};
+struct searches {
+    template <class G, class In>
+    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
+        run_searches(g, in, record);
+    }
+};
+struct samplers {
+    template <class G, class In>
+    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
+        run_samplers(g, in, record);
+    }
+};
+struct verifiers {
+    template <class G, class In>
+    MULTIDRAFT_HD void operator()(G const& g, In const& in, recorder& record) const {
+        run_verifiers(g, in, record);
+    }
+};
+
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -36,6 +36,7 @@ public:
 
     /// Whether no token is forbidden because there are no words.
     [[nodiscard]] MULTIDRAFT_HD bool empty() const noexcept { return bytes_ == nullptr; }
+    /// Whether token i is allowed.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool operator()(index_t i) const noexcept {
         return bytes_ == nullptr || (bits_of_32(i) >> (i & 31) & 1U) != 0;
     }

@@ -17,8 +17,8 @@
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/accepted_path.hpp"
 #include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
 

@@ -17,7 +17,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
-#include "multidraft/verify/accepted_path.hpp"
+#include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
