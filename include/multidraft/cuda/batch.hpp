@@ -8,6 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -211,7 +212,7 @@ struct request_rows {
 /// Entries of a row that a thread reads at a time.
 template <class Layout, class T>
 inline constexpr int read_at_once = [] {
-    if constexpr (requires { Layout::alignment; })
+    if constexpr (has_alignment<Layout>)
         return Layout::alignment / static_cast<int>(sizeof(T));
     else
         return 1;

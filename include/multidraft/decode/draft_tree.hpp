@@ -182,8 +182,7 @@ private:
         auto q = process_logits(g, row(v), w, "draft logits");
         rows_.push_back(q.row);
         children_.resize(at(wanted));
-        // Noise that belongs to a place in the text, whatever tree the node is in, is addressed by its own position.
-        constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+        constexpr bool by_text = is_addressed_by_text<Sampler>;
         drawn_children const drawn =
             sampler_(g, q.row, q.sums, source, draw_site{by_text ? positions_[at(v)] : position, v},
                      std::span<token_id>(children_));

@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/half.hpp"
+#include "multidraft/core/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -44,7 +45,7 @@ public:
 
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
-        if constexpr (requires { Layout::alignment; }) {
+        if constexpr (has_alignment<Layout>) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
             if constexpr (Layout::alignment % 16 == 0 && in_blocks)

@@ -13,6 +13,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/adjusted_view.hpp"
@@ -142,7 +143,7 @@ template <class View>
     for (index_t i = 0; i < logits.size(); ++i)
         if (!(logits(i) <= largest_number<typename View::real>))
             refuse(argument, i, logits(i), "a logit is a number below plus infinity");
-    if constexpr (requires { logits.allows(index_t{}); }) {
+    if constexpr (has_allows<View>) {
         index_t allowed = 0;
         for (index_t i = 0; i < logits.size(); ++i) allowed += logits.allows(i) ? 1 : 0;
         if (allowed == 0) refuse(std::string(argument) + ".allowed", allowed, "a mask allows at least one token");

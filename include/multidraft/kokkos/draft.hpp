@@ -45,7 +45,7 @@ struct children_batch {
 
 namespace detail {
 
-template <template <class> class Group, class Space, class Sampler, class Memory, class View>
+template <template <class> class Group, class Space, sampler Sampler, class Memory, class View>
 struct draft_kernel {
     using member = typename Kokkos::TeamPolicy<Space>::member_type;
 
@@ -94,7 +94,7 @@ struct draft_kernel {
 ///
 /// Throws `invalid_input`, with nothing launched, for extents that do not fit. In the launch nothing throws: a row that
 /// is no distribution gets no children.
-template <class Sampler, template <class> class Group = team_group, class Space, class Memory, class View>
+template <sampler Sampler, template <class> class Group = team_group, class Space, class Memory, class View>
 void draft_children(Space const& space, level_batch<Memory> const& level, View const& logits,
                     Kokkos::View<sampling_params const*, Memory> const& sampling, draw_batch<Memory> const& draws,
                     children_batch<Memory> const& out, launch_shape shape = {}, Sampler sampler = {}) {

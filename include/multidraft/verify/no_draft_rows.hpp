@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+
 #include "multidraft/core/abi.hpp"
+#include "multidraft/distribution/row_source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -14,5 +17,13 @@ template <class V>
 inline constexpr bool reads_draft = !requires {
     requires !V::reads_draft;
 };
+
+/// What verifiers that read no rows of the draft take for them: the rows, or `no_draft_rows`.
+template <class Rows, class G>
+concept draft_row_source = row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
+
+/// What some verifier takes for the draft's rows: those of nodes, those of their children, or none.
+template <class Rows, class G>
+concept any_draft_rows = draft_row_source<Rows, G> || child_row_source<Rows, G>;
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -21,7 +21,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 ///
 /// Which of equal candidates is accepted is no matter for the text; the walk takes the first. As lossless as the
 /// verifier that it wraps.
-template <class Verifier>
+template <verifier Verifier>
 class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
 public:
     static constexpr bool lossless = Verifier::lossless;

@@ -8,6 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
@@ -27,12 +28,12 @@ public:
         return under_name(node, [&] { return rows_(g, node); });
     }
     template <group G>
-    requires requires(Rows const& rows, G const& g) { rows.with_sums(g, node_id{}); }
+    requires has_with_sums<Rows, G>
     [[nodiscard]] auto with_sums(G const& g, node_id node) const {
         return under_name(node, [&] { return rows_.with_sums(g, node); });
     }
     template <group G>
-    requires requires(Rows const& rows, G const& g) { rows.prefetch(g, node_range{}); }
+    requires has_prefetch<Rows, G, node_range>
     void prefetch(G const& g, node_range nodes) const { rows_.prefetch(g, nodes); }
 
 private:
