@@ -18,12 +18,9 @@ inline constexpr bool reads_draft = !requires {
     requires !V::reads_draft;
 };
 
-/// What verifiers that read no rows of the draft take for them: the rows, or `no_draft_rows`.
+/// What a verifier that reads no rows of the draft takes for them: those of the nodes (`row_source`), those of their
+/// children (`child_row_source`), or `no_draft_rows`.
 template <class Rows, class G>
-concept draft_row_source = row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
-
-/// What some verifier takes for the draft's rows: those of nodes, those of their children, or none.
-template <class Rows, class G>
-concept any_draft_rows = draft_row_source<Rows, G> || child_row_source<Rows, G>;
+concept draft_rows = row_source<Rows, G> || child_row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

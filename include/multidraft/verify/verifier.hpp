@@ -89,7 +89,10 @@ template <class V>
 using archetype_of_draft_row = std::conditional_t<reads_draft<V>, row_archetype::row, no_draft_rows>;
 
 template <class V>
-concept has_law = draft_law<typename V::law>;
+concept has_law = requires {
+    typename V::law;
+    requires draft_law<typename V::law>;
+};
 template <class V>
 concept has_its_decision =
     !decides_by_node<V> ||
@@ -155,7 +158,7 @@ private:
 };
 
 /// Calls a verifier, with scratch if it needs some. See `node_by_node::operator()` for the arguments.
-template <verifier V, group G, draft_law Law, row_source<G> Target, any_draft_rows<G> Draft, draw_source Source>
+template <verifier V, group G, draft_law Law, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
 MULTIDRAFT_HD verdict verify_tree(V const& v, G const& g, drafted<Law> const& tree, Target const& target,
                                   Draft const& draft, Source& source, std::int32_t position, span<node_id> path,
                                   span<std::byte> scratch) {
