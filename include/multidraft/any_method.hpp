@@ -309,6 +309,7 @@ public:
 
     /// Its place in `names()`.
     [[nodiscard]] std::size_t index() const noexcept { return index_; }
+    /// The name that `parse` takes, such as "nested_ranked_block/stratified".
     [[nodiscard]] std::string_view name() const noexcept { return facts().name; }
     /// One line for users; empty where the list has none.
     [[nodiscard]] std::string_view summary() const noexcept { return facts().summary; }
@@ -454,6 +455,7 @@ private:
             }
         }
 
+        /// One function a method of the list.
         template <class... Methods>
         struct table {
             static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};

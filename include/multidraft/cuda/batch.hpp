@@ -35,11 +35,13 @@ struct tree_batch {
     /// children.
     index_t const* certain = nullptr;
 
+    /// The tree of request b.
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(std::int32_t b) const noexcept {
         std::int64_t const begin = offsets[b];
         auto const size = static_cast<std::size_t>(offsets[b + 1] - begin);
         return {span<node_id const>(parents + begin, size), span<token_id const>(tokens + begin, size)};
     }
+    /// How many children of each node of request b are certain; empty where the law has none.
     [[nodiscard]] MULTIDRAFT_HD span<index_t const> certain_of(std::int32_t b) const noexcept {
         if (certain == nullptr) return {};
         return {certain + offsets[b], static_cast<std::size_t>(offsets[b + 1] - offsets[b])};
@@ -70,9 +72,11 @@ struct request_batch {
         nullptr;                                     ///< of target and draft alike; may be null: `default_sampling`
     multidraft::sampling_params default_sampling{};  ///< where `sampling` is null
 
+    /// What the draws of request b are addressed in.
     [[nodiscard]] MULTIDRAFT_HD addressed_uniforms uniforms(std::int32_t b) const noexcept {
         return addressed_uniforms(seeds[b], ids == nullptr ? 0U : ids[b]);
     }
+    /// The sampling parameters of request b.
     [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
         return sampling == nullptr ? default_sampling : sampling[b];
     }

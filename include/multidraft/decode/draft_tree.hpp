@@ -36,6 +36,7 @@ public:
     using law = typename Sampler::law;
     using view = row_view<Logit>;
 
+    /// An empty tree, to be grown by this sampler and ended by this rule.
     explicit draft_tree(Sampler sampler = {}, StopRule rule = {}) : sampler_(sampler), rule_(std::move(rule)) {}
 
     /// Grows a tree below the last token of `text`, at most `depth` levels of `shape` deep.
@@ -95,6 +96,7 @@ public:
     }
 
     [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(tokens_.size()); }
+    /// How many nodes the draft model has read: the first ones.
     [[nodiscard]] node_id expanded() const noexcept { return static_cast<node_id>(rows_.size()); }
     [[nodiscard]] drafted<law> tree() const noexcept {
         return make_drafted<law>(tree_view{parents_, tokens_}, certain_);

@@ -50,6 +50,7 @@ class speculative {
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
 
+    /// The target is the caller's and outlives the loop. Throws `invalid_input` for a drafter of another vocabulary.
     explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
         : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
         tree_.check(target.vocabulary());

@@ -40,6 +40,7 @@ public:
     using real = real_of<T>;
 
     row_view() = default;
+    /// `size` entries from `data` on, in the order of the layout.
     MULTIDRAFT_HD constexpr row_view(T const* data, index_t size, Layout layout = {}) noexcept
         : data_(data), layout_(layout), size_(size) {}
 
@@ -91,6 +92,7 @@ public:
     using real = real_of<T>;
 
     rows_view() = default;
+    /// `rows` rows of `size` entries; row r begins at `data + r * row_stride`.
     MULTIDRAFT_HD constexpr rows_view(T const* data, index_t rows, index_t size, std::int64_t row_stride,
                                       Layout layout = {}) noexcept
         : data_(data), row_stride_(row_stride), layout_(layout), rows_(rows), size_(size) {}

@@ -21,6 +21,7 @@ struct truncation_threshold {
     Real value = minus_infinity<Real>;
     index_t last = largest_number<index_t>;
 
+    /// Whether entry i, of value x, is kept.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
         return (x > value) | ((x == value) & (i <= last));
     }

@@ -26,6 +26,7 @@ struct level_batch {
     Kokkos::View<index_t const*, Memory> wanted;         ///< children; no entries: as many as there is room for
 
     level_batch() = default;
+    /// The views are shared, not copied; without `children` every node gets as many as there is room for.
     level_batch(decltype(requests) of_requests, decltype(nodes) of_nodes, decltype(wanted) children = {})
         : requests(of_requests), nodes(of_nodes), wanted(children) {}
 };
@@ -39,6 +40,7 @@ struct children_batch {
     Kokkos::View<index_t*, Memory> certain;  ///< no entries: for laws without certain children
 
     children_batch() = default;
+    /// The views are shared, not copied; `certain_counts` is left out for laws without certain children.
     children_batch(decltype(tokens) children, decltype(counts) children_counts, decltype(certain) certain_counts = {})
         : tokens(children), counts(children_counts), certain(certain_counts) {}
 };

@@ -38,6 +38,7 @@ struct silent_group : host_group {
 template <sampler Sampler, verify::verifier Verifier, class Real = double, group Group = host_group>
 class small_step {
 public:
+    /// The models are the caller's and outlive this.
     small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models)
         : sampler_(sampler),
           verifier_(verifier),

@@ -98,6 +98,8 @@ public:
         return base::operator()(g, tree, target, detail::rows_by_child<Draft>{draft}, source, position, path);
     }
 
+    /// The decision at one node: `rows.of(k)` is the row that candidate k was drawn from. No token where it gives the
+    /// candidate no mass.
     template <group G, distribution P, class Rows, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Rows const& rows,
                                                     span<token_id const> candidates, Source& source,

@@ -28,6 +28,7 @@ public:
     static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     merged() = default;
+    /// Wraps a verifier with parameters of its own.
     MULTIDRAFT_HD explicit merged(Verifier verifier) : verifier_(verifier) {}
 
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires

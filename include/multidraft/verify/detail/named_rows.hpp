@@ -19,6 +19,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 template <class Rows>
 class named_rows {
 public:
+    /// The rows and the name are the caller's and outlive this.
     named_rows(Rows const& rows, char const* name) noexcept : rows_(rows), name_(name) {}
 
     [[nodiscard]] auto rows() const { return rows_.rows(); }

@@ -84,6 +84,7 @@ struct pick_numbers {
         row const in = in_units<Real>(q);
         return candidate_law<P, row>{draws(p, in), {in, children.certain_tokens()}};
     }
+    /// The law of the pick for these rows and children.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto law(P const& p, Q const& q, candidate_list children) const {
         using row = in_units_of<Q, Real>;

@@ -42,6 +42,7 @@ public:
     static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     target_initialised() = default;
+    /// Wraps a verifier with parameters of its own.
     MULTIDRAFT_HD explicit target_initialised(Verifier verifier) : verifier_(verifier) {}
 
     /// The verifier's, if it needs some.
