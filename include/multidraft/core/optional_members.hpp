@@ -9,39 +9,42 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
 
-// Nothing depends on these members but speed, memory and the way in which errors are reported: without them everything
-// works, and decides the same. A name that is misspelt is a member that nobody asks for, so a type that means to have
-// one says so by `static_assert(has_runs<my_row>)`.
+// Those of groups, functions and rows of trees change speed, memory and the way in which errors are reported, and no
+// decision. A name that is misspelt is a member that nobody asks for, so a type that means to have one says so by
+// `static_assert(has_runs<my_row>)`.
 //
-//   of                       member                              asked by            without it
-//   ------------------------ ----------------------------------- ------------------- --------------------------------
-//   groups (`group`)         `throws = false`                    may_throw           errors are thrown, on a host
-//                            `fast_top_k`, a number              has_fast_top_k      truncation counts, never lists
-//                            `counters<N>()`                     has_counters        counters are a local array
-//                            `histogram_total(counters)`         has_histogram_total one counter after the other
-//                            `histogram_bin_reaching(.., w)`     has_histogram_bin_reaching                the same
-//   functions of an entry    `in_chunk(b, e)`, `on_run(b, e, f)` has_runs            asked an entry at a time
-//   (weights, residuals)     `may_be_nonzero(i)`                 has_may_be_nonzero  every entry is computed
-//                            `is_dense()`                        has_is_dense        `may_be_nonzero` is asked first
-//                            `elsewhere()`, `is_elsewhere(b, e)` has_elsewhere       one form for all entries
-//                            `expensive = true`                  is_expensive        taken to be cheap
-//   rows (`distribution`)    `may_have_mass(i)`                  has_may_have_mass   may have mass everywhere
-//                            `may_have_all_mass()`               has_may_have_all_mass    not a `sparse_distribution`
-//                            `order(i)`, `order_limit()`         has_order, has_order_limit    ordered by weight, all
-//                            `times(factor)`                     has_times           wrapped in `row_in_units`
-//   views and layouts        `allows(i)`                         has_allows          all tokens are allowed
-//                            `alignment`, in bytes               has_alignment       entries are read one by one
-//   rows of trees            `with_sums(g, node)`                has_with_sums       a pass more to draw from a row
-//   (`row_source`)           `prefetch(g, nodes)`                has_prefetch        rows are fetched when read
-//   verifiers                `scratch_bytes(nodes, depth)`       verify::needs_scratch    no scratch is passed
-//   (`verify::verifier`)     `reads_draft = false`               verify::reads_draft the draft's rows are asked for
-//                            `lossless = true`                   verify::is_lossless not taken for a lossless one
-//   laws (`draft_law`)       `counts_certain = true`             counts_certain      no child is certain
-//                            `tokens_differ = true`              tokens_differ       children may be equal
-//   samplers (`sampler`)     `addressed_by_text = true`          is_addressed_by_text     by the root's position
-//   lanes (`cuda::lane_context`)  `max_grid_ranks`               cuda::meets_in_memory    shared memory of a cluster
+//   of               member                               asked by                    without it
+//   ---------------- ------------------------------------ --------------------------- -------------------------------
+//   groups           `throws = false`                     may_throw                   errors are thrown, on a host
+//   (`group`)        `fast_top_k`, a number               has_fast_top_k              truncation counts, never lists
+//                    `counters<N>()`                      has_counters                counters are a local array
+//                    `histogram_total(counters)`          has_histogram_total         one counter after the other
+//                    `histogram_bin_reaching(counters, w)`has_histogram_bin_reaching  one counter after the other
+//   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    asked entry by entry
+//   entry (weights,  `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
+//   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is asked first
+//                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
+//                    `expensive = true`                   is_expensive                taken to be cheap
+//   rows             `may_have_mass(i)`                   has_may_have_mass           there may be mass everywhere
+//   (`distribution`) `may_have_all_mass()`                has_may_have_all_mass       `may_have_mass` is always asked
+//                    `order(i)`                           has_order                   ordered by weight
+//                    `order_limit()`                      has_order_limit             all tokens may be taken
+//                    `times(factor)`                      has_times                   wrapped in `row_in_units`
+//   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
+//                    `alignment`, in bytes                has_alignment               entries are read one by one
+//   rows of trees    `with_sums(g, node)`                 has_with_sums               a pass more to draw from a row
+//   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
+//   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
+//   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
+//   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
+//   laws             `counts_certain = true`              counts_certain              no child is certain
+//   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
+//   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
+//   models           `logit`, a type                      logit_of                    logits are float
+//                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
+//   CUDA lanes       `max_grid_ranks`                     cuda::meets_in_memory       ranks write to each other
 //
-// The last three kinds are asked where they are defined, since core knows nothing of them.
+// Those from verifiers on are asked where their concepts are, since core knows nothing of them.
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -123,6 +123,18 @@ struct no_draft_rows {};
 
 namespace detail {
 
+/// Rows, and not `no_draft_rows`.
+template <class Rows>
+concept has_rows = requires(Rows const& rows) {
+    rows.row_stride;
+};
+
+/// Rows of logits with what processing left of each (`prepared`).
+template <class Rows>
+concept has_states = requires(Rows const& rows) {
+    rows.states;
+};
+
 template <class T, class Layout>
 [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> row_of_state(row_view<T, Layout> x, row_state const& s) {
     truncation_threshold<float> kept;
@@ -225,7 +237,7 @@ inline constexpr int read_at_once = [] {
 /// Whether every row begins at a multiple of 16 bytes.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {
-    if constexpr (requires { rows.row_stride; })
+    if constexpr (has_rows<Rows>)
         return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 &&
                rows.row_stride * static_cast<std::int64_t>(sizeof(typename Rows::element)) % 16 == 0;
     else
