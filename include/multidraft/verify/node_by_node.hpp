@@ -29,13 +29,15 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 namespace detail {
 
-/// What a decision gets for the draft's row.
+/// What a decision gets for the draft's row; no type where it would read rows that are not of nodes.
 template <class Verifier, class Draft, class G>
-struct row_read {
+struct row_read {};
+template <class Verifier, class Draft, class G>
+requires(std::is_same_v<Draft, no_draft_rows> || !reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
     using type = no_draft_rows;
 };
 template <class Verifier, class Draft, class G>
-requires(!std::is_same_v<Draft, no_draft_rows> && reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
+requires(row_source<Draft, G>&& reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
     using type = row_of<Draft, G>;
 };
 template <class Verifier, class Draft, class G>

@@ -9,6 +9,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/optional_members.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
@@ -25,8 +26,14 @@ public:
     [[nodiscard]] auto rows() const { return rows_.rows(); }
     [[nodiscard]] auto size() const { return rows_.size(); }
     template <group G>
+    requires row_source<Rows, G>
     [[nodiscard]] auto operator()(G const& g, node_id node) const {
         return under_name(node, [&] { return rows_(g, node); });
+    }
+    template <group G>
+    requires child_row_source<Rows, G>
+    [[nodiscard]] auto operator()(G const& g, node_id node, index_t child) const {
+        return under_name(node, [&] { return rows_(g, node, child); });
     }
     template <group G>
     requires has_with_sums<Rows, G>
