@@ -1,5 +1,6 @@
 // Early stopping: the nets, what they read, and that trees which stop by what was drawn stay exact.
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <string>

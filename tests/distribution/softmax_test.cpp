@@ -2,6 +2,7 @@
 #include "multidraft/distribution/softmax.hpp"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cmath>
 #include <cstdint>

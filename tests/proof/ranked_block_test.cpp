@@ -2,6 +2,7 @@
 #include "multidraft/verify/ranked_block.hpp"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cstdio>
 #include <vector>

@@ -2,6 +2,7 @@
 #include "multidraft/tree/compaction.hpp"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 
 #include <cstdint>
 #include <random>

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -189,7 +188,10 @@ private:
             if (at(deep) == levels_.size()) levels_.push_back(i);
         }
         levels_.push_back(n);
-        for (std::size_t d = 0; d + 1 < levels_.size(); ++d) width_ = std::max(width_, levels_[d + 1] - levels_[d]);
+        for (std::size_t d = 0; d + 1 < levels_.size(); ++d) {
+            node_id const here = levels_[d + 1] - levels_[d];
+            width_ = here > width_ ? here : width_;
+        }
         node_id child = 1;
         for (node_id i = 0; i < n; ++i) {
             first_child_[at(i)] = child;
