@@ -2,8 +2,8 @@
 #include "multidraft/distribution/softmax.hpp"
 
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <limits>

@@ -2,8 +2,8 @@
 #include "multidraft/verify/ranked_block.hpp"
 
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cstdio>
 #include <vector>
 

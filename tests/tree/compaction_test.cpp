@@ -2,8 +2,8 @@
 #include "multidraft/tree/compaction.hpp"
 
 #include <gtest/gtest.h>
-#include <algorithm>
 
+#include <algorithm>
 #include <cstdint>
 #include <random>
 #include <string>
