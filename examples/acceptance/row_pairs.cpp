@@ -1,5 +1,6 @@
 #include "acceptance/row_pairs.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <sstream>

@@ -1,5 +1,6 @@
 // generate: text from a target and a draft model by any of the library's methods.
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <exception>

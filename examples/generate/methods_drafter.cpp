@@ -1,4 +1,6 @@
 // Methods whose trees are no fixed shape of one sampler: look-up, sequences, beams, best-first, several models.
+#include <algorithm>
+
 #include "generate/tree_methods.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"

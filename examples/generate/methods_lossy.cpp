@@ -1,4 +1,6 @@
 // Methods that change the distribution of the text, each marked so.
+#include <algorithm>
+
 #include "generate/tree_methods.hpp"
 #include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
 #include "multidraft/decode/lossy/fallback.hpp"

@@ -18,10 +18,12 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -67,15 +69,19 @@ struct any_drafted {
 
 namespace detail {
 
+/// A method with a line for users.
+template <class Method>
+concept has_summary = requires {
+    { Method::summary } -> std::convertible_to<std::string_view>;
+};
+
 template <class Method>
 inline constexpr bool of_several_drafts = std::is_same_v<typename Method::law, law::independent>;
 
 /// Whether a verifier asks for rows more than once: all but those that decide node by node.
 template <class Method>
-inline constexpr bool asks_again =
-    !std::is_base_of_v<verify::node_by_node<typename Method::verifier, typename Method::law>,
-                       typename Method::verifier> &&
-    !std::is_same_v<typename Method::verifier, verify::shared_randomness>;
+inline constexpr bool asks_again = !verify::decides_by_node<typename Method::verifier> &&
+                                   !std::is_same_v<typename Method::verifier, verify::shared_randomness>;
 
 /// What is known of a method without rows.
 struct method_facts {
@@ -93,7 +99,7 @@ struct method_facts {
 template <class Method>
 constexpr method_facts facts_of() {
     std::string_view summary;
-    if constexpr (requires { Method::summary; }) summary = Method::summary;
+    if constexpr (has_summary<Method>) summary = Method::summary;
     return {Method::name,
             summary,
             Method::law::name,
@@ -157,8 +163,7 @@ struct draw_of {
             if (parent.first_child != 0)
                 refuse("parent.first_child", parent.first_child,
                        std::string(Method::name) + " draws the children of a node together");
-            constexpr bool by_text = requires { requires sampler::addressed_by_text; };
-            std::int32_t const levels = by_text ? parent.depth : 0;
+            std::int32_t const levels = is_addressed_by_text<sampler> ? parent.depth : 0;
             return sampler{}(g, q, sums, source, draw_site{key.position + levels, parent.node}, out);
         }
     }
@@ -246,17 +251,7 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
 
 /// Rows that are made anew each time they are asked for, and can be remembered.
 template <class Rows>
-concept made_each_time = requires(Rows const& rows, host_group const& g) {
-    { rows.with_sums(g, node_id{}).row } -> distribution;
-    requires std::default_initializable<std::decay_t<decltype(rows(g, node_id{}))>>;
-};
-
-/// The rows of a tree, not those of several models.
-template <class Rows>
-concept tree_rows = requires(Rows const& rows) {
-    { rows.rows() } -> std::convertible_to<index_t>;
-    { rows.size() } -> std::convertible_to<index_t>;
-};
+concept made_each_time = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
 
 /// What `method_memory` keeps for one kind of rows: nothing for rows that are ready.
 template <class Rows>
@@ -312,6 +307,7 @@ public:
 
     /// Its place in `names()`.
     [[nodiscard]] std::size_t index() const noexcept { return index_; }
+    /// The name that `parse` takes, such as "nested_ranked_block/stratified".
     [[nodiscard]] std::string_view name() const noexcept { return facts().name; }
     /// One line for users; empty where the list has none.
     [[nodiscard]] std::string_view summary() const noexcept { return facts().summary; }
@@ -393,7 +389,7 @@ public:
     ///
     /// Nothing is allocated. Methods of whole trees ask for a row more than once; rows of logits are then made anew
     /// (the form with `method_memory` remembers them).
-    template <detail::tree_rows Target, detail::tree_rows Draft>
+    template <row_source<host_group> Target, row_source<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
         return verify(drafts, target, span<Draft const>(&draft, 1), key, path, scratch);
@@ -401,7 +397,7 @@ public:
 
     /// The same with the rows of several draft models, for law `independent`: child k of a node was drawn from model k,
     /// or where there are fewer models, from model k modulo their number.
-    template <detail::tree_rows Target, class Draft>
+    template <row_source<host_group> Target, verify::draft_rows<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, span<Draft const> draft,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
         using table = typename List::template as<detail::verify_of<Target, Draft>::template table>;
@@ -410,7 +406,7 @@ public:
     }
 
     /// The same for methods that read no rows of the draft.
-    template <detail::tree_rows Target>
+    template <row_source<host_group> Target>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, verify::no_draft_rows /*draft*/,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
         return verify(drafts, target, span<verify::no_draft_rows const>{}, key, path, scratch);
@@ -418,7 +414,7 @@ public:
 
     /// The same in memory that is owned, in which rows of logits are remembered as well: each is made once, however
     /// often a method of whole trees asks for it. It allocates where a tree is larger than any before.
-    template <detail::tree_rows Target, detail::tree_rows Draft>
+    template <row_source<host_group> Target, row_source<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
                                  draw_key const& key, span<node_id> path, method_memory<Target, Draft>& memory) const {
         check_law(drafts);
@@ -457,6 +453,7 @@ private:
             }
         }
 
+        /// One function a method of the list.
         template <class... Methods>
         struct table {
             static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};

@@ -15,6 +15,7 @@
 #include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"

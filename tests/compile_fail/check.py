@@ -5,7 +5,8 @@ check.py --compiler CXX --include DIR [--include DIR] [--option OPTION] FILE
 
 FILE begins with `// expect: <regex>` (or several such lines): it must not compile, and the compiler's output must match
 every expression (Python's `re`, searched; spaces and line ends of the output count as one space). `// expect: ok` asks
-for the opposite: a control that the same code, written rightly, compiles.
+for the opposite: a control that the same code, written rightly, compiles. `// errors: 1` among these lines asks for so
+many errors, no more and no fewer: for what one message is to say.
 
 Files of CUDA (.cu) want nvcc for a compiler, and the message of its front end. An OPTION is the compiler's:
 `--option=-fopenmp`.
@@ -22,17 +23,21 @@ import tempfile
 from pathlib import Path
 
 EXPECT = re.compile(r"^//\s*expect:\s*(.+?)\s*$")
+ERRORS = re.compile(r"^//\s*errors:\s*(\d+)\s*$")
 
 
 def expectations_of(text):
-    """The expressions of the leading `// expect:` lines."""
+    """The expressions of the leading `// expect:` lines, and the number of errors or None."""
     expressions = []
+    errors = None
     for line in text.splitlines():
-        match = EXPECT.match(line)
-        if not match:
+        if match := EXPECT.match(line):
+            expressions.append(match.group(1))
+        elif match := ERRORS.match(line):
+            errors = int(match.group(1))
+        else:
             break
-        expressions.append(match.group(1))
-    return expressions
+    return expressions, errors
 
 
 def command_of(path, compiler, includes, options, work):
@@ -48,7 +53,7 @@ def command_of(path, compiler, includes, options, work):
 
 def fault_of(path, compiler, includes, options=()):
     """What is wrong with the test, or None when it passes."""
-    expressions = expectations_of(Path(path).read_text(encoding="utf-8"))
+    expressions, errors = expectations_of(Path(path).read_text(encoding="utf-8"))
     if not expressions:
         return "the first line is not `// expect: <regex>` or `// expect: ok`"
     # Messages in English, with plain quotes.
@@ -68,6 +73,9 @@ def fault_of(path, compiler, includes, options=()):
     for expression in expressions:
         if not re.search(expression, output):
             return f"does not compile, but no message matches `{expression}`:\n{result.stdout}"
+    found = len(re.findall(r"\b(?:error|Error):", output))
+    if errors is not None and found != errors:
+        return f"{found} errors, and {errors} are wanted:\n{result.stdout}"
     return None
 
 
@@ -83,6 +91,9 @@ SELF_TEST = [
     ("// expect: first\n// expect: second\n"
      'static_assert(false, "the first");\nint main() {}\n', "no message matches `second`"),
     ("// expect: ok\nint main() { return nothing; }\n", "does not compile"),
+    ("// expect: nothing\n// errors: 1\nint main() { return nothing; }\n", None),
+    ("// expect: nothing\n// errors: 1\nint main() { return nothing + nothing_else; }\n", "2 errors, and 1 are wanted"),
+    ("// errors: 1\nint main() { return nothing; }\n", "the first line"),
     ("int main() { return nothing; }\n", "the first line"),
     ("\n// expect: ok\nint main() {}\n", "the first line"),
 ]

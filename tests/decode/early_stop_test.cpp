@@ -1,6 +1,7 @@
 // Early stopping: the nets, what they read, and that trees which stop by what was drawn stay exact.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <vector>

@@ -21,6 +21,7 @@ enum class bootstrap_kind {
     bca,  ///< bias-corrected and accelerated (Efron 1987)
 };
 
+/// How an interval is made: `rounds` resamplings, and the part of them, `confidence`, that it holds.
 struct bootstrap_options {
     std::int32_t rounds = 2000;
     double confidence = 0.95;

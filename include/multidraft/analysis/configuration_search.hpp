@@ -35,6 +35,8 @@ public:
         }
     }
 
+    /// Seconds of a call with so many rows: measured points joined by lines, the last of which goes on; before the
+    /// first point its seconds. Never below 0.
     [[nodiscard]] double operator()(std::int32_t rows) const {
         if (rows <= points_.front().first || points_.size() == 1) return points_.front().second;
         std::size_t above = 1;
@@ -70,6 +72,7 @@ struct configuration {
     double block_efficiency = 1;
     double seconds = 0;  ///< a step
 
+    /// Tokens a second by the model of costs; 0 where no time was counted.
     [[nodiscard]] double tokens_per_second() const { return seconds > 0 ? block_efficiency / seconds : 0; }
 };
 

@@ -22,6 +22,7 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 /// more than 1e-4 away from 1.
 class ratio_rows {
 public:
+    /// The rows p and q, checked and sorted as above.
     ratio_rows(std::span<double const> p, std::span<double const> q) {
         auto const rows = detail::checked(p, q);
         struct entry {
@@ -50,7 +51,9 @@ public:
     [[nodiscard]] std::size_t size() const noexcept { return p_.size(); }
     /// p, q and the tokens' numbers, in the order of q/p.
     [[nodiscard]] std::span<double const> p() const noexcept { return p_; }
+    /// The draft's probabilities in that order.
     [[nodiscard]] std::span<double const> q() const noexcept { return q_; }
+    /// The tokens in that order.
     [[nodiscard]] std::span<std::uint32_t const> token() const noexcept { return token_; }
     /// The number of tokens with draft mass.
     [[nodiscard]] index_t support() const noexcept { return support_; }

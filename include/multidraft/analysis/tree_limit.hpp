@@ -28,6 +28,7 @@ enum class tree_draw : std::uint8_t { iid, sequential, stratified };
 
 /// maximise sum gain[c] x[c] subject to sum of entries(r, c) x[c] <= bound[r], x >= 0.
 struct linear_program {
+    /// A coefficient that is not 0.
     struct entry {
         std::size_t row;
         std::size_t column;

@@ -17,6 +17,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// `what()` reads, for example, `parents[3] = 7: a parent must come before its child`.
 class invalid_input : public std::invalid_argument {
 public:
+    /// `value` is already printed; `node` is the node of a tree that is at fault, `none` where it is no matter of one.
     invalid_input(std::string argument, std::int64_t index, std::string value, std::string why, node_id node = none)
         : std::invalid_argument(text(argument, index, value, why)),
           argument_(std::move(argument)),

@@ -133,9 +133,11 @@ namespace detail {
 template <class Real>
 class exp_nonpositive;
 
+/// In floats.
 template <>
 class exp_nonpositive<float> {
 public:
+    /// `scale` is positive and finite.
     MULTIDRAFT_HD explicit exp_nonpositive(float scale) noexcept {
         float const rate = scale * 0x1.715476p0F;
         rate_ = rate < 0x1p127F ? rate : 0x1p127F;
@@ -143,6 +145,7 @@ public:
         least_ = fp::div(-static_cast<float>(floor), rate_);
     }
 
+    /// exp(scale * x) for x <= 0, NaN for NaN.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float operator()(float x) const noexcept {
         // x * rate = n + r, |r| <= 1/2. Adding 1.5 * 2^23 + 100 rounds to an integer and leaves it, with that bias, in
         // the low bits: as an exponent they are those of 2^(n - 27), and of 0 for the least n, -100.
@@ -170,10 +173,13 @@ private:
 };
 
 /// The same in double precision by the host's library, for references: 0 below 2^-900. No promise of equal bits.
+/// In doubles.
 template <>
 class exp_nonpositive<double> {
 public:
+    /// `scale` is positive and finite.
     MULTIDRAFT_HD explicit exp_nonpositive(double scale) noexcept : scale_(scale) {}
+    /// exp(scale * x) for x <= 0, NaN for NaN.
     [[nodiscard]] MULTIDRAFT_HD double operator()(double x) const noexcept {
         double const result = ::exp(x * scale_);
         return result < 0x1p-900 ? 0.0 : result;

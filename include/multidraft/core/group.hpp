@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -48,14 +49,6 @@ struct chunk_sums {
 template <class G, class Real>
 using chunk_sums_of = typename G::template chunk_sums_type<Real>;
 
-/// Whether algorithms over this group report bad input by throwing `invalid_input`, on a host. A group whose lanes run
-/// inside somebody else's launch declares `static constexpr bool throws = false`: an exception must not leave a launch,
-/// on a CPU either, so they get "no token" instead, as on a device.
-template <class G>
-inline constexpr bool may_throw = !requires {
-    requires !G::throws;
-};
-
 /// The largest logit of a row and the sums of `exp(scale * (x - largest))`.
 template <class Real, class Sums = chunk_sums<Real>>
 struct softmax_sums {
@@ -68,13 +61,6 @@ struct binned_pair {
     index_t bin;
     std::int32_t first;
     std::int32_t second;
-};
-
-/// A function that is a plainer one but for a few entries.
-template <class F>
-concept has_elsewhere = requires(F const& f, index_t i) {
-    { f.is_elsewhere(i, i) } -> std::convertible_to<bool>;
-    f.elsewhere();
 };
 
 /// The archetypes that the concept is checked with.
@@ -114,12 +100,9 @@ struct pair {
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
-/// A weight or a pair that is expensive may have a member `may_be_nonzero(i)`, cheap, which is false only where the
-/// weight is 0 or the bin is none: a group may ask it first (the host group does) and then skips without a trace what
-/// does not count. Beside it `is_dense()` may say that most are not 0: then it is not asked. A function that is
-/// another, plainer one but for a few entries may have that as `elsewhere()`, and a member `is_elsewhere(begin, end)`
-/// that says whether it is for all entries of a run: a group may then take it there (the host group does). One that is
-/// cheaper a run at a time than an entry at a time says so by `has_runs` (core/runs.hpp).
+/// A group may have more (`throws`, `fast_top_k`, ..), and so may the functions that it is given: they may say where
+/// they are 0, or have a cheaper form on a run of entries. What there is, and who asks for it:
+/// core/optional_members.hpp.
 ///
 /// `inverse_cdf` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>

@@ -15,6 +15,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
@@ -287,7 +288,7 @@ public:
             return;
         }
         detail::pair_tables counted(limit);
-        if constexpr (requires { f.may_be_nonzero(index_t{}); })
+        if constexpr (has_may_be_nonzero<F>)
             add_few(n, f, counted);
         else
             for (index_t begin = 0; begin < n; begin += chunk_lanes) add_run(begin, n, f, counted);
@@ -369,9 +370,9 @@ private:
     /// do.
     template <class F>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_nonzero(F const& f, index_t begin, index_t size) {
-        if constexpr (requires { f.is_dense(); })
+        if constexpr (has_is_dense<F>)
             if (f.is_dense()) return true;
-        if constexpr (requires { f.may_be_nonzero(index_t{}); }) {
+        if constexpr (has_may_be_nonzero<F>) {
             std::uint32_t any = 0;
             for (index_t l = 0; l < size; ++l) any |= f.may_be_nonzero(begin + l) ? 1U : 0U;
             return any != 0;
@@ -483,7 +484,7 @@ private:
         if constexpr (has_runs<W>) {
             for (index_t i = 0; i < size; i += run_length)
                 evaluate_run(begin, i, i + run_length < size ? i + run_length : size, w, values);
-        } else if constexpr (requires { w.may_be_nonzero(index_t{}); }) {
+        } else if constexpr (has_may_be_nonzero<W>) {
             for (index_t i = 0; i < size; i += chunk_lanes) {
                 index_t const end = i + chunk_lanes < size ? i + chunk_lanes : size;
                 if (any_nonzero(w, begin + i, end - i))

@@ -2,38 +2,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <concepts>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
 /// Entries of a run: what a group asks a function for at a time (see `has_runs`).
 inline constexpr index_t run_length = 64;
-
-namespace detail {
-
-struct any_body {
-    template <class F>
-    MULTIDRAFT_HD void operator()(F const&) const noexcept {}
-};
-
-}  // namespace detail
-
-/// A function of an entry's index that has a cheaper form on a run.
-///
-/// - `f.in_chunk(begin, end)`: the same function, for the entries of one chunk (`chunk_size`, from a multiple of it
-/// on).
-/// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
-///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
-///
-/// Groups may use it and need not: the host group does, so that a loop over a run has no test of its own per entry.
-template <class F>
-concept has_runs = requires(F const& f, index_t i) {
-    { f.in_chunk(i, i) } -> std::same_as<F>;
-    f.on_run(i, i, detail::any_body{});
-};
 
 /// The entries of a run, written out: what a function is on a run where its own form is dear.
 template <class Real>

@@ -8,6 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -34,11 +35,13 @@ struct tree_batch {
     /// children.
     index_t const* certain = nullptr;
 
+    /// The tree of request b.
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(std::int32_t b) const noexcept {
         std::int64_t const begin = offsets[b];
         auto const size = static_cast<std::size_t>(offsets[b + 1] - begin);
         return {span<node_id const>(parents + begin, size), span<token_id const>(tokens + begin, size)};
     }
+    /// How many children of each node of request b are certain; empty where the law has none.
     [[nodiscard]] MULTIDRAFT_HD span<index_t const> certain_of(std::int32_t b) const noexcept {
         if (certain == nullptr) return {};
         return {certain + offsets[b], static_cast<std::size_t>(offsets[b + 1] - offsets[b])};
@@ -69,9 +72,11 @@ struct request_batch {
         nullptr;                                     ///< of target and draft alike; may be null: `default_sampling`
     multidraft::sampling_params default_sampling{};  ///< where `sampling` is null
 
+    /// What the draws of request b are addressed in.
     [[nodiscard]] MULTIDRAFT_HD addressed_uniforms uniforms(std::int32_t b) const noexcept {
         return addressed_uniforms(seeds[b], ids == nullptr ? 0U : ids[b]);
     }
+    /// The sampling parameters of request b.
     [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
         return sampling == nullptr ? default_sampling : sampling[b];
     }
@@ -117,6 +122,18 @@ struct probability_batch {
 struct no_draft_rows {};
 
 namespace detail {
+
+/// Rows, and not `no_draft_rows`.
+template <class Rows>
+concept has_rows = requires(Rows const& rows) {
+    rows.row_stride;
+};
+
+/// Rows of logits with what processing left of each (`prepared`).
+template <class Rows>
+concept has_states = requires(Rows const& rows) {
+    rows.states;
+};
 
 template <class T, class Layout>
 [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> row_of_state(row_view<T, Layout> x, row_state const& s) {
@@ -211,7 +228,7 @@ struct request_rows {
 /// Entries of a row that a thread reads at a time.
 template <class Layout, class T>
 inline constexpr int read_at_once = [] {
-    if constexpr (requires { Layout::alignment; })
+    if constexpr (has_alignment<Layout>)
         return Layout::alignment / static_cast<int>(sizeof(T));
     else
         return 1;
@@ -220,7 +237,7 @@ inline constexpr int read_at_once = [] {
 /// Whether every row begins at a multiple of 16 bytes.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {
-    if constexpr (requires { rows.row_stride; })
+    if constexpr (has_rows<Rows>)
         return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 &&
                rows.row_stride * static_cast<std::int64_t>(sizeof(typename Rows::element)) % 16 == 0;
     else

@@ -36,6 +36,7 @@ struct contiguous_cache {
     std::int64_t entry_bytes = 0;
     byte_axis axes[dimensions];
 
+    /// The byte at which entry t of request b begins.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
         return b * request_stride + t * entry_stride;
     }
@@ -55,6 +56,7 @@ struct paged_cache {
     std::int64_t entry_bytes = 0;
     byte_axis axes[dimensions];
 
+    /// The byte at which entry t of request b begins, by its page.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t offset(std::int32_t b, std::int64_t t) const noexcept {
         return table[b * table_stride + t / page_entries] * page_stride + t % page_entries * entry_stride;
     }

@@ -15,12 +15,13 @@
 #include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/cuda/workspace.cuh"
 #include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
-template <class Layout, int Split, class Sampler, class T>
+template <class Layout, int Split, sampler Sampler, class T>
 __global__ void __launch_bounds__(row_threads, 1)
     draft_kernel(Sampler sampler, draft_batch batch, request_batch requests, logits<T> rows, index_t vocabulary) {
     using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, T>>;
@@ -30,7 +31,7 @@ __global__ void __launch_bounds__(row_threads, 1)
     draft_entry<Layout>(g, sampler, e, batch, requests, rows, vocabulary);
 }
 
-template <class Layout, class Sampler, class T>
+template <class Layout, sampler Sampler, class T>
 __global__ void __launch_bounds__(row_threads, 1)
     draft_grid_kernel(Sampler sampler, draft_batch batch, request_batch requests, logits<T> rows, index_t vocabulary,
                       grid_memory<wide_storage> memory, int ranks) {
@@ -56,7 +57,7 @@ __global__ void __launch_bounds__(row_threads, 1)
 /// tree with such children as it is, and the law of its draws with it: `drawn_by<Sampler::law>(trees)`. A sampler of a
 /// law with certain children writes to `batch.certain` how many are (`cudaErrorInvalidValue` without it). `workspace`:
 /// `draft_workspace_size(..)` bytes, or null: then never grid-wide. See `verify` for what holds of every launch.
-template <class Sampler, class T>
+template <sampler Sampler, class T>
 [[nodiscard]] cudaError_t draft(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                 Sampler const& sampler, draft_batch const& batch, request_batch const& requests,
                                 logits<T> const& rows, index_t vocabulary, launch_options const& options = {}) {

@@ -29,6 +29,7 @@ struct grid_memory {
     [[nodiscard]] static constexpr std::size_t bytes(std::int32_t groups) noexcept {
         return static_cast<std::size_t>(groups) * (cleared_bytes + mirror_bytes);
     }
+    /// The parts of `bytes(groups)` bytes at `memory`.
     [[nodiscard]] static grid_memory at(void* memory, std::int32_t groups) noexcept {
         auto* const begin = static_cast<std::byte*>(memory);
         return {begin, begin + static_cast<std::size_t>(groups) * cleared_bytes};
@@ -47,6 +48,7 @@ public:
     static constexpr int threads = Threads;
     static constexpr int max_grid_ranks = cuda::max_grid_ranks < Threads / 2 ? cuda::max_grid_ranks : Threads / 2;
 
+    /// The lanes of one block: `rank` of the `ranks` blocks of a group.
     template <class Storage>
     __device__ __forceinline__ grid_lanes(int group, int rank, int ranks, Storage& shared,
                                           grid_memory<Storage> const& memory)

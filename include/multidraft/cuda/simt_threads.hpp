@@ -85,12 +85,14 @@ public:
     static constexpr int wide = Wide > own ? Wide : own;  ///< adjacent entries that it reads at a time
     static constexpr index_t slots = chunk_sums<Widest>::capacity;
 
+    /// Called by all threads of all ranks together: no rank is written to before it has started.
     MULTIDRAFT_HD simt_threads(Lanes lanes, storage& shared) noexcept : lanes_(lanes), shared_(&shared) {
         lanes_.sync_all();  // no rank writes to another that has not started
     }
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return lanes_.rank() == 0 && lanes_.thread() == 0; }
     MULTIDRAFT_HD void barrier() const { lanes_.sync_all(); }
+    /// What the threads can do together, and where this one stands.
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
 
 protected:

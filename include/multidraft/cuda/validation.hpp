@@ -214,7 +214,7 @@ template <group G, class Rows>
                                                checked what, node_id node) {
     using element = typename Rows::element;
     row_view<element> const x(rows.data + row * rows.row_stride, vocabulary);
-    if constexpr (requires { rows.states; })
+    if constexpr (has_states<Rows>)
         return check_row(g, x, logits<element>{rows.data, rows.row_stride}, what, node);
     else
         return check_row(g, x, rows, what, node);

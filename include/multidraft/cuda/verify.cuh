@@ -32,7 +32,7 @@ struct scratch_slices {
     }
 };
 
-template <class Layout, int Split, class Verifier, class Target, class Draft>
+template <class Layout, int Split, verify::verifier Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
                   Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
@@ -44,7 +44,7 @@ __global__ void __launch_bounds__(row_threads, 1)
     verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), prefetched);
 }
 
-template <class Layout, class Verifier, class Target, class Draft>
+template <class Layout, verify::verifier Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_grid_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
                        Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
@@ -64,7 +64,7 @@ __global__ void __launch_bounds__(row_threads, 1)
 /// Verifiers of whole trees keep something for each node there; every verifier has blocks of a grid meet there when
 /// few requests have long rows. Never less for more. Align it to 256 bytes, as `cudaMalloc` does. Its content means
 /// nothing before or after; launches that may run at the same time have one each.
-template <class Verifier>
+template <verify::verifier Verifier>
 [[nodiscard]] constexpr std::size_t verify_workspace_size(std::int32_t requests, node_id nodes, std::int32_t depth) {
     return detail::workspace_size(requests, verify::scratch_bytes<Verifier>(nodes, depth));
 }
@@ -90,7 +90,7 @@ template <class Verifier>
 /// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a
 /// verifier of whole trees has too little workspace, or is not told the `largest` tree, or when the law has certain
 /// children and the batch does not say which.
-template <class Verifier, draft_law Law, class Target, class Draft>
+template <verify::verifier Verifier, draft_law Law, class Target, class Draft>
 [[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                  Verifier const& verifier, drafted_batch<Law> const& drafts,
                                  request_batch const& requests, Target const& target, Draft const& draft,

@@ -33,7 +33,7 @@ struct verdict_batch {
 /// law than the verifier's do not compile. A tree deeper than the path or larger than the scratch has room for, parents
 /// that are no tree (those of a request that is there for its place only, say), and whatever the verifier refuses, give
 /// 0 accepted nodes and the token `none`. `prefetched`: see `detail::prefetched_rows`.
-template <class Layout, class Verifier, group G, draft_law Law, class Target, class Draft>
+template <class Layout, verify::verifier Verifier, group G, draft_law Law, class Target, class Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b,
                                   drafted_batch<Law> const& drafts, request_batch const& requests, Target const& target,
                                   Draft const& draft, index_t vocabulary, verdict_batch const& out,
@@ -85,7 +85,7 @@ struct draft_batch {
 };
 
 /// Draws the children of entry e: the row's normaliser and the draws.
-template <class Layout, class Sampler, group G, class T>
+template <class Layout, sampler Sampler, group G, class T>
 MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t e, draft_batch const& batch,
                                request_batch const& requests, logits<T> const& rows, index_t vocabulary) {
     std::int32_t const b = batch.request[e];

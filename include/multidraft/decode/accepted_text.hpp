@@ -87,6 +87,7 @@ public:
 
     /// The tokens that count, at most one more than were accepted.
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
+    /// How many tokens count.
     [[nodiscard]] std::int32_t count() const noexcept { return static_cast<std::int32_t>(tokens_.size()); }
 
     /// The nodes whose entries stay in the caches: the root and the accepted nodes before the last token that counts,
@@ -95,6 +96,7 @@ public:
 
     /// Why the text has ended; nothing while it goes on.
     [[nodiscard]] std::optional<stop_reason> end() const noexcept { return why_; }
+    /// Whether the text has ended.
     [[nodiscard]] bool ended() const noexcept { return why_.has_value(); }
 
     /// Ends the text after so many of the tokens, for reasons of the engine's own, such as a stop string. Throws

@@ -55,8 +55,10 @@ public:
     }
 
 protected:
+    /// The model is the caller's and outlives the drafter.
     explicit arranged_drafter(Draft& draft) : model_(draft) {}
 
+    /// A node as an index.
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
     /// The root alone, not yet read.
@@ -66,12 +68,14 @@ protected:
         entry_.assign(1, none);
     }
 
+    /// Has the model read the text and makes the root's row.
     void expand_root(host_group const& g, std::span<token_id const> text, sampling_params const& w,
                      generation_metrics& m) {
         model_.read_root(g, text, w, m);
         entry_[0] = 0;
     }
 
+    /// A child of a node, which the model has not read; its number as added.
     node_id add(node_id parent, token_id token) {
         entry_.push_back(none);
         return tree_.add(parent, token);
@@ -91,7 +95,9 @@ protected:
         for (node_id const v : nodes) entry_[at(v)] = entry++;
     }
 
+    /// The processed row of a node that was read.
     [[nodiscard]] row const& distribution(node_id v) const noexcept { return model_.distribution(entry_[at(v)]); }
+    /// The chunk sums of that row's weights; whoever draws may change them.
     [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entry_[at(v)]); }
 
     /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them.

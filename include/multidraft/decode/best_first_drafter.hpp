@@ -29,6 +29,7 @@ struct best_first_options {
     std::int32_t children = 4;  ///< of a node at most, >= 1
     double least = 0.1;         ///< sampled trees: no draw that is worth less, in [0, 1]
 
+    /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
         if (nodes < 1 || nodes > 1 << 16) refuse("nodes", nodes, "a tree has 1 to 2^16 nodes besides its root");
         if (depth < 1) refuse("depth", depth, "a tree has one level or more");
@@ -63,6 +64,7 @@ class best_first_top_drafter : public arranged_drafter<Draft, law::deterministic
 public:
     static constexpr bool shape_looks_at_draws = false;
 
+    /// The model is the caller's. Throws `invalid_input` for options out of their range.
     explicit best_first_top_drafter(Draft& draft, best_first_options options = {}) : base(draft), options_(options) {
         options_.validate();
     }
@@ -143,6 +145,7 @@ class best_first_drawn_drafter : public arranged_drafter<Draft, law::sequential>
 public:
     static constexpr bool shape_looks_at_draws = true;
 
+    /// The model is the caller's. Throws `invalid_input` for options out of their range.
     explicit best_first_drawn_drafter(Draft& draft, best_first_options options = {}) : base(draft), options_(options) {
         options_.validate();
     }

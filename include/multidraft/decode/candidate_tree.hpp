@@ -39,9 +39,13 @@ public:
     }
 
     [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(parent_.size()); }
+    /// The parent of a node, by numbers as added; `none` for the root.
     [[nodiscard]] node_id parent(node_id v) const noexcept { return parent_[at(v)]; }
+    /// The token of a node.
     [[nodiscard]] token_id token(node_id v) const noexcept { return token_[at(v)]; }
+    /// Levels between a node and the root.
     [[nodiscard]] std::int32_t depth(node_id v) const noexcept { return depth_[at(v)]; }
+    /// Where a node stands in the text.
     [[nodiscard]] std::int32_t position(node_id v) const noexcept { return position_ + depth_[at(v)]; }
 
     /// The child of a node with that token that was added first; `none` if there is none. O(N).
@@ -85,9 +89,11 @@ public:
     }
 
     // What was arranged.
+    /// The number of a node in level order; `none` where the node was left out.
     [[nodiscard]] node_id arranged(node_id v) const noexcept { return arranged_[at(v)]; }
     /// The number, as added, of an arranged node.
     [[nodiscard]] node_id added(node_id v) const noexcept { return order_[at(v)]; }
+    /// How many nodes were arranged, the root included.
     [[nodiscard]] node_id arranged_size() const noexcept { return static_cast<node_id>(order_.size()); }
     [[nodiscard]] tree_view tree() const noexcept { return {parents_, tokens_}; }
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }

@@ -36,6 +36,7 @@ public:
     using law = typename Sampler::law;
     using view = row_view<Logit>;
 
+    /// An empty tree, to be grown by this sampler and ended by this rule.
     explicit draft_tree(Sampler sampler = {}, StopRule rule = {}) : sampler_(sampler), rule_(std::move(rule)) {}
 
     /// Grows a tree below the last token of `text`, at most `depth` levels of `shape` deep.
@@ -95,6 +96,7 @@ public:
     }
 
     [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(tokens_.size()); }
+    /// How many nodes the draft model has read: the first ones.
     [[nodiscard]] node_id expanded() const noexcept { return static_cast<node_id>(rows_.size()); }
     [[nodiscard]] drafted<law> tree() const noexcept {
         return make_drafted<law>(tree_view{parents_, tokens_}, certain_);
@@ -182,8 +184,7 @@ private:
         auto q = process_logits(g, row(v), w, "draft logits");
         rows_.push_back(q.row);
         children_.resize(at(wanted));
-        // Noise that belongs to a place in the text, whatever tree the node is in, is addressed by its own position.
-        constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+        constexpr bool by_text = is_addressed_by_text<Sampler>;
         drawn_children const drawn =
             sampler_(g, q.row, q.sums, source, draw_site{by_text ? positions_[at(v)] : position, v},
                      std::span<token_id>(children_));

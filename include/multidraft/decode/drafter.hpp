@@ -14,6 +14,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -31,7 +32,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// - `grow(g, text, depth, sampling, source, metrics)`: the tree below the last token of `text`, at most `depth` levels
 ///   deep; 0 gives the root alone, without a call of a model. Counts its calls, nodes and seconds.
 /// - `tree()`, `tokens()`, `positions()`, `mask()`: of the nodes, the root first, in level order; valid until the next
-///   `grow`. `rows()`: what the verifier reads as the draft's rows, `verify::no_draft_rows` where there are none.
+///   `grow`. `rows()`: what the verifier reads as the draft's rows (a `row_source`, or a
+///   `child_row_source`), `verify::no_draft_rows` where there are none.
 /// - `keep(context, nodes)`: of the models' caches, the entries up to `context` and those of `nodes` (the root and then
 ///   a path below it) stay, as far as the models were asked for them.
 template <class D>
@@ -52,7 +54,7 @@ concept drafter = requires {
     { fixed.tokens() } -> std::convertible_to<std::span<token_id const>>;
     { fixed.positions() } -> std::convertible_to<std::span<std::int32_t const>>;
     { fixed.mask() } -> std::convertible_to<mask_view>;
-    fixed.rows();
+    { fixed.rows() } -> verify::draft_rows<host_group>;
     d.keep(number, nodes);
 };
 

@@ -55,7 +55,9 @@ public:
         }
     }
 
+    /// Numbers that the first layer takes.
     [[nodiscard]] std::int32_t inputs() const noexcept { return layers_.front().inputs; }
+    /// How many layers there are.
     [[nodiscard]] std::size_t layers() const noexcept { return layers_.size(); }
 
     /// The chance for an input of `inputs()` numbers. O(weights); allocates its two working vectors.
@@ -125,12 +127,14 @@ public:
         features.back() = static_cast<float>(entropy(g, q));
     }
 
+    /// What the net says of q: the probability that a draw from it is accepted.
     template <group G, distribution Q>
     [[nodiscard]] double operator()(G const& g, Q const& q, std::span<float const>) const {
         std::vector<float> features(static_cast<std::size_t>(net_->inputs()));
         read(g, q, std::span<float>(features));
         return static_cast<double>((*net_)(features));
     }
+    /// A level is not drawn where the net says less at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:
@@ -155,6 +159,7 @@ public:
             refuse("hidden.size", hidden.size(), "the net was made for " + std::to_string(net_->inputs()));
         return static_cast<double>((*net_)(hidden));
     }
+    /// A level is not drawn where the net says less at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:

@@ -29,6 +29,7 @@ template <class M>
 struct logit_type {
     using type = float;
 };
+/// Of a model that names it.
 template <class M>
 requires requires { typename M::logit; }
 struct logit_type<M> {

@@ -28,6 +28,7 @@ struct lookup_options {
     std::int32_t paths = 4;   ///< different continuations at most, >= 1
     std::int32_t length = 6;  ///< tokens of one, >= 1
 
+    /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
         find.validate();
         if (paths < 1) refuse("paths", paths, "a look-up gives one continuation or more");
@@ -111,6 +112,7 @@ public:
     using law = multidraft::law::deterministic;
     static constexpr bool shape_looks_at_draws = Drafter::shape_looks_at_draws;
 
+    /// Looks back by these options beside what `other` drafts. Throws `invalid_input` for options out of their range.
     explicit beside_lookup(Drafter other, lookup_options options = {}) : other_(std::move(other)), options_(options) {
         options_.validate();
     }

@@ -88,6 +88,7 @@ struct generation_metrics {
         if (rank >= 0) ++accepted_at_rank[static_cast<std::size_t>(rank)];
     }
 
+    /// Adds counts and seconds, for the sum over several texts.
     generation_metrics& operator+=(generation_metrics const& other) {
         tokens += other.tokens;
         target_calls += other.target_calls;
@@ -127,6 +128,7 @@ private:
 /// Adds the time of its life to a number of seconds.
 class stopwatch {
 public:
+    /// Adds the seconds from now on to `seconds` when it goes.
     explicit stopwatch(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
     stopwatch(stopwatch const&) = delete;
     stopwatch& operator=(stopwatch const&) = delete;

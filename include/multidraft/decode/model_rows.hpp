@@ -34,9 +34,12 @@ public:
     using row = softmax_row<view>;
     using chunk_sums_type = chunk_sums_of<host_group, typename view::real>;
 
+    /// The model is the caller's and outlives this.
     explicit model_rows(Model& model) : model_(&model) {}
 
+    /// The model that is asked.
     [[nodiscard]] Model& model() const noexcept { return *model_; }
+    /// Entries of a row.
     [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
 
     /// Throws unless the model has the target's vocabulary.
@@ -104,6 +107,7 @@ public:
 
     /// Entries below the text, the root's included.
     [[nodiscard]] node_id entries() const noexcept { return static_cast<node_id>(rows_.size()); }
+    /// The processed row of an entry.
     [[nodiscard]] row const& distribution(node_id entry) const noexcept { return rows_[at(entry)]; }
     /// The sums of the entry's weights, from which samplers draw; they may change them.
     [[nodiscard]] chunk_sums_type& sums(node_id entry) noexcept { return sums_[at(entry)]; }

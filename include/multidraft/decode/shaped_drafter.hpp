@@ -31,6 +31,8 @@ public:
     using logit = logit_of<Draft>;
     static constexpr bool shape_looks_at_draws = !std::is_same_v<StopRule, never_stop>;
 
+    /// Trees of `shape`, of which `StopRule` may leave out the last levels. The model is the caller's and outlives the
+    /// drafter.
     shaped_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
         : draft_(&draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
 

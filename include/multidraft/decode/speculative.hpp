@@ -36,21 +36,21 @@ namespace MULTIDRAFT_NAMESPACE {
 /// `Drafter` grows a tree of candidates, `Verifier` accepts a path; their laws must be one, or this does not compile.
 /// With a lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the
 /// same text, token for token (given a batch-invariant target). Models are the caller's and are used by one thread.
-template <language_model Target, drafter Drafter, class Verifier>
+template <language_model Target, drafter Drafter, verify::verifier Verifier>
 class speculative {
     static_assert(std::is_same_v<typename Drafter::law, typename Verifier::law>,
                   "multidraft: the sampler draws by one law and the verifier is for another: name the sampler's law in "
                   "the verifier, "
                   "for example draft::sequential with verify::recursive_rejection<law::sequential>");
     static_assert(
-        !Drafter::shape_looks_at_draws ||
-            std::is_base_of_v<verify::node_by_node<Verifier, typename Verifier::law>, Verifier> || !Verifier::lossless,
+        !Drafter::shape_looks_at_draws || verify::decides_by_node<Verifier> || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
         "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive");
 
 public:
-    static constexpr bool lossless = Verifier::lossless;
+    static constexpr bool lossless = verify::is_lossless<Verifier>;
 
+    /// The target is the caller's and outlives the loop. Throws `invalid_input` for a drafter of another vocabulary.
     explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
         : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
         tree_.check(target.vocabulary());
@@ -176,7 +176,7 @@ private:
 /// The loop over trees of a fixed shape from one draft model; `shape` says how many children each node is to have (see
 /// `chain`, `branching`): `make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(target,
 /// draft, shape)`.
-template <sampler Sampler, class Verifier, language_model Target, language_model Draft>
+template <sampler Sampler, verify::verifier Verifier, language_model Target, language_model Draft>
 [[nodiscard]] auto make_speculative(Target& target, Draft& draft, topology shape) {
     return speculative<Target, shaped_drafter<Draft, Sampler>, Verifier>(
         target, shaped_drafter<Draft, Sampler>(draft, std::move(shape)));
@@ -184,7 +184,7 @@ template <sampler Sampler, class Verifier, language_model Target, language_model
 
 /// The loop over the trees of any drafter: `make_speculative<verify::naive<law::deterministic>>(target,
 /// lookup_drafter{})`.
-template <class Verifier, language_model Target, drafter Drafter>
+template <verify::verifier Verifier, language_model Target, drafter Drafter>
 [[nodiscard]] auto make_speculative(Target& target, Drafter drafter, Verifier verifier = {}) {
     return speculative<Target, Drafter, Verifier>(target, std::move(drafter), std::move(verifier));
 }

@@ -9,6 +9,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -34,7 +35,7 @@ namespace detail {
 template <class Rows>
 void node_probabilities(host_group const& g, tree_view tree, Rows const& rows, std::vector<double>& into) {
     into.clear();
-    if constexpr (requires { static_cast<double>(rows(g, node_id{0})(token_id{0})); }) {
+    if constexpr (row_source<Rows, host_group>) {
         into.push_back(1.0);
         auto const nodes = static_cast<std::size_t>(tree.size());
         for (std::size_t v = 1; v < nodes; ++v)

@@ -39,10 +39,12 @@ concept stop_rule = requires(R const& rule, host_group const& g, probabilities<f
 /// Every tree grows to its full depth.
 struct never_stop {
     static constexpr bool reads_hidden_state = false;
+    /// 1, whatever the row.
     template <class G, class Q>
     [[nodiscard]] double operator()(G const&, Q const&, std::span<float const>) const noexcept {
         return 1;
     }
+    /// 0: nothing is less.
     [[nodiscard]] static constexpr double threshold() noexcept { return 0; }
 };
 

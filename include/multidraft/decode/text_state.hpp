@@ -23,6 +23,8 @@ struct generation {
 /// The prompt and what was emitted; applies the ends that every loop shares, so that all of them end alike.
 class text_state {
 public:
+    /// A text that begins with the prompt and ends by the options, or where the context of `context_limit` tokens is
+    /// full.
     text_state(std::span<token_id const> prompt, generation_options const& options, token_callback const& callback,
                std::int32_t context_limit)
         : text_(prompt.begin(), prompt.end()),
@@ -33,10 +35,13 @@ public:
         ended_ = options.max_tokens == 0;
     }
 
+    /// Whether no token may be emitted any more.
     [[nodiscard]] bool ended() const noexcept { return ended_; }
+    /// Why it ended; meaningful once it has.
     [[nodiscard]] stop_reason why() const noexcept { return why_; }
     /// All tokens, the prompt first. The last one is the root of the next tree.
     [[nodiscard]] std::span<token_id const> text() const noexcept { return text_; }
+    /// Tokens of prompt and text together.
     [[nodiscard]] std::int32_t length() const noexcept { return static_cast<std::int32_t>(text_.size()); }
     /// How many more tokens may be emitted.
     [[nodiscard]] std::int32_t left() const noexcept {
@@ -60,6 +65,7 @@ public:
         return static_cast<std::int32_t>(count);
     }
 
+    /// The tokens behind the prompt.
     [[nodiscard]] std::vector<token_id> emitted() const {
         return {text_.begin() + static_cast<std::ptrdiff_t>(prompt_), text_.end()};
     }

@@ -33,6 +33,7 @@ public:
     using real = typename View::real;
 
     adjusted_view() = default;
+    /// The row with the tokens that the mask forbids at minus infinity and with the bias added to the others.
     MULTIDRAFT_HD adjusted_view(View row, token_mask allowed, logit_bias bias = {}) noexcept
         : row_(row), allowed_(allowed), bias_(bias) {}
 

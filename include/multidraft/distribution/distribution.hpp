@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
@@ -27,7 +28,7 @@ concept distribution = requires(D const& row, index_t i) {
 /// member of this name, and by `may_have_all_mass()` when asking is in vain; others are taken to have mass everywhere.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
-    if constexpr (requires { row.may_have_mass(i); })
+    if constexpr (has_may_have_mass<D>)
         return row.may_have_mass(i);
     else
         return true;
@@ -35,10 +36,7 @@ template <distribution D>
 
 /// A distribution that knows where it has no mass.
 template <class D>
-concept sparse_distribution = distribution<D> && requires(D const& row, index_t i) {
-    row.may_have_mass(i);
-    row.may_have_all_mass();
-};
+concept sparse_distribution = distribution<D> && has_may_have_mass<D> && has_may_have_all_mass<D>;
 
 /// The floating-point type that a distribution is computed in.
 template <class D>
@@ -77,7 +75,7 @@ template <class D>
 struct order_of {
     D row;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const {
-        if constexpr (requires { row.order(i); }) {
+        if constexpr (has_order<D>) {
             return row.order(i);
         } else {
             auto const w = row.weight(i);
@@ -101,7 +99,7 @@ order_of(D) -> order_of<D>;
 /// How many of the first n tokens in the order of a row may be taken: at temperature 0 truncation still counts tokens.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_HD index_t ordered_tokens(D const& row, index_t n) {
-    if constexpr (requires { row.order_limit(); }) {
+    if constexpr (has_order_limit<D>) {
         index_t const limit = row.order_limit();
         return n < limit ? n : limit;
     } else {

@@ -28,6 +28,7 @@ struct logit_bias {
     span<token_id const> tokens{};
     span<float const> values{};
 
+    /// Whether no logit is changed.
     [[nodiscard]] MULTIDRAFT_HD bool empty() const noexcept { return tokens.empty(); }
     [[nodiscard]] MULTIDRAFT_HD std::size_t size() const noexcept { return tokens.size(); }
     /// The number of tokens below i.
@@ -59,7 +60,9 @@ struct logit_biases {
     span<float const> values{};
     span<std::int64_t const> offsets{};
 
+    /// Whether no logit of any row is changed.
     [[nodiscard]] MULTIDRAFT_HD bool empty() const noexcept { return tokens.empty(); }
+    /// The bias of one row; the same for all rows where there are no offsets.
     [[nodiscard]] MULTIDRAFT_HD logit_bias operator()(std::int64_t row) const noexcept {
         if (offsets.empty()) return {tokens, values};
         auto const first = static_cast<std::size_t>(offsets[static_cast<std::size_t>(row)]);

@@ -25,7 +25,9 @@ public:
     using real = real_of<T>;
 
     probabilities() = default;
+    /// A row read where it lies.
     MULTIDRAFT_HD constexpr explicit probabilities(row_view<T, Layout> row) noexcept : row_(row) {}
+    /// `size` entries from `data` on, in the order of the layout.
     MULTIDRAFT_HD constexpr probabilities(T const* data, index_t size, Layout layout = {}) noexcept
         : row_(data, size, layout) {}
 
@@ -44,7 +46,9 @@ class probability_rows {
 public:
     using real = real_of<T>;
 
+    /// Rows read where they lie.
     MULTIDRAFT_HD constexpr explicit probability_rows(rows_view<T, Layout> rows) noexcept : rows_(rows) {}
+    /// `rows` rows of `size` entries from `data` on, one behind the other.
     MULTIDRAFT_HD constexpr probability_rows(T const* data, index_t rows, index_t size) noexcept
         : rows_(data, rows, size) {}
 

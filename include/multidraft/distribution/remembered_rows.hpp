@@ -10,6 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -46,7 +47,7 @@ public:
     }
     /// The row with the chunk sums of its weights: one pass where the row is known.
     template <group G>
-    requires requires(Rows const& rows, G const& g) { rows.with_sums(g, node_id{}); }
+    requires has_with_sums<Rows, G>
     [[nodiscard]] auto with_sums(G const& g, node_id node) const {
         using answer = decltype(rows_.with_sums(g, node));
         auto const i = static_cast<std::size_t>(node);

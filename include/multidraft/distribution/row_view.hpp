@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/half.hpp"
+#include "multidraft/core/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -39,12 +40,13 @@ public:
     using real = real_of<T>;
 
     row_view() = default;
+    /// `size` entries from `data` on, in the order of the layout.
     MULTIDRAFT_HD constexpr row_view(T const* data, index_t size, Layout layout = {}) noexcept
         : data_(data), layout_(layout), size_(size) {}
 
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
-        if constexpr (requires { Layout::alignment; }) {
+        if constexpr (has_alignment<Layout>) {
             T const* const data = static_cast<T const*>(__builtin_assume_aligned(data_, Layout::alignment));
 #if defined(__CUDA_ARCH__)
             if constexpr (Layout::alignment % 16 == 0 && in_blocks)
@@ -90,6 +92,7 @@ public:
     using real = real_of<T>;
 
     rows_view() = default;
+    /// `rows` rows of `size` entries; row r begins at `data + r * row_stride`.
     MULTIDRAFT_HD constexpr rows_view(T const* data, index_t rows, index_t size, std::int64_t row_stride,
                                       Layout layout = {}) noexcept
         : data_(data), row_stride_(row_stride), layout_(layout), rows_(rows), size_(size) {}

@@ -28,6 +28,7 @@ struct sampling_params {
     float top_p = 1.0F;        ///< in (0, 1]; 1: off
     float min_p = 0.0F;        ///< in [0, 1]; 0: off
 
+    /// Whether all mass goes to the most likely token.
     [[nodiscard]] MULTIDRAFT_HD constexpr bool greedy() const noexcept { return temperature == 0.0F; }
     /// Whether some tokens may lose their weight.
     [[nodiscard]] MULTIDRAFT_HD constexpr bool truncates() const noexcept {

@@ -13,6 +13,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/adjusted_view.hpp"
@@ -34,6 +35,8 @@ public:
     using real = typename View::real;
 
     softmax_row() = default;
+    /// The row without its mass (`set_mass`): its largest logit, the inverse of the temperature, and which tokens are
+    /// kept.
     MULTIDRAFT_HD softmax_row(View logits, real largest, real scale, truncation_threshold<real> kept) noexcept
         : logits_(logits), kept_(kept), largest_(largest), scale_(scale), weight_(scale) {}
 
@@ -70,15 +73,20 @@ public:
     }
     /// Makes the row one of temperature 0, whose order goes on behind the one token that has mass.
     MULTIDRAFT_HD void set_order_limit(index_t tokens) noexcept { order_limit_ = tokens; }
+    /// x_i, as the view reads it.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real logit(index_t i) const noexcept { return logits_(i); }
     /// The sum of the weights; `mass() = sum` is set once, by `process_logits`.
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
+    /// Sets the sum of the weights, by which probabilities are divided.
     MULTIDRAFT_HD void set_mass(real mass) noexcept {
         mass_ = mass;
         inverse_sum_ = fp::div(real(1), mass);
     }
+    /// Which tokens truncation keeps.
     [[nodiscard]] MULTIDRAFT_HD truncation_threshold<real> const& kept() const noexcept { return kept_; }
+    /// max x, unscaled.
     [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
+    /// What logits are multiplied by: the inverse of the temperature.
     [[nodiscard]] MULTIDRAFT_HD real scale() const noexcept { return scale_; }
     /// The row whose probabilities are `factor` times as large, a power of two; its weights are the same.
     [[nodiscard]] MULTIDRAFT_HD softmax_row times(real factor) const noexcept {
@@ -142,7 +150,7 @@ template <class View>
     for (index_t i = 0; i < logits.size(); ++i)
         if (!(logits(i) <= largest_number<typename View::real>))
             refuse(argument, i, logits(i), "a logit is a number below plus infinity");
-    if constexpr (requires { logits.allows(index_t{}); }) {
+    if constexpr (has_allows<View>) {
         index_t allowed = 0;
         for (index_t i = 0; i < logits.size(); ++i) allowed += logits.allows(i) ? 1 : 0;
         if (allowed == 0) refuse(std::string(argument) + ".allowed", allowed, "a mask allows at least one token");
@@ -294,6 +302,7 @@ class logit_rows {
 public:
     using real = real_of<T>;
 
+    /// Rows of plain logits, all with the same sampling parameters.
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w) noexcept requires(plain)
         : rows_(rows), sampling_(w) {}
     /// Throws `invalid_input` on the host for a bias that is none of these rows (`validate`).
@@ -343,6 +352,7 @@ class prepared_rows {
 public:
     using real = typename View::real;
 
+    /// Row v is that of node v; they are the caller's and outlive this.
     MULTIDRAFT_HD prepared_rows(span<softmax_row<View> const> rows, index_t vocabulary) noexcept
         : rows_(rows), size_(vocabulary) {}
 

@@ -27,6 +27,7 @@ concept mask_word = std::integral<Word> &&(sizeof(Word) == 4 || sizeof(Word) == 
 class token_mask {
 public:
     token_mask() = default;
+    /// Bit i % w of word i / w, of w bits, says whether token i is allowed; the words are the caller's.
     template <detail::mask_word Word>
     MULTIDRAFT_HD explicit token_mask(Word const* words) noexcept
         : bytes_(reinterpret_cast<unsigned char const*>(words)) {
@@ -70,10 +71,12 @@ private:
 class token_masks {
 public:
     token_masks() = default;
+    /// The mask of row r begins at `words + r * stride`.
     template <detail::mask_word Word>
     MULTIDRAFT_HD token_masks(Word const* words, std::int64_t stride) noexcept
         : words_(words), step_(stride * static_cast<std::int64_t>(sizeof(Word) / 4)) {}
 
+    /// The mask of one row; of a source without words one that allows every token.
     [[nodiscard]] MULTIDRAFT_HD token_mask operator()(std::int64_t row) const noexcept {
         if (words_ == nullptr) return {};
         return token_mask(static_cast<std::uint32_t const*>(words_) + row * step_);

@@ -9,6 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 
@@ -20,6 +21,7 @@ struct truncation_threshold {
     Real value = minus_infinity<Real>;
     index_t last = largest_number<index_t>;
 
+    /// Whether entry i, of value x, is kept.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
         return (x > value) | ((x == value) & (i <= last));
     }
@@ -58,7 +60,7 @@ template <std::size_t N, class G>
         MULTIDRAFT_HD array() noexcept {}  // NOLINT: `group.histogram` writes every entry
         [[nodiscard]] MULTIDRAFT_HD std::uint64_t* data() noexcept { return count; }
     };
-    if constexpr (requires { g.template counters<N>(); }) {
+    if constexpr (has_counters<G, N>) {
         return g.template counters<N>();
     } else {
         return array();
@@ -86,7 +88,7 @@ template <class Counters>
 /// counter after the other.
 template <class G, class Counters>
 [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_by([[maybe_unused]] G const& g, Counters const& counters) {
-    if constexpr (requires { g.histogram_total(counters); })
+    if constexpr (has_histogram_total<G, Counters>)
         return g.histogram_total(counters);
     else
         return histogram_total(counters);
@@ -94,7 +96,7 @@ template <class G, class Counters>
 template <class G, class Counters>
 [[nodiscard]] MULTIDRAFT_HD index_t reaching_bin_by([[maybe_unused]] G const& g, Counters const& counters,
                                                     std::uint64_t& wanted) {
-    if constexpr (requires { g.histogram_bin_reaching(counters, wanted); })
+    if constexpr (has_histogram_bin_reaching<G, Counters>)
         return g.histogram_bin_reaching(counters, wanted);
     else
         return histogram_bin_reaching(counters, wanted);
@@ -238,12 +240,6 @@ template <group G, class X>
     if (equal > static_cast<real>(listed)) result.last = list[list.size() - 1];
     return result;
 }
-
-/// Whether a group says up to how many entries, `G::fast_top_k`, `threshold_of_list` is faster than counting.
-template <class G>
-inline constexpr bool has_fast_top_k = requires {
-    G::fast_top_k;
-};
 
 /// The k largest entries, ties to the lower index; 1 <= k <= n.
 template <group G, class X>

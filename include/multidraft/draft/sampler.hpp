@@ -56,4 +56,11 @@ concept sampler = requires {
     { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
 };
 
+/// A sampler whose noise belongs to a place in the text, whatever tree a node is in: the site that it draws at has the
+/// position of the node itself, not that of the root. It says so by `addressed_by_text = true`.
+template <class S>
+concept is_addressed_by_text = requires {
+    requires S::addressed_by_text;
+};
+
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -37,6 +37,7 @@ struct draft_inputs {
     index_t first_row = 0;                    ///< the entry and the row of `nodes[0]`; the others follow
     mask_view mask;  ///< row k: the entries after the context that `nodes[k]` attends to, its own among them
 
+    /// Whether there is no node to be read.
     [[nodiscard]] bool empty() const noexcept { return nodes.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return nodes.size(); }
 };
@@ -293,8 +294,10 @@ public:
     // What the target reads, and the rest, one entry a node. They throw as `drafts` does for an order that is none.
 
     [[nodiscard]] node_id size() const { return current().size(); }
+    /// The parent of each node, `none` for the root.
     [[nodiscard]] std::span<node_id const> parents() const { return current().parents; }
     [[nodiscard]] std::span<token_id const> tokens() const { return current().tokens; }
+    /// Levels between each node and the root.
     [[nodiscard]] std::span<std::int32_t const> depths() const { return current().depths; }
     [[nodiscard]] std::span<std::int32_t const> positions() const { return current().positions; }
     /// How many of the first children of each node are certain.
@@ -489,7 +492,7 @@ private:
         drawn_children result;
         if (count > 0) {
             // Noise that belongs to a place in the text, whatever tree the node is in, has the node's own position.
-            constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
+            constexpr bool by_text = is_addressed_by_text<Sampler>;
             draw_site const site{added_.positions[at(by_text ? node : 0)], node};
             result = sampler(host_group{}, q, sums, source, site, span<token_id>(children_));
         }

@@ -39,22 +39,28 @@ struct tree_batch {
 
     // These structs have constructors because g++ 12 does not construct a view that an aggregate is given as `{}`.
     tree_batch() = default;
+    /// The views are shared, not copied; `certain_children` is left out for laws without certain children.
     tree_batch(decltype(offsets) offsets_of_trees, decltype(parents) all_parents, decltype(tokens) all_tokens,
                decltype(certain) certain_children = {})
         : offsets(offsets_of_trees), parents(all_parents), tokens(all_tokens), certain(certain_children) {}
 
+    /// How many trees there are.
     [[nodiscard]] std::size_t requests() const { return offsets.extent(0) > 0 ? offsets.extent(0) - 1 : 0; }
 
+    /// Where the nodes of a request begin.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t first(int request) const { return offsets(request); }
     [[nodiscard]] MULTIDRAFT_HD node_id size(int request) const {
         return static_cast<node_id>(offsets(request + 1) - offsets(request));
     }
+    /// The parents of a request's nodes, counted from its own root.
     [[nodiscard]] MULTIDRAFT_HD span<node_id const> parents_of(int request) const {
         return {parents.data() + first(request), static_cast<std::size_t>(size(request))};
     }
+    /// The tree of a request.
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(int request) const {
         return {parents_of(request), {tokens.data() + first(request), static_cast<std::size_t>(size(request))}};
     }
+    /// How many children of each node of a request are certain; empty where the law has none.
     [[nodiscard]] MULTIDRAFT_HD span<index_t const> certain_of(int request) const {
         if (certain.extent(0) == 0) return {};
         return {certain.data() + first(request), static_cast<std::size_t>(size(request))};
@@ -83,9 +89,11 @@ struct draw_batch {
     Kokkos::View<std::uint32_t const*, Memory> requests;  ///< tells equal seeds apart; no entries: 0 for all
 
     draw_batch() = default;
+    /// The views are shared, not copied; without `numbers` every request has the number 0.
     draw_batch(decltype(seeds) all_seeds, decltype(positions) all_positions, decltype(requests) numbers = {})
         : seeds(all_seeds), positions(all_positions), requests(numbers) {}
 
+    /// Where the draws of a request come from.
     [[nodiscard]] MULTIDRAFT_HD addressed_source source(int request) const {
         return addressed_source{addressed_uniforms(seeds(request), requests.extent(0) > 0 ? requests(request) : 0U)};
     }
@@ -146,9 +154,11 @@ struct logit_batch {
     Kokkos::View<std::int64_t const*, memory> firsts;       ///< one a request; no entries: the rows are the nodes'
 
     logit_batch() = default;
+    /// The views are shared, not copied; without `first_rows` row i belongs to node i of the batch.
     explicit logit_batch(View all_rows, decltype(sampling) all_sampling, decltype(firsts) first_rows = {})
         : rows(all_rows), sampling(all_sampling), firsts(first_rows) {}
 
+    /// The rows of a request, by its nodes, the first of which is node `first_node` of the batch.
     [[nodiscard]] MULTIDRAFT_HD rows_type operator()(int request, std::int64_t first_node, node_id nodes) const {
         return {detail::rows_from(rows, detail::first_row(firsts, request, first_node), nodes), sampling(request)};
     }
@@ -161,6 +171,7 @@ struct logit_batch {
         else
             detail::check_extent(rows, name + ".rows", nodes, "there is one row a node");
     }
+    /// Entries of a row.
     [[nodiscard]] std::size_t vocabulary() const { return rows.extent(1); }
 };
 
@@ -174,8 +185,10 @@ struct probability_batch {
     Kokkos::View<std::int64_t const*, memory> firsts;  ///< one a request; no entries: the rows are the nodes'
 
     probability_batch() = default;
+    /// The views are shared, not copied; without `first_rows` row i belongs to node i of the batch.
     explicit probability_batch(View all_rows, decltype(firsts) first_rows = {}) : rows(all_rows), firsts(first_rows) {}
 
+    /// The rows of a request, by its nodes, the first of which is node `first_node` of the batch.
     [[nodiscard]] MULTIDRAFT_HD rows_type operator()(int request, std::int64_t first_node, node_id nodes) const {
         return rows_type{detail::rows_from(rows, detail::first_row(firsts, request, first_node), nodes)};
     }
@@ -187,11 +200,13 @@ struct probability_batch {
         else
             detail::check_extent(rows, name + ".rows", nodes, "there is one row a node");
     }
+    /// Entries of a row.
     [[nodiscard]] std::size_t vocabulary() const { return rows.extent(1); }
 };
 
 /// Stands for the draft's rows where the verifier never reads them (`verify::naive`).
 struct no_draft_rows {
+    /// What verifiers take where there are no rows.
     [[nodiscard]] MULTIDRAFT_HD verify::no_draft_rows operator()(int, std::int64_t, node_id) const noexcept {
         return {};
     }

@@ -26,6 +26,7 @@ struct level_batch {
     Kokkos::View<index_t const*, Memory> wanted;         ///< children; no entries: as many as there is room for
 
     level_batch() = default;
+    /// The views are shared, not copied; without `children` every node gets as many as there is room for.
     level_batch(decltype(requests) of_requests, decltype(nodes) of_nodes, decltype(wanted) children = {})
         : requests(of_requests), nodes(of_nodes), wanted(children) {}
 };
@@ -39,13 +40,14 @@ struct children_batch {
     Kokkos::View<index_t*, Memory> certain;  ///< no entries: for laws without certain children
 
     children_batch() = default;
+    /// The views are shared, not copied; `certain_counts` is left out for laws without certain children.
     children_batch(decltype(tokens) children, decltype(counts) children_counts, decltype(certain) certain_counts = {})
         : tokens(children), counts(children_counts), certain(certain_counts) {}
 };
 
 namespace detail {
 
-template <template <class> class Group, class Space, class Sampler, class Memory, class View>
+template <template <class> class Group, class Space, sampler Sampler, class Memory, class View>
 struct draft_kernel {
     using member = typename Kokkos::TeamPolicy<Space>::member_type;
 
@@ -94,7 +96,7 @@ struct draft_kernel {
 ///
 /// Throws `invalid_input`, with nothing launched, for extents that do not fit. In the launch nothing throws: a row that
 /// is no distribution gets no children.
-template <class Sampler, template <class> class Group = team_group, class Space, class Memory, class View>
+template <sampler Sampler, template <class> class Group = team_group, class Space, class Memory, class View>
 void draft_children(Space const& space, level_batch<Memory> const& level, View const& logits,
                     Kokkos::View<sampling_params const*, Memory> const& sampling, draw_batch<Memory> const& draws,
                     children_batch<Memory> const& out, launch_shape shape = {}, Sampler sampler = {}) {

@@ -32,7 +32,7 @@ struct verdict_batch {
 
 namespace detail {
 
-template <template <class> class Group, class Space, class Verifier, class Memory, class Target, class Draft>
+template <template <class> class Group, class Space, verify::verifier Verifier, class Memory, class Target, class Draft>
 struct verify_kernel {
     using member = typename Kokkos::TeamPolicy<Space>::member_type;
 
@@ -90,8 +90,8 @@ struct verify_kernel {
 /// that do not fit. In the launch nothing throws: where rows hold no distribution or a candidate cannot have been
 /// drawn, and where parents are no tree, `next` is `none` and `accepted` 0. `check_trees` says what is wrong with
 /// trees.
-template <class Verifier, template <class> class Group = team_group, class Space, draft_law Law, class Memory,
-          class Target, class Draft>
+template <verify::verifier Verifier, template <class> class Group = team_group, class Space, draft_law Law,
+          class Memory, class Target, class Draft>
 void verify_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, Target const& target,
                   Draft const& draft, draw_batch<Memory> const& draws, verdict_batch<Memory> const& out,
                   launch_shape shape = {}, Verifier verifier = {}) {

@@ -50,7 +50,9 @@ public:
                                                                           std::uint32_t request = 0) noexcept
         : seed_(seed), request_(request) {}
 
+    /// The seed of the run.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr std::uint64_t seed() const noexcept { return seed_; }
+    /// What tells apart requests of one seed.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr std::uint32_t request() const noexcept { return request_; }
 
     /// The counter of an address. Different addresses of all requests have different counters.

@@ -43,6 +43,7 @@ concept draw_source = requires(S& source, address a, float x, host_group const& 
 class addressed_source {
 public:
     addressed_source() = default;
+    /// Draws by these uniforms: their seed and request.
     MULTIDRAFT_HD constexpr explicit addressed_source(addressed_uniforms uniforms) noexcept : uniforms_(uniforms) {}
 
     template <class Real>
@@ -63,6 +64,7 @@ public:
         return uniforms_.template uniform<Real>(a);
     }
 
+    /// The uniforms that decide.
     [[nodiscard]] MULTIDRAFT_HD constexpr addressed_uniforms const& uniforms() const noexcept { return uniforms_; }
 
 private:

@@ -28,6 +28,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// program, with the rounding of its own numbers and none of the draws'. One that is NaN throws `invalid_input`.
 class enumerating_source {
 public:
+    /// Uniforms take the middles of `grid` equal cells.
     explicit enumerating_source(index_t grid = 16) : grid_(static_cast<std::size_t>(grid), 1.0 / grid) {}
 
     template <class Real>

@@ -83,7 +83,7 @@ template <class Real>
 /// The models have rows for contexts of up to `children.size()` tokens. With rows of floats it is the law of the
 /// program in floats, and the target's conditionals are those of its floats. `Group` may be `silent_group`: see
 /// `small_step`.
-template <class Group = host_group, class Sampler, class Verifier, class Real>
+template <group Group = host_group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_of_step(Sampler sampler, Verifier verifier, shape const& children,
                                      basic_model_pair<Real> const& models, enumeration const& how = {}) {
     small_step<Sampler, Verifier, Real, Group> step(sampler, verifier, models);
@@ -108,7 +108,7 @@ template <class Group = host_group, class Sampler, class Verifier, class Real>
 /// loop does it: the last trees are no deeper than there are tokens left.
 ///
 /// All steps are one run of the enumeration, so a draw of one step that used the address of another's is found.
-template <class Sampler, class Verifier>
+template <sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] output_law law_of_text(Sampler sampler, Verifier verifier, shape const& children,
                                      model_pair const& models, std::size_t length) {
     small_step<Sampler, Verifier> step(sampler, verifier, models);
@@ -149,7 +149,7 @@ template <class Real>
 }
 
 /// How far the output of one step is from the target, for one tree and one pair of models.
-template <class Sampler, class Verifier, class Real>
+template <sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] double distance_from_target(Sampler sampler, Verifier verifier, shape const& children,
                                           basic_model_pair<Real> const& models) {
     return total_variation(law_of_step(sampler, verifier, children, models).law,

@@ -75,6 +75,7 @@ public:
         auto const found = edges.find(x);
         return found == edges.end() ? 0.0 : edges_[static_cast<std::size_t>(found->second) ^ 1U].room;
     }
+    /// The probability of a tuple; 0 for one that cannot be drawn.
     [[nodiscard]] double chance(tuple const& drawn) const {
         auto const found = chance_.find(drawn);
         return found == chance_.end() ? 0.0 : found->second;
@@ -153,6 +154,8 @@ class optimal_transport : public verify::node_by_node<optimal_transport<Sampler>
 public:
     static constexpr bool lossless = true;
 
+    /// The decision at one node: follows the plan for its rows, which is made each time. No token where the tuple
+    /// cannot have been drawn.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -138,7 +138,7 @@ struct proof {
 
 /// alpha* of a sampler's own draws, by enumeration: 1 + min over sets H of p(H) - P(all drafted tokens in H) (Optimal
 /// MDSD (8)). No lossless verifier accepts a child more often. For vocabularies of a few tokens.
-template <class Sampler, class Real>
+template <sampler Sampler, class Real>
 [[nodiscard]] double best_acceptance(Sampler const& sampler, std::vector<Real> const& p, std::vector<Real> const& q,
                                      index_t n) {
     auto const size = static_cast<index_t>(p.size());
@@ -176,7 +176,7 @@ template <class Law>
 inline constexpr bool is_integrated<testing::reference::nested_ranked_block<Law>> = true;
 
 /// The law of a step: by enumeration, or integrated.
-template <class Group, class Sampler, class Verifier, class Real>
+template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_to_prove(Sampler const& sampler, Verifier const& verifier, shape const& children,
                                       basic_model_pair<Real> const& models, enumeration const& how) {
     if constexpr (is_integrated<Verifier> && std::is_same_v<Real, double>)
@@ -185,7 +185,7 @@ template <class Group, class Sampler, class Verifier, class Real>
         return law_of_step<Group>(sampler, verifier, children, models, how);
 }
 
-template <class Group, class Sampler, class Verifier, class Real>
+template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case const& t,
                 basic_model_pair<Real> const& models, proof::place_of_case where, std::uint64_t most, proof& result) {
     try {
@@ -239,7 +239,7 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 ///
 /// A verifier that asks for uniforms (positions of `verify::nested_ranked_block`) cannot be enumerated: the
 /// proof does not hold then, and says so. Seconds for a verifier that decides by Bernoulli and categorical draws.
-template <class Group = host_group, class Sampler, class Verifier>
+template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] proof prove_lossless(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
     proof result;
     for (tree_case const& t : options.trees) {

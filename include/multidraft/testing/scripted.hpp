@@ -18,6 +18,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// Running past the end of the list throws `invalid_input`.
 class scripted_source {
 public:
+    /// The uniforms are handed out in order, whatever is asked for; they are the caller's.
     explicit scripted_source(span<double const> uniforms) noexcept : uniforms_(uniforms) {}
 
     template <class Real>

@@ -33,6 +33,7 @@ class basic_small_model {
 public:
     using context = std::size_t;
 
+    /// Room for a row after each text of up to `depth` tokens; the rows are empty.
     basic_small_model(index_t vocabulary, int depth) : vocabulary_(vocabulary) {
         std::size_t count = 0;
         std::size_t level = 1;
@@ -49,12 +50,17 @@ public:
         }
     }
 
+    /// Entries of a row.
     [[nodiscard]] index_t vocabulary() const noexcept { return vocabulary_; }
+    /// How many texts have a row.
     [[nodiscard]] std::size_t contexts() const noexcept { return rows_.size(); }
+    /// The text with a token more.
     [[nodiscard]] context after(context c, token_id x) const noexcept {
         return c * static_cast<std::size_t>(vocabulary_) + static_cast<std::size_t>(x) + 1;
     }
+    /// The row after a text. Throws `std::out_of_range` for one that is too long.
     [[nodiscard]] std::vector<Real>& operator[](context c) { return rows_.at(c); }
+    /// The row after a text. Throws `std::out_of_range` for one that is too long.
     [[nodiscard]] std::vector<Real> const& operator[](context c) const { return rows_.at(c); }
 
 private:
@@ -80,9 +86,12 @@ using model_pair = basic_model_pair<double>;
 template <class Real>
 class basic_rows_of_nodes {
 public:
+    /// No rows yet, of so many entries.
     explicit basic_rows_of_nodes(index_t vocabulary) noexcept : vocabulary_(vocabulary) {}
 
+    /// Forgets the rows.
     void clear() noexcept { rows_.clear(); }
+    /// Adds the row of the next node; it is the caller's and outlives this.
     void push_back(std::vector<Real> const& row) { rows_.push_back(row.data()); }
     [[nodiscard]] index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
     [[nodiscard]] index_t size() const noexcept { return vocabulary_; }

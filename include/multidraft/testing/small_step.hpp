@@ -35,9 +35,10 @@ struct silent_group : host_group {
 ///
 /// Throws `std::logic_error` for a verdict that is none: a path that does not follow the tree, more written of it than
 /// was accepted, no token.
-template <class Sampler, class Verifier, class Real = double, class Group = host_group>
+template <sampler Sampler, verify::verifier Verifier, class Real = double, group Group = host_group>
 class small_step {
 public:
+    /// The models are the caller's and outlive this.
     small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models)
         : sampler_(sampler),
           verifier_(verifier),

@@ -13,6 +13,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// A generator of test numbers that is the same with every standard library (SplitMix64).
 class test_numbers {
 public:
+    /// Equal seeds give equal numbers.
     explicit test_numbers(std::uint64_t seed) noexcept : state_(seed) {}
     /// In (0, 1).
     double operator()() noexcept {
@@ -23,6 +24,7 @@ public:
         z ^= z >> 31;
         return (static_cast<double>(z >> 12) + 0.5) * 0x1p-52;
     }
+    /// An integer in [0, n).
     index_t below(index_t n) noexcept { return static_cast<index_t>((*this)() * n); }
     /// Standard normal.
     double normal() noexcept {

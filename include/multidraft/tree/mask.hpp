@@ -176,6 +176,7 @@ struct dense_mask {
     std::int64_t columns = 0;
     std::int64_t row_stride = 0;  ///< elements from one row to the next, at least `columns`
 
+    /// Entry (i, j).
     [[nodiscard]] MULTIDRAFT_HD constexpr T& operator()(std::int64_t i, std::int64_t j) const noexcept {
         return data[i * row_stride + j];
     }

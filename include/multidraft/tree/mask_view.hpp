@@ -19,6 +19,7 @@ struct mask_view {
     std::int64_t row_words = 0;  ///< words from one row to the next
     std::int64_t rows = -1;      ///< how many there are, where that is known; -1: unknown
 
+    /// Whether it is the mask of a chain, which has no words.
     [[nodiscard]] MULTIDRAFT_HD constexpr bool causal() const noexcept { return words == nullptr; }
 
     /// Whether row i attends to column j. O(1).

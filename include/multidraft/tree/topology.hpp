@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -23,6 +22,7 @@ struct node_range {
 
     /// One past the last node.
     [[nodiscard]] MULTIDRAFT_HD constexpr node_id end() const noexcept { return first + count; }
+    /// Whether it has no node.
     [[nodiscard]] MULTIDRAFT_HD constexpr bool empty() const noexcept { return count == 0; }
 
     friend constexpr bool operator==(node_range const&, node_range const&) = default;
@@ -142,16 +142,21 @@ public:
     }
 
     [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(parents_.size()); }
+    /// The parent of each node, `none` for the root.
     [[nodiscard]] std::span<node_id const> parents() const noexcept { return parents_; }
+    /// The parent of a node; `none` for the root.
     [[nodiscard]] node_id parent(node_id node) const noexcept { return parents_[at(node)]; }
 
     /// Levels below the root, per node: 0 for the root.
     [[nodiscard]] std::span<std::int32_t const> depths() const noexcept { return depths_; }
+    /// Levels between a node and the root.
     [[nodiscard]] std::int32_t depth(node_id node) const noexcept { return depths_[at(node)]; }
 
     /// The children of a node; for a leaf an empty range. O(1).
     [[nodiscard]] node_range children(node_id node) const noexcept { return {first_child(node), child_count(node)}; }
+    /// The first child of a node; of a leaf where it would stand.
     [[nodiscard]] node_id first_child(node_id node) const noexcept { return first_child_[at(node)]; }
+    /// How many children a node has.
     [[nodiscard]] node_id child_count(node_id node) const noexcept {
         return first_child_[at(node) + 1] - first_child_[at(node)];
     }
@@ -183,7 +188,10 @@ private:
             if (at(deep) == levels_.size()) levels_.push_back(i);
         }
         levels_.push_back(n);
-        for (std::size_t d = 0; d + 1 < levels_.size(); ++d) width_ = std::max(width_, levels_[d + 1] - levels_[d]);
+        for (std::size_t d = 0; d + 1 < levels_.size(); ++d) {
+            node_id const here = levels_[d + 1] - levels_[d];
+            width_ = here > width_ ? here : width_;
+        }
         node_id child = 1;
         for (node_id i = 0; i < n; ++i) {
             first_child_[at(i)] = child;

@@ -23,19 +23,26 @@ struct candidate_list {
     index_t certain = 0;
 
     candidate_list() = default;
+    /// The tokens in the order drawn, the certain ones first.
     MULTIDRAFT_HD constexpr candidate_list(span<token_id const> of_children, index_t certain_ones = 0) noexcept
         : tokens(of_children), certain(certain_ones) {}
+    /// Draws alone, from any range of tokens that lie together.
     template <class R>
     requires(std::ranges::contiguous_range<R> && !std::same_as<std::remove_cvref_t<R>, span<token_id const>> &&
              std::convertible_to<R&&, span<token_id const>>) constexpr candidate_list(R&& of_children) noexcept
         : tokens(static_cast<R&&>(of_children)) {}
+    /// All tokens, without saying which are certain.
     MULTIDRAFT_HD constexpr operator span<token_id const>() const noexcept { return tokens; }
 
+    /// How many candidates there are.
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t count() const noexcept { return static_cast<index_t>(tokens.size()); }
+    /// How many of them were drawn.
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t draws() const noexcept { return count() - certain; }
+    /// The token of a child.
     [[nodiscard]] MULTIDRAFT_HD constexpr token_id operator[](index_t child) const noexcept {
         return tokens[static_cast<std::size_t>(child)];
     }
+    /// The tokens that are certain.
     [[nodiscard]] MULTIDRAFT_HD constexpr span<token_id const> certain_tokens() const noexcept {
         return tokens.first(static_cast<std::size_t>(certain));
     }

@@ -4,8 +4,10 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
@@ -30,10 +32,10 @@ template <group G, distribution P, draw_source Source>
 /// Rows that are normalised when they are asked for have the chunk sums of their weights at hand then, and hand them
 /// out with the row: `target.with_sums(g, node)`, a `processed_row`, saves the pass that `emit` makes. One pass or
 /// none, and one chunk. `none` when the row has no mass.
-template <group G, class Target, draw_source Source>
+template <group G, row_source<G> Target, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD token_id emit_at(G const& g, Target const& target, node_id node, Source& source,
                                              draw_site site) {
-    if constexpr (requires { target.with_sums(g, node); }) {
+    if constexpr (has_with_sums<Target, G>) {
         auto const p = target.with_sums(g, node);
         return emit_from_sums(g, p.row, p.sums, source, site);
     } else {

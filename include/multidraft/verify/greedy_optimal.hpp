@@ -84,6 +84,8 @@ class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
+    /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
+    /// host, "no token" elsewhere; so is a draw that q cannot give.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site) const {

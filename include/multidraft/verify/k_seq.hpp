@@ -78,6 +78,8 @@ class k_seq : public node_by_node<k_seq<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
+    /// The decision at one node: rho by passes over p and q, then one Bernoulli draw a candidate. No token where q
+    /// gives a candidate no mass or a row holds NaN.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                                     Source& source, draw_site site) const {

@@ -33,7 +33,10 @@ struct rows_of_children {
     node_id node;
 
     [[nodiscard]] MULTIDRAFT_HD auto of(index_t k) const { return draft(g, node, k); }
+    // That of the first child, where one row is asked for.
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draft.size(); }
     [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of(0)(x); }
+    [[nodiscard]] MULTIDRAFT_HD auto weight(token_id x) const { return of(0).weight(x); }
 };
 
 /// Rows of several models as a walk asks for them.
@@ -89,12 +92,14 @@ public:
     static constexpr std::size_t most_children = 64;
 
     /// Verifies one tree; see `node_by_node::operator()`, and `draft(g, node, k)` above.
-    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    template <group G, draft_law Drawn, row_source<G> Target, child_row_source<G> Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
                                      Source& source, std::int32_t position, span<node_id> path) const {
         return base::operator()(g, tree, target, detail::rows_by_child<Draft>{draft}, source, position, path);
     }
 
+    /// The decision at one node: `rows.of(k)` is the row that candidate k was drawn from. No token where it gives the
+    /// candidate no mass.
     template <group G, distribution P, class Rows, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Rows const& rows,
                                                     span<token_id const> candidates, Source& source,

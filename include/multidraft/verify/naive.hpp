@@ -26,6 +26,8 @@ public:
     /// Draft rows that are handed over all the same are not asked for.
     static constexpr bool reads_draft = false;
 
+    /// The decision at one node: a token from p in one pass, accepted when a candidate is that token. No token where p
+    /// has no mass.
     template <group G, distribution P, class Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,
                                                     span<token_id const> candidates, Source& source,

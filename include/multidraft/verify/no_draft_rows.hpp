@@ -2,7 +2,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
+
 #include "multidraft/core/abi.hpp"
+#include "multidraft/distribution/row_source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -14,5 +17,10 @@ template <class V>
 inline constexpr bool reads_draft = !requires {
     requires !V::reads_draft;
 };
+
+/// What a verifier that reads no rows of the draft takes for them: those of the nodes (`row_source`), those of their
+/// children (`child_row_source`), or `no_draft_rows`.
+template <class Rows, class G>
+concept draft_rows = row_source<Rows, G> || child_row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

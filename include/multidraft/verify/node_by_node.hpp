@@ -9,8 +9,10 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
@@ -27,6 +29,20 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 namespace detail {
 
+/// What a decision gets for the draft's row; no type where it would read rows that are not of nodes.
+template <class Verifier, class Draft, class G>
+struct row_read {};
+template <class Verifier, class Draft, class G>
+requires(std::is_same_v<Draft, no_draft_rows> || !reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
+    using type = no_draft_rows;
+};
+template <class Verifier, class Draft, class G>
+requires(row_source<Draft, G>&& reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
+    using type = row_of<Draft, G>;
+};
+template <class Verifier, class Draft, class G>
+using row_that_is_read = typename row_read<Verifier, Draft, G>::type;
+
 /// What a walk does at a node: the accepted child, as a node, or `none` and the token emitted instead.
 struct walk_step {
     node_id child = none;
@@ -34,7 +50,7 @@ struct walk_step {
 };
 
 /// One node of a walk with a verifier that decides node by node; on the host a refusal where it gives no token.
-template <class Verifier, group G, draft_law Law, class Target, class Draft, draw_source Source>
+template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD walk_step decide_at(G const& g, Verifier const& verifier, drafted<Law> const& tree,
                                                 Target const& target, [[maybe_unused]] Draft const& draft, node_id node,
                                                 Source& source, std::int32_t position,
@@ -48,7 +64,7 @@ template <class Verifier, group G, draft_law Law, class Target, class Draft, dra
     } else {
         auto const candidates = candidates_of(tree, children, node);
         auto const p = target(g, node);
-        if constexpr (requires { target.prefetch(g, children); }) target.prefetch(g, children);
+        if constexpr (has_prefetch<Target, G, node_range>) target.prefetch(g, children);
         auto const with = [&](auto const& q) {
             if constexpr (needs_scratch<Verifier>)
                 return verifier.decide(g, p, q, candidates, source, site, scratch);
@@ -110,10 +126,11 @@ public:
     /// draws different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the
     /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
     /// is `none`.
-    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     [[maybe_unused]] span<std::byte> scratch = {}) const {
+    template <group G, draft_law Drawn, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
+    requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
+        MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
+                                         Draft const& draft_rows, Source& source, std::int32_t position,
+                                         span<node_id> path, [[maybe_unused]] span<std::byte> scratch = {}) const {
         auto const& target = named<G>(target_rows, "target");
         [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
         static_assert(

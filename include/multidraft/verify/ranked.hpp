@@ -51,6 +51,8 @@ public:
         return detail::whole_16(sizeof(rank_table)) + rank_table::grid_points * sizeof(grid_density<double>);
     }
 
+    /// The decision at one node, by a histogram of p / q and the rank table in `scratch`. No token where a draw cannot
+    /// have come from q, or a row holds NaN.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site, span<std::byte> scratch) const {

@@ -86,6 +86,8 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
+    /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows a
+    /// rejection. No token where q gives a candidate no mass, or a row holds NaN.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& draft_row,
                                                     span<token_id const> candidates, Source& source,

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -27,10 +28,15 @@ class nested_ranked_block;
 namespace detail {
 
 template <class V>
+concept says_of_shapes = requires {
+    { V::shape_may_depend_on } -> std::convertible_to<shape_depends_on>;
+};
+
+template <class V>
 constexpr shape_depends_on shape_limit_of() noexcept {
-    if constexpr (requires { V::shape_may_depend_on; })
+    if constexpr (says_of_shapes<V>)
         return V::shape_may_depend_on;
-    else if constexpr (std::is_base_of_v<node_by_node<V, typename V::law>, V>)
+    else if constexpr (decides_by_node<V>)
         return shape_depends_on::earlier_draws;
     else
         return shape_depends_on::nothing;

@@ -36,6 +36,8 @@ class spec_hub : public node_by_node<spec_hub<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
+    /// The decision at one node of one or two candidates, in two passes over p and q at most. More are an
+    /// `invalid_input` on the host, "no token" elsewhere.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site) const {

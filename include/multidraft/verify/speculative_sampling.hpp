@@ -34,6 +34,8 @@ class speculative_sampling : public node_by_node<speculative_sampling<Law>, Law>
 public:
     static constexpr bool lossless = true;
 
+    /// The decision at one node of one candidate, one pass over p and q where it is refused. More are an
+    /// `invalid_input` on the host, "no token" elsewhere.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                                     Source& source, draw_site site) const {

@@ -1,18 +1,25 @@
-// Memory that a verifier of whole trees works in, and the one way to call any verifier.
+// The concept `verifier`, the memory that some verifiers work in, and the one way to call any of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/draft/law.hpp"
+#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -25,6 +32,90 @@ template <class V>
 concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
     { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
 };
+
+/// Whether a verifier says that what it emits has the target's law: a static `lossless` that is true. One that says
+/// nothing is not taken for a lossless one.
+template <class V>
+concept is_lossless = requires {
+    requires V::lossless;
+};
+
+namespace detail {
+
+template <class V, class G, class P, class Q, class Source>
+concept decides = needs_scratch<V> || requires(V const& v, G const& g, P const& p, Q const& q,
+                                               candidate_list candidates, Source& source, draw_site site) {
+    { v.decide(g, p, q, candidates, source, site) } -> std::same_as<node_verdict>;
+};
+template <class V, class G, class P, class Q, class Source>
+concept decides_in_scratch =
+    !needs_scratch<V> || requires(V const& v, G const& g, P const& p, Q const& q, candidate_list candidates,
+                                  Source& source, draw_site site, span<std::byte> scratch) {
+    { v.decide(g, p, q, candidates, source, site, scratch) } -> std::same_as<node_verdict>;
+};
+
+template <class V, class Tree, class Rows, class Source>
+concept verifies = needs_scratch<V> || requires(V const& v, host_group const& g, Tree const& tree, Rows const& rows,
+                                                Source& source, std::int32_t position, span<node_id> path) {
+    { v(g, tree, rows, rows, source, position, path) } -> std::same_as<verdict>;
+};
+template <class V, class Tree, class Rows, class Source>
+concept verifies_in_scratch =
+    !needs_scratch<V> || requires(V const& v, host_group const& g, Tree const& tree, Rows const& rows, Source& source,
+                                  std::int32_t position, span<node_id> path, span<std::byte> scratch) {
+    { v(g, tree, rows, rows, source, position, path, scratch) } -> std::same_as<verdict>;
+};
+
+}  // namespace detail
+
+/// A decision at one node, of which `node_by_node` makes a verifier of whole trees.
+///
+/// `v.decide(g, p, q, candidates, source, site)` gives a `node_verdict`, from the target's row p, the draft's row q
+/// (`no_draft_rows` where the verifier does not read it) and the children in the order drawn, a `candidate_list` or a
+/// span of tokens. A decision that needs scratch (`needs_scratch`) gets it as one argument more.
+template <class V, class G, class P, class Q, class Source>
+concept node_decision = detail::decides<V, G, P, Q, Source> && detail::decides_in_scratch<V, G, P, Q, Source>;
+
+template <class Self, draft_law Law>
+class node_by_node;
+
+/// A verifier that walks down the tree and decides at each node by a `decide` of its own.
+template <class V>
+concept decides_by_node = std::is_base_of_v<node_by_node<V, typename V::law>, V>;
+
+namespace detail {
+
+template <class V>
+using archetype_of_draft_row = std::conditional_t<reads_draft<V>, row_archetype::row, no_draft_rows>;
+
+template <class V>
+concept has_law = requires {
+    typename V::law;
+    requires draft_law<typename V::law>;
+};
+template <class V>
+concept has_its_decision =
+    !decides_by_node<V> ||
+    node_decision<V, host_group, row_archetype::row, archetype_of_draft_row<V>, addressed_source>;
+template <class V, class Tree = drafted<typename V::law>, class Rows = row_archetype::source>
+concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scratch<V, Tree, Rows, addressed_source>;
+
+}  // namespace detail
+
+/// Decides which path of a draft tree is accepted, and which token follows it. A function object without state that
+/// changes: one may be called by many threads.
+///
+/// - `V::law`: the law of the trees that it takes; a tree of another law does not compile (see `drafted`).
+/// - `v(g, tree, target, draft, source, position, path)` gives a `verdict`, for every group, every `row_source` of the
+///   target and of the draft, and every `draw_source`; one more argument, a `span<std::byte>`, where it
+///   `needs_scratch`. For what they are, what is written and what is thrown see `node_by_node::operator()`. The return
+///   type is written out: `auto` would have the concept look into the function.
+///
+/// What it may have besides: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`) and
+/// `scratch_bytes` (`needs_scratch`). A decision at one node (`node_decision`) becomes a verifier by `node_by_node`,
+/// and is checked here.
+template <class V>
+concept verifier = detail::has_law<V> && detail::has_its_decision<V> && detail::is_called<V>;
 
 namespace detail {
 
@@ -67,14 +158,14 @@ private:
 };
 
 /// Calls a verifier, with scratch if it needs some. See `node_by_node::operator()` for the arguments.
-template <class V, group G, draft_law Law, class Target, class Draft, draw_source Source>
-MULTIDRAFT_HD verdict verify_tree(V const& verifier, G const& g, drafted<Law> const& tree, Target const& target,
+template <verifier V, group G, draft_law Law, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
+MULTIDRAFT_HD verdict verify_tree(V const& v, G const& g, drafted<Law> const& tree, Target const& target,
                                   Draft const& draft, Source& source, std::int32_t position, span<node_id> path,
                                   span<std::byte> scratch) {
     if constexpr (needs_scratch<V>)
-        return verifier(g, tree, target, draft, source, position, path, scratch);
+        return v(g, tree, target, draft, source, position, path, scratch);
     else
-        return verifier(g, tree, target, draft, source, position, path);
+        return v(g, tree, target, draft, source, position, path);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

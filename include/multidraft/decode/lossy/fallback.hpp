@@ -30,10 +30,12 @@ public:
         if (!(threshold >= 0 && threshold <= 1)) refuse("threshold", threshold, "a probability lies in [0, 1]");
     }
 
+    /// The largest probability of q.
     template <group G, distribution Q>
     [[nodiscard]] double operator()(G const& g, Q const& q, std::span<float const>) const {
         return static_cast<double>(q(g.argmax(q.size(), weight_of{q})));
     }
+    /// A level is not drawn where that is less at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:

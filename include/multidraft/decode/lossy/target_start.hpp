@@ -34,6 +34,7 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 template <language_model Draft>
 class chains_below : public arranged_drafter<Draft, law::iid> {
 public:
+    /// The model is the caller's and outlives this.
     explicit chains_below(Draft& draft) : arranged_drafter<Draft, law::iid>(draft) {}
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {

@@ -44,7 +44,7 @@ public:
     explicit nested_ranked_block(double pooled) noexcept : pooled_(pooled) {}
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors.
-    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
     verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows, Draft const& draft_rows,
                        Source& source, std::int32_t position, span<node_id> path) const {
         static_assert(std::is_same_v<Drawn, Law>,

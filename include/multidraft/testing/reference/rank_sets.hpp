@@ -117,7 +117,9 @@ struct rank_interval {
     double below_begin = 0;  ///< G(begin)
     double below_end = 0;    ///< G(end)
 
+    /// The part of [0, 1] that it covers.
     [[nodiscard]] double length() const noexcept { return end - begin; }
+    /// What it has of the target's mass.
     [[nodiscard]] double mass() const noexcept { return below_end - below_begin; }
 };
 
@@ -168,6 +170,7 @@ public:
 
     /// The set of an element, or -1 for those that are never drawn.
     [[nodiscard]] int set_of(index_t element) const { return set_of_[static_cast<std::size_t>(element)]; }
+    /// A set, by its number.
     [[nodiscard]] rank_set const& operator[](int set) const { return sets_[static_cast<std::size_t>(set)]; }
     /// A set's intervals, in increasing order.
     [[nodiscard]] span<rank_interval const> intervals(int set) const {

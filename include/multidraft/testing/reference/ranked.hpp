@@ -64,6 +64,7 @@ public:
     /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance a token is lost.
     explicit ranked(double pooled) noexcept : pooled_(pooled) {}
 
+    /// Takes the candidate of best rank with probability min(1, p / m); O(V log V).
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
                                               Source& source, draw_site site) const {

@@ -38,7 +38,9 @@ public:
     conditional_cdf(ranked_node const& parent, int set, double kept, double damped) noexcept
         : kind_(kind::candidate), parent_(&parent), set_(set), limit_(kept), damped_(damped) {}
 
+    /// Its value at v in [0, 1].
     [[nodiscard]] double operator()(double v) const;
+    /// Whether nothing is known of the quantile.
     [[nodiscard]] bool is_identity() const noexcept { return kind_ == kind::identity; }
 
 private:
@@ -145,7 +147,9 @@ public:
 
     /// False when the rows hold no distribution, or q none outside the certain tokens of which there are draws.
     [[nodiscard]] bool valid() const noexcept { return valid_; }
+    /// Independent draws among the children.
     [[nodiscard]] index_t draws() const noexcept { return draws_; }
+    /// Certain tokens among the children.
     [[nodiscard]] index_t certain() const noexcept { return static_cast<index_t>(certain_.size()); }
 
     /// The probability that a candidate or a certain token is the emitted one: alpha*, for the root's own quantile law.

@@ -12,6 +12,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -50,18 +51,19 @@ struct block_residual {
         return positive_part(fp::fma(w, p(i), -static_cast<real>(m(i))));
     }
     /// Where it may be more than 0: rows cut by top-k or top-p have little of p. Always asked where m is expensive.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires
-        sparse_distribution<P> || requires {
-        requires M::expensive;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const
+        requires(sparse_distribution<P> || is_expensive<M>) {
+        return may_have_mass(p, i);
     }
-    { return may_have_mass(p, i); }
     /// Where m is another law but for a few tokens.
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires requires { m.elsewhere(); }
-    { return m.is_elsewhere(begin, end); }
-    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires requires { m.elsewhere(); }
-    { return block_residual<P, decltype(m.elsewhere())>{p, m.elsewhere(), w}; }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires has_elsewhere<M> {
+        return m.is_elsewhere(begin, end);
+    }
+    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<M> {
+        return block_residual<P, decltype(m.elsewhere())>{p, m.elsewhere(), w};
+    }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<P> {
-        if constexpr (requires { requires M::expensive; })
+        if constexpr (is_expensive<M>)
             return false;
         else
             return p.may_have_all_mass();

@@ -19,6 +19,7 @@ class certain_tokens {
 public:
     using real = probability_of<Q>;
 
+    /// O(tokens): keeps the smallest of their probabilities, so that most others are told apart by one comparison.
     MULTIDRAFT_HD certain_tokens(Q const& row, span<token_id const> tokens) : q(row), tokens_(tokens) {
         for (token_id const x : tokens_) {
             real const here = q(x);
@@ -26,6 +27,7 @@ public:
         }
     }
 
+    /// Whether token i is one of them.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool holds(index_t i) const {
         if (tokens_.empty() || q(i) < lightest_) return false;
         bool found = false;

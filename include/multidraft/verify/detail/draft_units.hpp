@@ -7,6 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
@@ -32,20 +33,18 @@ struct row_in_units {
         return static_cast<Real>(static_cast<wide>(row(i)) * static_cast<wide>(units_in_1<Real>));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real weight(index_t i) const { return (*this)(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires requires {
-        row.may_have_mass(i);
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires has_may_have_mass<Q> {
+        return row.may_have_mass(i);
     }
-    { return row.may_have_mass(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires requires {
-        row.may_have_all_mass();
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires has_may_have_all_mass<Q> {
+        return row.may_have_all_mass();
     }
-    { return row.may_have_all_mass(); }
 };
 
 /// A draft's row in units. Free where the row has a factor to take them in (`row.times`).
 template <class Real, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD auto in_units(Q const& q) {
-    if constexpr (std::is_same_v<probability_of<Q>, Real> && requires { q.times(Real(1)); })
+    if constexpr (std::is_same_v<probability_of<Q>, Real> && has_times<Q, Real>)
         return q.times(units_in_1<Real>);
     else
         return row_in_units<Q, Real>{q};

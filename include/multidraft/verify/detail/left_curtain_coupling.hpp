@@ -14,6 +14,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 struct best_rank_cdf {
     index_t draws = 1;
 
+    /// Its value at t in [0, 1]; O(draws).
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double operator()(double t) const noexcept {
         double const above = 1 - t;
         double power = above;
@@ -47,9 +48,11 @@ struct rank_gap {
 template <class Curve>
 class left_curtain_coupling {
 public:
+    /// `pieces` and `gaps` have room for 3 N and N of them, where N blocks are taken.
     MULTIDRAFT_HD left_curtain_coupling(Curve const& curve, rank_piece* pieces, rank_gap* gaps) noexcept
         : curve_(curve), pieces_(pieces), gaps_(gaps), at_cursor_(curve(0)) {}
 
+    /// How many pieces the blocks have so far.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pieces() const noexcept { return count_; }
 
     /// Takes the next block; its pieces are appended, in increasing order. Returns its mass of G.

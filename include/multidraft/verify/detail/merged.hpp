@@ -21,13 +21,14 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 ///
 /// Which of equal candidates is accepted is no matter for the text; the walk takes the first. As lossless as the
 /// verifier that it wraps.
-template <class Verifier>
+template <verifier Verifier>
 class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
 public:
     static constexpr bool lossless = Verifier::lossless;
     static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     merged() = default;
+    /// Wraps a verifier with parameters of its own.
     MULTIDRAFT_HD explicit merged(Verifier verifier) : verifier_(verifier) {}
 
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires

@@ -8,6 +8,8 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
@@ -18,21 +20,28 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 template <class Rows>
 class named_rows {
 public:
+    /// The rows and the name are the caller's and outlive this.
     named_rows(Rows const& rows, char const* name) noexcept : rows_(rows), name_(name) {}
 
     [[nodiscard]] auto rows() const { return rows_.rows(); }
     [[nodiscard]] auto size() const { return rows_.size(); }
     template <group G>
+    requires row_source<Rows, G>
     [[nodiscard]] auto operator()(G const& g, node_id node) const {
         return under_name(node, [&] { return rows_(g, node); });
     }
     template <group G>
-    requires requires(Rows const& rows, G const& g) { rows.with_sums(g, node_id{}); }
+    requires child_row_source<Rows, G>
+    [[nodiscard]] auto operator()(G const& g, node_id node, index_t child) const {
+        return under_name(node, [&] { return rows_(g, node, child); });
+    }
+    template <group G>
+    requires has_with_sums<Rows, G>
     [[nodiscard]] auto with_sums(G const& g, node_id node) const {
         return under_name(node, [&] { return rows_.with_sums(g, node); });
     }
     template <group G>
-    requires requires(Rows const& rows, G const& g) { rows.prefetch(g, node_range{}); }
+    requires has_prefetch<Rows, G, node_range>
     void prefetch(G const& g, node_range nodes) const { rows_.prefetch(g, nodes); }
 
 private:

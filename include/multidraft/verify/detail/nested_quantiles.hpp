@@ -30,12 +30,14 @@ struct nested_node {
     /// pick as it is, and costs a little of what quantiles can tell.
     static constexpr std::int32_t most_pieces = 12;
 
+    /// What is known of a node.
     enum class standing : std::int32_t {
         absent,       ///< not there, or below a node that no child is picked of: nobody asks for it
         unreachable,  ///< the target never says its token: a leaf, and what is below it is not looked at
         leaf,         ///< without children that are there, as far as is known
         inner,        ///< with sets
     };
+    /// Which of the three forms above its conditional distribution function has.
     enum class conditional_cdf : std::int32_t { identity, certain, candidate };
 
     standing is;
@@ -98,6 +100,7 @@ struct conditional_rank_cdf {
     span<node_id const> parents;
     node_id node;
 
+    /// Its value at t in [0, 1].
     [[nodiscard]] MULTIDRAFT_HD double operator()(double t) const {
         node_id way[most_levels];
         std::int32_t pieces[most_levels];

@@ -42,6 +42,7 @@ inline constexpr double least_certain = 0x1p-100;
 template <class Real>
 class grid_density {
 public:
+    /// The density here, and at the next grid point.
     MULTIDRAFT_HD void set(Real here, Real next) noexcept {
         Real const rise = next - here;
         if constexpr (sizeof(Real) == 4) {
@@ -279,6 +280,7 @@ struct ranked_rows {
         return true;
     }
 
+    /// The law of the candidate, by the density of its ratio.
     [[nodiscard]] MULTIDRAFT_HD candidate_law<P, Q> law(grid_density<real> const* density) const {
         return {{where, density, static_cast<real>(1 / mass)}, {where.q, children.certain_tokens()}};
     }

@@ -9,6 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -83,6 +84,7 @@ struct pick_numbers {
         row const in = in_units<Real>(q);
         return candidate_law<P, row>{draws(p, in), {in, children.certain_tokens()}};
     }
+    /// The law of the pick for these rows and children.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto law(P const& p, Q const& q, candidate_list children) const {
         using row = in_units_of<Q, Real>;
@@ -110,10 +112,12 @@ struct accepted_mass {
         auto const here = p(i);
         return here < law ? here : law;
     }
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires requires { m.elsewhere(); }
-    { return m.is_elsewhere(begin, end); }
-    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires requires { m.elsewhere(); }
-    { return accepted_mass<P, decltype(m.elsewhere())>{p, m.elsewhere()}; }
+    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires has_elsewhere<Law> {
+        return m.is_elsewhere(begin, end);
+    }
+    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<Law> {
+        return accepted_mass<P, decltype(m.elsewhere())>{p, m.elsewhere()};
+    }
 };
 template <class P, class Law>
 accepted_mass(P, Law) -> accepted_mass<P, Law>;

@@ -91,6 +91,7 @@ struct ratio_of {
     real pooled = 0;  ///< tokens whose q lies below are pooled
     real scale = 1;   ///< 1 / left, for counting: what is counted is q / left, however little is left
 
+    /// Whether q is so small at token i that tokens like it are ranked as one.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_pooled(index_t i) const {
         return detail::is_below(static_cast<real>(q(i)), pooled);
     }

@@ -49,7 +49,7 @@ public:
     }
 
     /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors.
-    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
                                      Draft const& draft_rows, Source& source, std::int32_t position,
                                      span<node_id> path) const {

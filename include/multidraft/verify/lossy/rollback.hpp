@@ -36,6 +36,8 @@ public:
         if (!(threshold >= 0)) refuse("threshold", threshold, "a rollback threshold is not negative");
     }
 
+    /// The decision at one node: the first candidate of p above the threshold, O(1) each, else a token from p in one
+    /// pass.
     template <group G, distribution P, class Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& /*q*/,
                                                     span<token_id const> candidates, Source& source,

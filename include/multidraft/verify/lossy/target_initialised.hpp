@@ -34,7 +34,7 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 ///
 /// Where every start is refused - there is none - a token is emitted from the target. Cost: that of `Verifier` along
 /// one path for each start.
-template <class Verifier>
+template <verifier Verifier>
 class target_initialised {
 public:
     using law = multidraft::law::target_initialised<typename Verifier::law>;
@@ -42,6 +42,7 @@ public:
     static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     target_initialised() = default;
+    /// Wraps a verifier with parameters of its own.
     MULTIDRAFT_HD explicit target_initialised(Verifier verifier) : verifier_(verifier) {}
 
     /// The verifier's, if it needs some.
@@ -52,7 +53,7 @@ public:
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
     /// is not read.
-    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    template <group G, draft_law Drawn, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
                                      Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      [[maybe_unused]] span<std::byte> scratch = {}) const {

@@ -1,0 +1,201 @@
+// The members that a type may have beyond what its concept asks for, and the concepts that say whether it has them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+
+// Those of groups, functions and rows of trees change speed, memory and the way in which errors are reported, and no
+// decision. A name that is misspelt is a member that nobody asks for, so a type that means to have one says so by
+// `static_assert(has_runs<my_row>)`.
+//
+//   of               member                               asked by                    without it
+//   ---------------- ------------------------------------ --------------------------- -------------------------------
+//   groups           `throws = false`                     may_throw                   errors are thrown, on a host
+//   (`group`)        `fast_top_k`, a number               has_fast_top_k              truncation counts, never lists
+//                    `counters<N>()`                      has_counters                counters are a local array
+//                    `histogram_total(counters)`          has_histogram_total         one counter after the other
+//                    `histogram_bin_reaching(counters, w)`has_histogram_bin_reaching  one counter after the other
+//   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    asked entry by entry
+//   entry (weights,  `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
+//   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is asked first
+//                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
+//                    `expensive = true`                   is_expensive                taken to be cheap
+//   rows             `may_have_mass(i)`                   has_may_have_mass           there may be mass everywhere
+//   (`distribution`) `may_have_all_mass()`                has_may_have_all_mass       `may_have_mass` is always asked
+//                    `order(i)`                           has_order                   ordered by weight
+//                    `order_limit()`                      has_order_limit             all tokens may be taken
+//                    `times(factor)`                      has_times                   wrapped in `row_in_units`
+//   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
+//                    `alignment`, in bytes                has_alignment               entries are read one by one
+//   rows of trees    `with_sums(g, node)`                 has_with_sums               a pass more to draw from a row
+//   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
+//   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
+//   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
+//   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
+//   laws             `counts_certain = true`              counts_certain              no child is certain
+//   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
+//   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
+//   models           `logit`, a type                      logit_of                    logits are float
+//                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
+//   CUDA lanes       `max_grid_ranks`                     cuda::meets_in_memory       ranks write to each other
+//
+// Those from verifiers on are asked where their concepts are, since core knows nothing of them.
+
+namespace MULTIDRAFT_NAMESPACE {
+
+// Of groups.
+
+/// Whether algorithms over this group report bad input by throwing `invalid_input`, on a host. A group whose lanes run
+/// inside somebody else's launch declares `static constexpr bool throws = false`: an exception must not leave a launch,
+/// on a CPU either, so they get "no token" instead, as on a device.
+template <class G>
+inline constexpr bool may_throw = !requires {
+    requires !G::throws;
+};
+
+/// A group that says up to how many entries, `G::fast_top_k`, its `top_k` is faster than a selection by counting.
+template <class G>
+concept has_fast_top_k = requires {
+    { G::fast_top_k } -> std::convertible_to<index_t>;
+};
+
+/// A group with room for N counters that all its lanes see, `g.template counters<N>()`, such as shared memory. What it
+/// gives has a `data()` and is valid until the next call.
+template <class G, std::size_t N>
+concept has_counters = requires(G const& g) {
+    g.template counters<N>();
+};
+
+/// A group with a way of its own to add up counters: `g.histogram_total(counters)`.
+template <class G, class Counters>
+concept has_histogram_total = requires(G const& g, Counters const& counters) {
+    { g.histogram_total(counters) } -> std::same_as<std::uint64_t>;
+};
+
+/// A group with a way of its own to find the bin in which a sum from the last one downwards reaches `wanted`, which
+/// becomes what is wanted of that bin: `g.histogram_bin_reaching(counters, wanted)`.
+template <class G, class Counters>
+concept has_histogram_bin_reaching = requires(G const& g, Counters const& counters, std::uint64_t& wanted) {
+    { g.histogram_bin_reaching(counters, wanted) } -> std::same_as<index_t>;
+};
+
+// Of functions of an entry's index.
+
+namespace detail {
+
+struct any_body {
+    template <class F>
+    MULTIDRAFT_HD void operator()(F const&) const noexcept {}
+};
+
+}  // namespace detail
+
+/// A function of an entry's index that has a cheaper form on a run of adjacent entries.
+///
+/// - `f.in_chunk(begin, end)`: the same function, for the entries of one chunk (`chunk_size`, from a multiple of it
+/// on).
+/// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
+///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
+///
+/// Groups may use it and need not: the host group does, so that a loop over a run has no test of its own per entry.
+template <class F>
+concept has_runs = requires(F const& f, index_t i) {
+    { f.in_chunk(i, i) } -> std::same_as<F>;
+    f.on_run(i, i, detail::any_body{});
+};
+
+/// A function that is expensive and says cheaply where it is 0: `f.may_be_nonzero(i)` is false only there (of a pair:
+/// where it counts nothing).
+template <class F>
+concept has_may_be_nonzero = requires(F const& f, index_t i) {
+    { f.may_be_nonzero(i) } -> std::convertible_to<bool>;
+};
+
+/// Beside `may_be_nonzero`: whether most entries are not 0, `f.is_dense()`, so that asking for each is not worth it.
+template <class F>
+concept has_is_dense = requires(F const& f) {
+    { f.is_dense() } -> std::convertible_to<bool>;
+};
+
+/// A function that is a plainer one, `f.elsewhere()`, but for a few entries; `f.is_elsewhere(begin, end)` says whether
+/// it is the plainer one on all entries of a run.
+template <class F>
+concept has_elsewhere = requires(F const& f, index_t i) {
+    { f.is_elsewhere(i, i) } -> std::convertible_to<bool>;
+    f.elsewhere();
+};
+
+/// A function so expensive that what is made of it asks `may_be_nonzero` in any case: `F::expensive` is true.
+template <class F>
+concept is_expensive = requires {
+    requires F::expensive;
+};
+
+// Of rows and what they are read through.
+
+/// A row that says, more cheaply than by its mass, where it may have some: `row.may_have_mass(i)`.
+template <class D>
+concept has_may_have_mass = requires(D const& row, index_t i) {
+    { row.may_have_mass(i) } -> std::convertible_to<bool>;
+};
+
+/// A row that says by `row.may_have_all_mass()` when asking `may_have_mass` is in vain.
+template <class D>
+concept has_may_have_all_mass = requires(D const& row) {
+    { row.may_have_all_mass() } -> std::convertible_to<bool>;
+};
+
+/// A row whose tokens have an order that the weights do not tell: `row.order(i)`, the larger the earlier.
+template <class D>
+concept has_order = requires(D const& row, index_t i) {
+    { row.order(i) } -> std::floating_point;
+};
+
+/// A row of which only the first tokens in order may be taken: `row.order_limit()` of them.
+template <class D>
+concept has_order_limit = requires(D const& row) {
+    { row.order_limit() } -> std::convertible_to<index_t>;
+};
+
+/// A row whose probabilities can be taken as multiples: `row.times(factor)`, a row of the same kind; the factor is a
+/// power of two.
+template <class D, class Real>
+concept has_times = requires(D const& row, Real factor) {
+    row.times(factor);
+};
+
+/// A view of logits that forbids some tokens: `view.allows(i)`.
+template <class View>
+concept has_allows = requires(View const& view, index_t i) {
+    { view.allows(i) } -> std::convertible_to<bool>;
+};
+
+/// A layout whose rows begin at multiples of `Layout::alignment` bytes, so that they may be read so many at a time.
+template <class Layout>
+concept has_alignment = requires {
+    { Layout::alignment } -> std::convertible_to<int>;
+};
+
+// Of the rows of a tree.
+
+/// Rows that are normalised when they are asked for, and hand out the chunk sums of the row's weights with it:
+/// `rows.with_sums(g, node)` has the members `row` and `sums`.
+template <class Rows, class G>
+concept has_with_sums = requires(Rows const& rows, G const& g, node_id node) {
+    rows.with_sums(g, node).row;
+    rows.with_sums(g, node).sums;
+};
+
+/// Rows that want to know ahead of which nodes one is probably read next: `rows.prefetch(g, nodes)`, with a range of
+/// nodes (`node_range`).
+template <class Rows, class G, class Nodes>
+concept has_prefetch = requires(Rows const& rows, G const& g, Nodes nodes) {
+    rows.prefetch(g, nodes);
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,83 @@
+// The concept `row_source`: where a verifier gets the rows of a tree.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/distribution/distribution.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// What both kinds of rows have: their number and the size of the vocabulary.
+template <class Rows>
+concept counted_rows = requires(Rows const& rows) {
+    { rows.rows() } -> std::convertible_to<index_t>;
+    { rows.size() } -> std::convertible_to<index_t>;
+};
+
+}  // namespace detail
+
+/// The rows of a tree as distributions, one a node: what verifiers take of the target and of the draft. `logit_rows`
+/// and `probability_rows` read them where an engine has them; a type of one's own does as well.
+///
+/// - `rows.rows()`: how many there are. Of the target's one for each node, of the draft's one for each node that has
+///   children, by the number of the node; more are not looked at.
+/// - `rows.size()`: V, entries of a row.
+/// - `rows(g, node)`: the distribution after a node (the root's comes after the context), for a group of type `G`. It
+/// is
+///   returned by value: a view of the row with a few numbers. It may be asked for more than once, or not at all.
+///
+/// Asked by all lanes of a group together, with the same node. It does not change the rows, so that one source may
+/// serve many threads. On a host it may throw `invalid_input` for a row that is no distribution; where a group may not
+/// throw, such a row has no mass or a NaN, and the verdict's token is `none`.
+///
+/// What it may have besides (core/optional_members.hpp):
+///
+/// - `rows.with_sums(g, node)`: the row and the chunk sums of its weights, its members `row` and `sums`, where making
+///   the row computes them anyway (`processed_row`). A verifier that draws from the row then spares a pass.
+/// - `rows.prefetch(g, nodes)`: told of which nodes one is probably read next.
+template <class Rows, class G>
+concept row_source = detail::counted_rows<Rows> && requires(Rows const& rows, G const& g, node_id node) {
+    { rows(g, node) } -> distribution;
+};
+
+/// The rows that the children of nodes were drawn from, one a child: of several draft models (`law::independent`,
+/// `verify::multi_round`). `rows(g, node, k)` is the row of child k of a node; the rest is as in `row_source`.
+template <class Rows, class G>
+concept child_row_source = detail::counted_rows<Rows> &&
+    requires(Rows const& rows, G const& g, node_id node, index_t k) {
+    { rows(g, node, k) } -> distribution;
+};
+
+/// What a source of rows gives for a node.
+template <class Rows, class G>
+using row_of = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
+
+/// Rows that concepts of verifiers are checked with.
+namespace row_archetype {
+struct row {
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return 0; }
+    [[nodiscard]] MULTIDRAFT_HD float operator()(index_t) const noexcept { return 0.0F; }
+    [[nodiscard]] MULTIDRAFT_HD float weight(index_t) const noexcept { return 0.0F; }
+};
+struct source {
+    [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return 0; }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return 0; }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD row operator()(G const&, node_id) const noexcept {
+        return {};
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD row operator()(G const&, node_id, index_t) const noexcept {
+        return {};
+    }
+};
+}  // namespace row_archetype
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,23 @@
+// expect: row_that_is_read|node_decision|row_read
+// errors: 1
+// The rows of several draft models, one a child, for a verifier that reads one a node.
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+
+using namespace multidraft;
+
+struct rows_of_models {
+    float const* data;
+    [[nodiscard]] index_t rows() const { return 4; }
+    [[nodiscard]] index_t size() const { return 8; }
+    template <group G>
+    [[nodiscard]] probabilities<float> operator()(G const& /*g*/, node_id node, index_t child) const {
+        return {data + (node * 2 + child) * 8, 8};
+    }
+};
+
+verdict verify_it(drafted<law::iid> tree, probability_rows<float> p, rows_of_models q, addressed_source& source,
+                  span<node_id> path) {
+    return verify::recursive_rejection<law::iid>{}(host_group{}, tree, p, q, source, 0, path);
+}

@@ -1,0 +1,19 @@
+// expect: verifier
+// expect: position, path
+// errors: 1
+// A verifier that forgets the path, given to the proof.
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/testing/prove_lossless.hpp"
+
+using namespace multidraft;
+
+struct my_verifier {
+    using law = multidraft::law::iid;
+    static constexpr bool lossless = true;
+
+    template <group G, row_source<G> Target, row_source<G> Draft, draw_source Source>
+    verdict operator()(G const& g, drafted<law> const& tree, Target const& p, Draft const& q, Source& source,
+                       std::int32_t position) const;
+};
+
+auto prove_it() { return testing::prove_lossless(draft::iid{}, my_verifier{}); }
