@@ -4,10 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
@@ -18,8 +18,6 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/core/half.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -45,25 +43,6 @@ void check_entry(level_batch const& level, logit_batch<T, Layout> const& rows, r
     batch_fault const f = check_sampling(rows.sampling_of(b), batch_argument::draft_temperature);
     refuse_reported({f.what, b, b, none, f.value});
     if (rows.row(e) < 0) refuse("draft.row_of", e, rows.row(e), "the row of an entry is not negative");
-}
-
-/// Refuses what no entry has to be looked at for: on every machine whose host may throw.
-template <class Sampler, class T, class Layout>
-void refuse_bad_level(level_batch const& level, logit_batch<T, Layout> const& rows, request_batch const& requests,
-                      children_batch const& out) {
-    if (level.entries < 0) refuse("level.entries", level.entries, "a level has 0 entries or more");
-    if (level.entries == 0) return;
-    refuse_null(level.requests, "level.requests");
-    refuse_null(level.nodes, "level.nodes");
-    refuse_null(out.tokens, "out.tokens");
-    refuse_null(requests.seeds, "requests.seeds");
-    refuse_null(requests.positions, "requests.positions");
-    if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
-    if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
-    if constexpr (counts_certain<typename Sampler::law>) refuse_null(out.certain, "out.certain");
-    if (!std::is_same_v<real_of<T>, float> && out.states != nullptr)
-        refuse("out.states", "not null", "row states are those of rows in single precision");
-    refuse_bad_extents(rows, "draft");
 }
 
 }  // namespace detail

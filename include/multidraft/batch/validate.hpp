@@ -9,6 +9,7 @@
 
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"

@@ -11,6 +11,7 @@
 
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/kept_rows.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/detail/request_rows.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -95,10 +96,7 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
     tree_batch const& trees = drafts.trees;
     detail::refuse_bad_arguments(drafts, target.rows, draft.rows, requests);
     if (trees.requests == 0) return;
-    detail::refuse_null(out.path, "out.path");
-    detail::refuse_null(out.accepted, "out.accepted");
-    detail::refuse_null(out.next, "out.next");
-    if (out.path_stride < 0) refuse("out.path_stride", out.path_stride, "a path has room for 0 nodes or more");
+    detail::refuse_bad_verdicts(out);
 
     std::atomic<detail::fault_key> first{detail::no_fault};
     std::atomic<std::int32_t> without_room{std::numeric_limits<std::int32_t>::max()};

@@ -91,6 +91,17 @@ public:
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return lanes_.rank() == 0 && lanes_.thread() == 0; }
     MULTIDRAFT_HD void barrier() const { lanes_.sync_all(); }
+    /// Has some bytes brought into the second-level cache, a line a thread at a time. Nothing is waited for.
+    MULTIDRAFT_HD void prefetch([[maybe_unused]] void const* data, [[maybe_unused]] std::int64_t bytes) const {
+#if defined(__CUDA_ARCH__)
+        constexpr std::int64_t line = 128;
+        std::int64_t const first = line * (lanes_.rank() * threads + lanes_.thread());
+        std::int64_t const step = line * lanes_.ranks() * threads;
+        MULTIDRAFT_ROLL
+        for (std::int64_t at = first; at < bytes; at += step)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<char const*>(data) + at));
+#endif
+    }
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
 
 protected:

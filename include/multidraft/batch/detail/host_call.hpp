@@ -4,22 +4,16 @@
 #pragma once
 
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
-#include <string>
-#include <type_traits>
 
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/request_batch.hpp"
-#include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
@@ -62,42 +56,6 @@ template <class T>
 void raise(std::atomic<T>& shared, T value) noexcept {
     T seen = shared.load(std::memory_order_relaxed);
     while (seen < value && !shared.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
-    }
-}
-
-template <class T>
-void refuse_null(T const* pointer, char const* name) {
-    if (pointer == nullptr) refuse(name, "null", "this array is read or written");
-}
-
-template <class Rows>
-void refuse_bad_extents(Rows const& rows, char const* name) {
-    validate_row_size(index_t{rows.vocabulary}, name, ".vocabulary");
-    if constexpr (requires { rows.data; }) refuse_null(rows.data, (std::string(name) + ".data").c_str());
-    if constexpr (requires { rows.states; }) refuse_null(rows.states, (std::string(name) + ".states").c_str());
-}
-
-/// Refuses what no request has to be looked at for.
-template <draft_law Law, class Target, class Draft>
-void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
-                          request_batch const& requests) {
-    tree_batch const& trees = drafts.trees;
-    if (trees.requests < 0) refuse("trees.requests", trees.requests, "a batch has 0 requests or more");
-    if (trees.requests == 0) {
-        if (trees.nodes != 0) refuse("trees.nodes", trees.nodes, "a batch of no requests has no nodes");
-        return;
-    }
-    refuse_null(trees.offsets, "trees.offsets");
-    refuse_null(trees.parents, "trees.parents");
-    refuse_null(trees.tokens, "trees.tokens");
-    if constexpr (counts_certain<Law>) refuse_null(trees.certain, "trees.certain");
-    refuse_null(requests.seeds, "requests.seeds");
-    refuse_null(requests.positions, "requests.positions");
-    refuse_bad_extents(target, "target");
-    if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>) {
-        refuse_bad_extents(draft, "draft");
-        if (draft.vocabulary != target.vocabulary)
-            refuse("draft.vocabulary", draft.vocabulary, "draft and target have one vocabulary");
     }
 }
 
