@@ -97,7 +97,7 @@ struct number_node {
     }
 };
 
-/// Once numbered: writes a node. A lost one gets the parent `none`, as a second root, which `validate` names.
+/// Once numbered: writes a node. A lost one gets the parent `none`, as a second root, which `validate_batch` names.
 struct write_node {
     tree_batch trees;
     build_scratch scratch;
