@@ -70,7 +70,7 @@ struct marking {
     }
 };
 
-static_assert(!marking::lossless && verify::needs_scratch<marking>);
+static_assert(!marking::lossless && !marking::reads_draft && verify::needs_scratch<marking>);
 
 // Rows of probabilities, and scratch: each request's own, none where there is too little.
 TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
