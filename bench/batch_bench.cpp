@@ -27,7 +27,7 @@ using namespace multidraft;
 constexpr index_t vocabulary = 32000;
 constexpr sampling_params sampling{.temperature = 0.8F, .top_p = 0.95F};
 
-/// Trees of 3 to 15 nodes. All requests of one shape read the same rows, with seeds of their own.
+/// Trees of 3 to 16 nodes. All requests of one shape read the same rows, with seeds of their own.
 template <class Sampler>
 struct batch {
     explicit batch(std::int32_t requests) {
@@ -74,7 +74,7 @@ struct batch {
     [[nodiscard]] logit_batch<float> target() const { return of(rows.target_logits); }
     [[nodiscard]] logit_batch<float> draft() const { return of(rows.draft_logits); }
 
-    bench::rows rows{15, vocabulary};
+    bench::rows rows{16, vocabulary};
     std::vector<std::int64_t> offsets{0}, row_of, first, index, level_row;
     std::vector<node_id> parents, nodes, path;
     std::vector<token_id> tokens, next;
@@ -127,7 +127,7 @@ void in_a_batch(benchmark::State& state) {
     batch<Sampler> b(static_cast<std::int32_t>(state.range(0)));
     host_threads const pool(static_cast<int>(state.range(1)));
     verify::scratch_memory memory;
-    workspace const scratch = memory.of(verify_workspace_size<Verifier>(pool, b.trees().requests, 15, 4));
+    workspace const scratch = memory.of(verify_workspace_size<Verifier>(pool, b.trees().requests, 16, 4));
     for (auto _ : state) {
         verify_batch(pool, Verifier{}, drawn_by<typename Sampler::law>(b.trees()), target_rows(b.target()),
                      draft_rows(b.draft()), b.requests_of(), {b.path.data(), 0, b.accepted.data(), b.next.data()},

@@ -10,11 +10,9 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// Bytes that a call may write to: as many as the size function of the same name says (`verify_workspace_size` for
-/// `verify_batch`), of the machine that runs the call, aligned to `alignment`. Their content means nothing before or
-/// after; calls that may run at the same time have a workspace each.
+/// `verify_batch`), of the machine that runs the call, aligned to 16 bytes, on CUDA to 256, as `cudaMalloc` does. Their
+/// content means nothing before or after; calls that may run at the same time have a workspace each.
 struct workspace {
-    static constexpr std::size_t alignment = 256;  ///< what `cudaMalloc` gives; hosts need 16
-
     void* data = nullptr;
     std::size_t size = 0;
 
