@@ -54,7 +54,7 @@ TEST(batch_draft, draws_as_entries_alone_do) {
 /// Rows of places for the children, as many as the stride; rows that hold no distribution.
 TEST(batch_draft, fills_what_was_not_drawn_with_none) {
     ragged<float> b(ragged_shapes, 300, {{}});
-    for (index_t i = 0; i < 300; ++i) b.draft[300 + static_cast<std::size_t>(i)] = NAN;
+    for (index_t i = 0; i < 300; ++i) b.draft[300 + static_cast<std::size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
     std::vector<std::int32_t> const requests{0, 0, 1, 2};
     std::vector<node_id> const nodes{0, 1, 0, 0};
     std::vector<std::int32_t> const wanted{3, 3, 0, 4};
