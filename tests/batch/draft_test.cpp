@@ -14,6 +14,7 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
 
@@ -49,12 +50,14 @@ TEST(batch_draft, draws_as_entries_alone_do) {
     expect_draws_of_entries_alone<float>(draft::stratified{});
     expect_draws_of_entries_alone<bfloat16>(draft::gumbel_top_k{});
     expect_draws_of_entries_alone<float>(draft::top_n{});
+    expect_draws_of_entries_alone<float>(draft::shared_randomness{});
 }
 
 /// Rows of places for the children, as many as the stride; rows that hold no distribution.
 TEST(batch_draft, fills_what_was_not_drawn_with_none) {
     ragged<float> b(ragged_shapes, 300, {{}});
-    for (index_t i = 0; i < 300; ++i) b.draft[300 + static_cast<std::size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
+    for (index_t i = 0; i < 300; ++i)
+        b.draft[300 + static_cast<std::size_t>(i)] = std::numeric_limits<float>::quiet_NaN();
     std::vector<std::int32_t> const requests{0, 0, 1, 2};
     std::vector<node_id> const nodes{0, 1, 0, 0};
     std::vector<std::int32_t> const wanted{3, 3, 0, 4};
@@ -112,6 +115,9 @@ TEST(batch_draft, refuses_what_cannot_be) {
     expect([](auto&, auto&, auto& r, auto&) { r.positions = negative.data(); }, "positions", 1);
     expect([](auto&, auto&, auto&, auto& o) { o.tokens = nullptr; }, "out.tokens", -1);
     level_batch const level{2, requests.data(), nodes.data(), wanted.data()};
+    EXPECT_THROW(draft_batch(host_threads(2), draft::shared_randomness{}, level, draft_rows(b.draft_logits()),
+                             b.requests(), {tokens.data(), nullptr, 3}),
+                 invalid_input);
     EXPECT_THROW(draft_batch(host_threads(2), draft::stratified{}, level, draft_rows(b.draft_logits()), b.requests(),
                              {tokens.data(), nullptr, 3}),
                  invalid_input);

@@ -75,12 +75,13 @@ public:
 
     /// The nodes of one depth that have children, and where those go.
     struct level {
-        std::vector<std::int32_t> requests, wanted;
+        std::vector<std::int32_t> requests, wanted, depths;
         std::vector<node_id> nodes;
         std::vector<std::int64_t> first, index;
 
         [[nodiscard]] level_batch view() const {
-            return {static_cast<std::int32_t>(nodes.size()), requests.data(), nodes.data(), wanted.data()};
+            return {static_cast<std::int32_t>(nodes.size()), requests.data(), nodes.data(), wanted.data(),
+                    depths.data()};
         }
     };
     [[nodiscard]] level level_of(std::int32_t depth) const {
@@ -93,6 +94,7 @@ public:
                 result.requests.push_back(b);
                 result.nodes.push_back(v);
                 result.wanted.push_back(children.count);
+                result.depths.push_back(depth);
                 result.first.push_back(offsets[static_cast<std::size_t>(b)] + children.first);
                 result.index.push_back(offsets[static_cast<std::size_t>(b)] + v);
             }
@@ -120,20 +122,21 @@ public:
     /// What a sampler draws for every node by itself.
     template <class Sampler>
     void draw_alone(Sampler const& sampler) {
-        draw_levels(
-            [&](level_batch const& l, logit_batch<T> const& rows, request_batch const&, children_batch const& out) {
-                for (std::int32_t e = 0; e < l.entries; ++e) {
-                    auto const b = static_cast<std::size_t>(l.requests[e]);
-                    auto q = process_logits(host_group{}, rows.view(e), sampling[b]);
-                    addressed_source source{addressed_uniforms(seeds[b], ids[b])};
-                    span<token_id> const children(out.tokens + out.first[e], static_cast<std::size_t>(l.wanted[e]));
-                    drawn_children const drawn =
-                        sampler(host_group{}, q.row, q.sums, source, draw_site{positions[b], l.nodes[e]}, children);
-                    for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k) children[k] = none;
-                    certain[static_cast<std::size_t>(out.node_index[e])] = drawn.certain;
-                    if constexpr (std::is_same_v<real_of<T>, float>) out.states[out.node_index[e]] = state_of(q.row);
-                }
-            });
+        draw_levels([&](level_batch const& l, logit_batch<T> const& rows, request_batch const&,
+                        children_batch const& out) {
+            for (std::int32_t e = 0; e < l.entries; ++e) {
+                auto const b = static_cast<std::size_t>(l.requests[e]);
+                auto q = process_logits(host_group{}, rows.view(e), sampling[b]);
+                addressed_source source{addressed_uniforms(seeds[b], ids[b])};
+                span<token_id> const children(out.tokens + out.first[e], static_cast<std::size_t>(l.wanted[e]));
+                drawn_children const drawn =
+                    sampler(host_group{}, q.row, q.sums, source,
+                            draw_site{positions[b] + (draws_by_text<Sampler> ? l.depths[e] : 0), l.nodes[e]}, children);
+                for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k) children[k] = none;
+                certain[static_cast<std::size_t>(out.node_index[e])] = drawn.certain;
+                if constexpr (std::is_same_v<real_of<T>, float>) out.states[out.node_index[e]] = state_of(q.row);
+            }
+        });
     }
 
     /// Every request by itself, with rows for it alone: `rows_of(matrix, b)`.

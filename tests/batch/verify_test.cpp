@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validate.hpp"
@@ -18,6 +19,7 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/testing/small_step.hpp"
@@ -26,6 +28,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/traversal.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
@@ -128,6 +131,22 @@ TEST(batch_verify, takes_rows_of_probabilities_and_none_of_the_draft) {
         EXPECT_EQ(verify_all(policy, verifier{}, b, p, q, 0), expected);
         EXPECT_EQ(verify_all(policy, verify::naive<law::iid>{}, b, p, verify::no_draft_rows{}, 0), naive);
     });
+}
+
+// Noise that draft and verifier share: where the draft's rows are the target's, whole paths are accepted.
+TEST(batch_verify, shares_randomness_with_the_draft) {
+    ragged<float> b({{none, 0, 1, 2}, {none, 0, 0, 1}}, 300, {{}});
+    b.draft = b.target;
+    for (std::size_t row = 1; row < 8; ++row)  // one row for all nodes of a depth: texts of other candidates too
+        std::copy_n(b.draft.begin(), 300, b.draft.begin() + static_cast<std::ptrdiff_t>(300 * row));
+    b.target = b.draft;
+    host_threads const pool(2);
+    b.draw_levels([&](auto const& level, auto const& rows, auto const& requests, auto const& out) {
+        draft_batch(pool, draft::shared_randomness{}, level, draft_rows(rows), requests, out);
+    });
+    auto const all = verify_all(pool, verify::shared_randomness{}, b, b.target_logits(), verify::no_draft_rows{}, 0);
+    EXPECT_EQ(all[0].path, (std::vector<node_id>{1, 2, 3}));
+    EXPECT_GE(all[1].path.size(), 1U);
 }
 
 /// Rows of an engine's own: every token alike, as no array holds them.

@@ -32,6 +32,8 @@ void check_entry(level_batch const& level, logit_batch<T, Layout> const& rows, r
     if (b < 0) refuse("level.requests", e, b, "a request has a number from 0 on");
     node_id const node = level.nodes[e];
     if (node < 0 || node >= max_nodes) refuse("level.nodes", e, node, "a node lies in [0, 2^24)");
+    if (level.depths != nullptr && level.depths[e] < 0)
+        refuse("level.depths", e, level.depths[e], "a node lies 0 levels below the root or more");
     if (level.wanted != nullptr && level.wanted[e] < 0)
         refuse("level.wanted", e, level.wanted[e], "a node is to have 0 children or more");
     if (level.wanted != nullptr && out.first == nullptr && level.wanted[e] > out.stride)

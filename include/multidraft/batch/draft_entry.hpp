@@ -36,8 +36,10 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
     if (wanted > 0 || out.states != nullptr) {
         auto q = rows.with_sums(g, e, b);
         addressed_source source{requests.uniforms(b)};
+        std::int32_t position = requests.positions[b];
+        if constexpr (draws_by_text<Sampler>) position += level.depths[e];
         if (wanted > 0 && q.sums.total > 0)
-            drawn = sampler(g, q.row, q.sums, source, draw_site{requests.positions[b], level.nodes[e]}, children);
+            drawn = sampler(g, q.row, q.sums, source, draw_site{position, level.nodes[e]}, children);
         if constexpr (std::is_same_v<real_of<T>, float>)
             if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
     }

@@ -15,6 +15,15 @@ struct level_batch {
     std::int32_t const* requests = nullptr;
     node_id const* nodes = nullptr;
     std::int32_t const* wanted = nullptr;  ///< children of each; may be null: `children_batch::stride`
+    /// Levels below the root, of each: read for samplers that draw by the position in the text
+    /// (`draft::shared_randomness`); else may be null.
+    std::int32_t const* depths = nullptr;
+};
+
+/// Whether a sampler's noise belongs to a position in the text, and so to a depth, not to a node.
+template <class Sampler>
+inline constexpr bool draws_by_text = requires {
+    requires Sampler::addressed_by_text;
 };
 
 /// The children drawn for the entries of a level.

@@ -49,7 +49,8 @@ MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int
     std::int32_t const depth = is_tree ? tree.depth(nodes - 1) : 0;
     if (is_tree && static_cast<std::size_t>(depth) <= path.size() &&
         verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size() &&
-        reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0) {
+        (!verify::needs_scratch<Verifier> ||
+         reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0)) {
         addressed_source source{requests.uniforms(b)};
         answer = verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(b)),
                                      target, draft, source, requests.positions[b], path, scratch);

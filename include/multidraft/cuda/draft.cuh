@@ -60,8 +60,8 @@ __global__ void __launch_bounds__(row_threads, 1)
 ///
 /// `rows`: float, `half` or `bfloat16`. The tokens are those that the host draws from the same seed. `scratch`:
 /// `draft_workspace_size(..)` bytes, or none: then never grid-wide. `cudaErrorInvalidValue` for a sampler of a law with
-/// certain children that has no `out.certain` to write to, and for `out.first` without `level.wanted`. See
-/// `verify_batch` for what holds of every launch.
+/// certain children that has no `out.certain` to write to, for one that draws by text without `level.depths`, and for
+/// `out.first` without `level.wanted`. See `verify_batch` for what holds of every launch.
 template <class Sampler, class T, class Layout>
 [[nodiscard]] cudaError_t draft_batch(cuda::stream_policy const& policy, Sampler const& sampler,
                                       level_batch const& level, draft_rows<logit_batch<T, Layout>> const& rows,
@@ -75,6 +75,8 @@ template <class Sampler, class T, class Layout>
         return cudaErrorInvalidValue;
     if constexpr (counts_certain<typename Sampler::law>)
         if (out.certain == nullptr) return cudaErrorInvalidValue;
+    if constexpr (draws_by_text<Sampler>)
+        if (level.depths == nullptr) return cudaErrorInvalidValue;
     device::partition parts;
     if (!device::divide(scratch.data, scratch.size, level.entries, 0, parts)) return cudaErrorInvalidValue;
     auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& q) {

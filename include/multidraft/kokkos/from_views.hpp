@@ -183,17 +183,19 @@ template <class Space, template <class> class Group, class Path, class Accepted,
 }
 
 /// The nodes that get children now: one entry each in all views. Without `wanted` there are as many children as
-/// `children_from_views` has places for.
-template <class Space, template <class> class Group, class Requests, class Nodes, class Wanted = no_view>
+/// `children_from_views` has places for. `depths`: see `level_batch`.
+template <class Space, template <class> class Group, class Requests, class Nodes, class Wanted = no_view,
+          class Depths = no_view>
 [[nodiscard]] level_batch level_from_views(space_policy<Space, Group> const&, Requests const& requests,
-                                           Nodes const& nodes, Wanted const& wanted = {}) {
+                                           Nodes const& nodes, Wanted const& wanted = {}, Depths const& depths = {}) {
     auto const entries = static_cast<std::int64_t>(nodes.extent(0));
     if (entries > std::int64_t{0x7fffffff}) refuse("nodes.extent(0)", entries, "a level has fewer than 2^31 entries");
     return {
         static_cast<std::int32_t>(entries),
         detail::entries_of<std::int32_t const, Space>(requests, "requests", entries, "there is one request an entry"),
         detail::entries_of<node_id const, Space>(nodes, "nodes", entries, ""),
-        detail::entries_of<std::int32_t const, Space>(wanted, "wanted", entries, "there is one number an entry")};
+        detail::entries_of<std::int32_t const, Space>(wanted, "wanted", entries, "there is one number an entry"),
+        detail::entries_of<std::int32_t const, Space>(depths, "depths", entries, "there is one depth an entry")};
 }
 
 /// Where children go: `tokens` of rank 2, LayoutRight, a row an entry; how many were drawn, and how many of these are

@@ -75,6 +75,7 @@ void refuse_bad_level(level_batch const& level, logit_batch<T, Layout> const& ro
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
+    if constexpr (draws_by_text<Sampler>) refuse_null(level.depths, "level.depths");
     if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
     if constexpr (counts_certain<typename Sampler::law>) refuse_null(out.certain, "out.certain");
     if (!std::is_same_v<real_of<T>, float> && out.states != nullptr)
