@@ -155,9 +155,9 @@ struct batch {
           w(sampling_of_all),
           shape(tree_of(nodes)),
           rows(std::int64_t{requests} * nodes),
-          workspace_size(std::max(mc::verify_workspace_size<verifier>(requests, nodes, 8),
-                                  mc::draft_workspace_size(static_cast<std::int32_t>(rows)))),
-          workspace(std::make_unique<buffer<std::byte>>(workspace_size)) {
+          scratch_size(std::max(verify_workspace_size<verifier>(mc::on(nullptr), requests, nodes, 8),
+                                draft_workspace_size(mc::on(nullptr), static_cast<std::int32_t>(rows)))),
+          scratch(std::make_unique<buffer<std::byte>>(scratch_size)) {
         std::vector<std::int64_t> host_offsets;
         std::vector<node_id> host_parents;
         std::vector<std::int32_t> host_positions;
@@ -197,26 +197,23 @@ struct batch {
         first = std::make_unique<buffer<std::int64_t>>(host_first);
     }
 
-    [[nodiscard]] mc::tree_batch trees() const { return {size, offsets->data(), parents->data(), tokens.data()}; }
-    [[nodiscard]] mc::request_batch requests() const { return {seeds->data(), nullptr, positions->data(), nullptr, w}; }
+    [[nodiscard]] tree_batch trees() const { return {size, rows, offsets->data(), parents->data(), tokens.data()}; }
+    [[nodiscard]] request_batch requests() const { return {seeds->data(), positions->data()}; }
+    [[nodiscard]] logit_batch<T> logits(buffer<T> const& from) const {
+        return {from.data(), vocabulary, vocabulary, nullptr, nullptr, w};
+    }
     void draw() const {
-        mc::draft_batch const entries{static_cast<std::int32_t>(rows),
-                                      request->data(),
-                                      nodes_of_entries->data(),
-                                      first->data(),
-                                      wanted->data(),
-                                      tokens.data(),
-                                      nullptr,
-                                      states.data(),
-                                      nullptr};
-        require(mc::draft(workspace->data(), workspace_size, nullptr, draft::sequential{}, entries, requests(),
-                          mc::logits<T>{draft->data(), vocabulary}, vocabulary));
+        level_batch const level{static_cast<std::int32_t>(rows), request->data(), nodes_of_entries->data(),
+                                wanted->data()};
+        children_batch const out{tokens.data(), first->data(), 0, nullptr, nullptr, states.data()};
+        require(draft_batch(mc::on(nullptr), draft::sequential{}, level, draft_rows(logits(*draft)), requests(), out,
+                            {scratch->data(), scratch_size}));
     }
     void verify_all(mc::launch_options const& options) const {
-        require(mc::verify(
-            workspace->data(), workspace_size, nullptr, verifier{}, mc::drawn_by<law::sequential>(trees()), requests(),
-            mc::logits<T>{target->data(), vocabulary}, mc::prepared<T>{draft->data(), vocabulary, states.data()},
-            vocabulary, mc::verdict_batch{path.data(), 8, accepted.data(), next.data()}, options));
+        prepared_batch<T> const q{draft->data(), vocabulary, vocabulary, states.data()};
+        require(verify_batch(mc::on(nullptr, options), verifier{}, drawn_by<law::sequential>(trees()),
+                             target_rows(logits(*target)), draft_rows(q), requests(),
+                             {path.data(), 8, accepted.data(), next.data()}, {scratch->data(), scratch_size}));
     }
 
     std::int32_t size;
@@ -224,15 +221,15 @@ struct batch {
     sampling_params w;
     std::vector<node_id> shape;
     std::int64_t rows;
-    std::size_t workspace_size;
-    std::unique_ptr<buffer<std::byte>> workspace;
+    std::size_t scratch_size;
+    std::unique_ptr<buffer<std::byte>> scratch;
     std::unique_ptr<buffer<std::int64_t>> offsets, first;
     std::unique_ptr<buffer<node_id>> parents, nodes_of_entries;
     std::unique_ptr<buffer<std::int32_t>> positions, request, wanted;
     std::unique_ptr<buffer<std::uint64_t>> seeds;
     std::unique_ptr<buffer<T>> target, draft;
     buffer<token_id> tokens{static_cast<std::size_t>(rows)};
-    buffer<mc::row_state> states{static_cast<std::size_t>(rows)};
+    buffer<row_state> states{static_cast<std::size_t>(rows)};
     buffer<node_id> path{static_cast<std::size_t>(size) * 8};
     buffer<std::int32_t> accepted{static_cast<std::size_t>(size)};
     buffer<token_id> next{static_cast<std::size_t>(size)};
@@ -271,7 +268,7 @@ void packed_masks(benchmark::State& state) {
     std::int64_t const words = (state.range(1) + 63) / 64;
     buffer<std::uint64_t> const out(static_cast<std::size_t>(b.rows * words));
     measure(state, static_cast<double>(b.rows * words) * 8,
-            [&] { require(mc::write_masks(nullptr, b.trees(), b.rows, out.data(), words)); });
+            [&] { require(mc::write_masks(nullptr, b.trees(), out.data(), words)); });
 }
 
 void dense_masks(benchmark::State& state) {
@@ -280,9 +277,9 @@ void dense_masks(benchmark::State& state) {
     std::int64_t const columns = (state.range(1) + 15) / 16 * 16;
     buffer<std::uint64_t> const packed(static_cast<std::size_t>(b.rows * words));
     buffer<multidraft::half> const out(static_cast<std::size_t>(b.rows * columns));
-    require(mc::write_masks(nullptr, b.trees(), b.rows, packed.data(), words));
+    require(mc::write_masks(nullptr, b.trees(), packed.data(), words));
     measure(state, static_cast<double>(b.rows * columns) * 2, [&] {
-        require(mc::write_bias(nullptr, b.trees(), b.rows, packed.data(), words,
+        require(mc::write_bias(nullptr, b.trees(), packed.data(), words,
                                mc::dense_rows<multidraft::half>{out.data(), columns, columns, nullptr}));
     });
 }

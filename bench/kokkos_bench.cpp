@@ -13,7 +13,9 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/kokkos/draft.hpp"
+#include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/mask.hpp"
+#include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -131,29 +133,39 @@ void verify_with_kokkos(benchmark::State& state) {
     auto const n = static_cast<std::size_t>(b.nodes);
     auto const held_target = to_machine(b.rows.target_logits);
     auto const held_draft = to_machine(b.rows.draft_logits);
-    Kokkos::View<sampling_params const*, memory> const sampling = to_machine(std::vector<sampling_params>(requests));
-    Kokkos::View<std::int64_t const*, memory> const firsts = to_machine(std::vector<std::int64_t>(requests));
+    auto const here = kokkos::on(space(), {static_cast<int>(state.range(2))});
     auto const v = static_cast<std::size_t>(b.v);
-    kokkos::tree_batch<memory> const batched{to_machine(b.offsets), to_machine(b.parents), to_machine(b.tokens)};
-    kokkos::logit_batch<rows_type> const target{rows_type(held_target.data(), n, v), sampling, firsts};
-    kokkos::logit_batch<rows_type> const draft{rows_type(held_draft.data(), n, v), sampling, firsts};
+    auto const offsets = to_machine(b.offsets);
+    auto const parents = to_machine(b.parents);
+    auto const tokens = to_machine(b.tokens);
+    auto const seeds = to_machine(b.seeds);
     Kokkos::View<std::int32_t*, memory> const positions("positions", requests);
-    kokkos::draw_batch<memory> const draws{to_machine(b.seeds), positions};
-    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", b.parents.size()),
-                                            Kokkos::View<std::int32_t*, memory>("accepted", requests),
-                                            Kokkos::View<token_id*, memory>("next", requests)};
+    tree_batch const batched = kokkos::trees_from_views(here, offsets, parents, tokens);
+    // All requests read the same rows.
+    std::vector<std::int64_t> host_row_of(b.parents.size());
+    for (std::size_t i = 0; i < host_row_of.size(); ++i) host_row_of[i] = static_cast<std::int64_t>(i % n);
+    auto const row_of = to_machine(host_row_of);
+    auto const logits = [&](auto const& held) {
+        return kokkos::logits_from_views(here, batched, rows_type(held.data(), n, v), sampling_params{}, row_of);
+    };
+    target_rows const target(logits(held_target));
+    draft_rows const draft(logits(held_draft));
+    request_batch const draws = kokkos::requests_from_views(here, batched, seeds, positions);
+    Kokkos::View<node_id*, memory> const paths("paths", b.parents.size());
+    Kokkos::View<std::int32_t*, memory> const accepted_of("accepted", requests);
+    Kokkos::View<token_id*, memory> const next_of("next", requests);
+    verdict_batch const out = kokkos::verdicts_from_views(here, batched, paths, accepted_of, next_of);
     std::int32_t last = 0;
     std::int32_t position = 0;
     for (auto _ : state) {
         Kokkos::deep_copy(positions, position);
-        kokkos::verify_trees<verifier>(space(), kokkos::drawn_by<law::sequential>(batched), target, draft, draws, out,
-                                       kokkos::launch_shape{static_cast<int>(state.range(2))});
+        verify_batch(here, verifier{}, drawn_by<law::sequential>(batched), target, draft, draws, out);
         Kokkos::fence();
         last = position;
         position = (position + 1) % 16;  // the host's, so that both do the same work
     }
-    auto const accepted = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), out.accepted);
-    auto const next = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), out.next);
+    auto const accepted = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), accepted_of);
+    auto const next = Kokkos::create_mirror_view_and_copy(Kokkos::HostSpace(), next_of);
     std::vector<node_id> path(8);
     for (std::size_t r = 0; r < requests; ++r) {
         auto const expected = verdict_on_host(b, r, last, path);
@@ -182,20 +194,23 @@ void draft_with_kokkos(benchmark::State& state) {
     auto const v = static_cast<std::size_t>(b.v);
     auto const held = to_machine(b.rows.draft_logits);
     rows_type const logits(held.data(), requests, v);
-    Kokkos::View<sampling_params const*, memory> const sampling = to_machine(std::vector<sampling_params>(requests));
-    std::vector<std::int32_t> of;
-    for (std::size_t r = 0; r < requests; ++r) of.push_back(static_cast<std::int32_t>(r));
-    kokkos::level_batch<memory> const level{to_machine(of), to_machine(std::vector<node_id>(requests))};
+    auto const here = kokkos::on(space(), {static_cast<int>(state.range(1))});
+    std::vector<std::int32_t> host_of;
+    for (std::size_t r = 0; r < requests; ++r) host_of.push_back(static_cast<std::int32_t>(r));
+    auto const of = to_machine(host_of);
+    auto const nodes = to_machine(std::vector<node_id>(requests));
+    auto const seeds = to_machine(b.seeds);
     Kokkos::View<std::int32_t*, memory> const positions("positions", requests);
-    kokkos::draw_batch<memory> const draws{to_machine(b.seeds), positions};
-    kokkos::children_batch<memory> const out{
-        Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", requests, children),
-        Kokkos::View<index_t*, memory>("counts", requests)};
+    Kokkos::View<token_id**, Kokkos::LayoutRight, memory> const tokens("tokens", requests, children);
+    Kokkos::View<index_t*, memory> const counts("counts", requests);
+    level_batch const level = kokkos::level_from_views(here, of, nodes);
+    draft_rows const rows(kokkos::logits_from_views(here, level, logits, sampling_params{}));
+    request_batch const draws = kokkos::requests_from_views(here, tree_batch{requests}, seeds, positions);
+    children_batch const out = kokkos::children_from_views(here, level, tokens, counts);
     std::int32_t position = 0;
     for (auto _ : state) {
         Kokkos::deep_copy(positions, position++);
-        kokkos::draft_children<draft::sequential>(space(), level, logits, sampling, draws, out,
-                                                  kokkos::launch_shape{static_cast<int>(state.range(1))});
+        draft_batch(here, draft::sequential{}, level, rows, draws, out);
         Kokkos::fence();
     }
 }
@@ -216,14 +231,14 @@ void mask_on_host(benchmark::State& state) {
 void mask_with_kokkos(benchmark::State& state) {
     trees const b(static_cast<node_id>(state.range(0)));
     std::size_t const nodes = b.parents.size();
-    kokkos::tree_batch<memory> const batched{to_machine(b.offsets), to_machine(b.parents),
-                                             to_machine(std::vector<token_id>(nodes))};
+    auto const here = kokkos::on(space());
+    auto const offsets = to_machine(b.offsets);
+    auto const parents = to_machine(b.parents);
+    tree_batch const batched = kokkos::trees_from_views(here, offsets, parents, kokkos::no_view{});
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words(
         "words", nodes, static_cast<std::size_t>(words_per_row(b.nodes)));
-    Kokkos::View<std::int32_t const*, memory> const no_lengths;
-    Kokkos::View<std::int32_t*, memory> const no_positions;
     for (auto _ : state) {
-        kokkos::write_masks(space(), batched, words, no_lengths, no_positions);
+        kokkos::write_masks(here, batched, words, kokkos::no_view{}, kokkos::no_view{});
         Kokkos::fence();
     }
 }

@@ -1,5 +1,5 @@
 // Requests that come and go: each has its own tree, temperature and seed; every step drafts, scores and verifies all of
-// them at once. A text does not depend on who else is in the batch.
+// them at once, on a pool of threads. A text depends neither on who else is in the batch nor on the threads.
 //
 // `batched 2` cuts the draft to its 2 likeliest tokens: nodes then have fewer children than their shape has for them.
 #include <algorithm>
@@ -9,14 +9,18 @@
 #include <cstdlib>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "toy_engine.hpp"
 
 namespace md = multidraft;
+using sampler = md::draft::sequential;
+using verifier = md::verify::recursive_rejection<sampler::law>;
 
 struct request {
     std::uint64_t seed;
@@ -30,84 +34,127 @@ struct request {
     bool done() const { return static_cast<int>(text.size()) - 2 >= wanted; }
 };
 
-// The ragged batch of a step: all requests' nodes one after another, request b from offsets[b] on.
-struct ragged {
-    std::vector<std::size_t> offsets{0};
+// The batch of a step: the nodes of all requests one after another, those of request b from offsets[b] on. The arrays
+// are the engine's, and keep their memory from one step to the next.
+struct engine {
+    explicit engine(int threads) : pool(threads) {}
+
+    md::host_threads pool;
+    std::vector<std::int64_t> offsets;
     std::vector<md::node_id> parents;
     std::vector<md::token_id> tokens;
-    std::vector<float> target;
-    std::vector<float> draft;
+    std::vector<std::uint64_t> seeds;
+    std::vector<std::int32_t> positions;
+    std::vector<md::sampling_params> sampling;
+    std::vector<float> target, draft;
+    // The nodes that get children now: a level of all trees.
+    std::vector<std::int32_t> of_request, wanted;
+    std::vector<md::node_id> nodes;
+    std::vector<std::int64_t> first, row;
+    // What comes out.
+    std::vector<md::node_id> path;
+    std::vector<std::int32_t> accepted;
+    std::vector<md::token_id> next;
 
-    float* row(std::vector<float>& rows, std::size_t node) {
-        if (rows.size() < (node + 1) * toy::row_stride) rows.resize((node + 1) * toy::row_stride);
-        return rows.data() + node * toy::row_stride;
+    md::tree_batch trees() const {
+        return {static_cast<std::int32_t>(seeds.size()), static_cast<std::int64_t>(parents.size()), offsets.data(),
+                parents.data(), tokens.data()};
+    }
+    md::request_batch requests() const { return {seeds.data(), positions.data()}; }
+
+    // An engine scores all nodes of a level in one call; this one does it row by row.
+    void score(toy::model which, std::vector<float>& rows, request const& r, std::int32_t b, md::node_id node) {
+        md::tree_view const tree = trees()(b);
+        std::vector<std::int32_t> text = r.text;
+        auto const end = static_cast<std::ptrdiff_t>(text.size());
+        for (md::node_id v = node; v > 0; v = tree.parent(v))
+            text.insert(text.begin() + end, tree.tokens[static_cast<std::size_t>(v)]);
+        toy::forward(which, text, rows.data() + (offsets[static_cast<std::size_t>(b)] + node) * toy::row_stride);
+    }
+
+    // Every tree has its shape's nodes. Which tokens they have the draft says; until then they are not there.
+    void lay_out(std::vector<request*> const& active) {
+        offsets.assign(1, 0);
+        parents.clear();
+        seeds.clear();
+        positions.clear();
+        sampling.clear();
+        for (auto const* r : active) {
+            parents.insert(parents.end(), r->shape.parents().begin(), r->shape.parents().end());
+            offsets.push_back(static_cast<std::int64_t>(parents.size()));
+            seeds.push_back(r->seed);
+            positions.push_back(static_cast<std::int32_t>(r->text.size()) - 1);
+            sampling.push_back(r->sampling);
+        }
+        tokens.assign(parents.size(), md::none);
+        for (std::size_t b = 0; b < active.size(); ++b)
+            tokens[static_cast<std::size_t>(offsets[b])] = active[b]->text.back();
+        target.resize(parents.size() * toy::row_stride);
+        draft.resize(parents.size() * toy::row_stride);
+        path.resize(parents.size());
+        accepted.resize(active.size());
+        next.resize(active.size());
+    }
+
+    // Draws the trees, a level of all of them at a time. Where the draft has fewer tokens to choose from than a node is
+    // to have children, the others stay `none`, and what is below them is not asked for.
+    void draw(std::vector<request*> const& active, md::sampling_params const& of_draft) {
+        for (std::int32_t depth = 0;; ++depth) {
+            of_request.clear();
+            wanted.clear();
+            nodes.clear();
+            first.clear();
+            row.clear();
+            for (std::int32_t b = 0; b < trees().requests; ++b) {
+                md::tree_view const tree = trees()(b);
+                auto const begin = offsets[static_cast<std::size_t>(b)];
+                for (md::node_id v = 0; v < tree.size(); ++v) {
+                    md::node_range const children = tree.children(v);
+                    bool const here = tree.depth(v) == depth && tree.tokens[static_cast<std::size_t>(v)] != md::none;
+                    if (!here || children.empty()) continue;
+                    score(toy::model::draft, draft, *active[static_cast<std::size_t>(b)], b, v);
+                    of_request.push_back(b);
+                    nodes.push_back(v);
+                    wanted.push_back(children.count);
+                    first.push_back(begin + children.first);
+                    row.push_back(begin + v);
+                }
+            }
+            if (nodes.empty()) return;
+            md::draft_batch(pool, sampler{},
+                            {static_cast<std::int32_t>(nodes.size()), of_request.data(), nodes.data(), wanted.data()},
+                            md::draft_rows(draft_logits(of_draft, row.data())), requests(),
+                            {tokens.data(), first.data()});
+        }
+    }
+
+    // The one verification call of a step. Its rows are where the models wrote them.
+    void verify(std::vector<request*> const& active, md::sampling_params const& of_draft) {
+        for (std::int32_t b = 0; b < trees().requests; ++b)
+            for (md::node_id v = 0; v < trees().size(b); ++v)
+                if (md::verify::is_present(trees()(b), v))
+                    score(toy::model::target, target, *active[static_cast<std::size_t>(b)], b, v);
+        md::logit_batch<float> const p{target.data(), toy::row_stride, toy::vocabulary, nullptr, sampling.data()};
+        md::verify_batch(pool, verifier{}, md::drawn_by<sampler::law>(trees()), md::target_rows(p),
+                         md::draft_rows(draft_logits(of_draft, nullptr)), requests(),
+                         {path.data(), 0, accepted.data(), next.data()});
+        for (std::size_t b = 0; b < active.size(); ++b) {
+            auto& text = active[b]->text;
+            auto const begin = static_cast<std::size_t>(offsets[b]);
+            for (std::int32_t k = 0; k < accepted[b]; ++k)
+                text.push_back(tokens[begin + static_cast<std::size_t>(path[begin + static_cast<std::size_t>(k)])]);
+            text.push_back(next[b]);
+        }
+    }
+
+private:
+    md::logit_batch<float> draft_logits(md::sampling_params const& of_draft, std::int64_t const* row_of) const {
+        return {draft.data(), toy::row_stride, toy::vocabulary, row_of, nullptr, of_draft};
     }
 };
 
-std::vector<std::int32_t> text_of(request const& r, ragged const& batch, std::size_t first, md::node_id node) {
-    std::vector<std::int32_t> path;
-    for (md::node_id v = node; v > 0; v = batch.parents[first + static_cast<std::size_t>(v)])
-        path.push_back(batch.tokens[first + static_cast<std::size_t>(v)]);
-    std::vector<std::int32_t> text = r.text;
-    text.insert(text.end(), path.rbegin(), path.rend());
-    return text;
-}
-
-// Adds the tree of a request, and the rows of both models for its nodes (an engine scores all requests in one call).
-//
-// The shape is a wish: a sampler returns how many children it drew, which are fewer where the draft has fewer tokens to
-// choose from. Those that were not drawn are not in the tree, nor is what would be below them.
-void add(ragged& batch, request const& r, md::sampling_params const& of_draft) {
-    md::host_group const g;
-    md::addressed_source source{md::addressed_uniforms(r.seed)};
-    auto const position = static_cast<std::int32_t>(r.text.size()) - 1;
-    std::size_t const first = batch.offsets.back();
-    batch.parents.push_back(md::none);
-    batch.tokens.push_back(r.text.back());
-    std::vector<md::node_id> like{0};  // the node of the shape that each node stands for
-    for (md::node_id v = 0; v < static_cast<md::node_id>(like.size()); ++v) {
-        std::size_t const node = first + static_cast<std::size_t>(v);
-        md::node_range const wanted = r.shape.children(like[static_cast<std::size_t>(v)]);
-        auto const text = text_of(r, batch, first, v);
-        toy::forward(toy::model::target, text, batch.row(batch.target, node));
-        toy::forward(toy::model::draft, text, batch.row(batch.draft, node));
-        std::vector<md::token_id> children(static_cast<std::size_t>(wanted.count));
-        auto q = md::process_logits(g, md::row_view<float>(batch.row(batch.draft, node), toy::vocabulary), of_draft);
-        md::index_t const drawn = md::draft::sequential{}(g, q.row, q.sums, source, {position, v}, children).count;
-        for (md::index_t k = 0; k < drawn; ++k) {
-            batch.parents.push_back(v);
-            batch.tokens.push_back(children[static_cast<std::size_t>(k)]);
-            like.push_back(wanted.first + k);
-        }
-    }
-    batch.offsets.push_back(batch.tokens.size());
-}
-
-// The one verification call of a step. Requests do not touch each other's memory: the loop may run on any threads.
-void verify_all(ragged const& batch, std::vector<request*> const& active, md::sampling_params const& of_draft) {
-    for (std::size_t b = 0; b < active.size(); ++b) {
-        request& r = *active[b];
-        std::size_t const first = batch.offsets[b];
-        std::size_t const nodes = batch.offsets[b + 1] - first;
-        md::span<md::node_id const> const parents(batch.parents.data() + first, nodes);
-        md::span<md::token_id const> const tokens(batch.tokens.data() + first, nodes);
-        auto const rows = [&](std::vector<float> const& all) {
-            return md::rows_view<float>(all.data() + first * toy::row_stride, static_cast<md::index_t>(nodes),
-                                        toy::vocabulary, toy::row_stride);
-        };
-        md::addressed_source source{md::addressed_uniforms(r.seed)};
-        std::vector<md::node_id> path(nodes);
-        auto const v = md::verify::recursive_rejection<md::law::sequential>{}(
-            md::host_group{}, md::drafted<md::law::sequential>{{parents, tokens}},
-            md::logit_rows<float>(rows(batch.target), r.sampling), md::logit_rows<float>(rows(batch.draft), of_draft),
-            source, static_cast<std::int32_t>(r.text.size()) - 1, path);
-        for (int d = 0; d < v.accepted; ++d)
-            r.text.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(d)])]);
-        r.text.push_back(v.next);
-    }
-}
-
-int serve(std::vector<request>& requests, md::sampling_params const& of_draft) {
+int serve(std::vector<request>& requests, md::sampling_params const& of_draft, int threads) {
+    engine batch(threads);
     for (int step = 0, left = 1; left > 0; ++step) {
         std::vector<request*> active;
         left = 0;
@@ -116,9 +163,9 @@ int serve(std::vector<request>& requests, md::sampling_params const& of_draft) {
             if (!r.done() && r.arrives <= step) active.push_back(&r);
         }
         auto const begin = std::chrono::steady_clock::now();
-        ragged batch;
-        for (auto const* r : active) add(batch, *r, of_draft);
-        verify_all(batch, active, of_draft);
+        batch.lay_out(active);
+        batch.draw(active, of_draft);
+        batch.verify(active, of_draft);
         double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         for (auto* r : active) r->step_seconds.push_back(seconds);
         if (left == 0) return step;
@@ -134,7 +181,7 @@ int main(int argc, char** argv) {
                                   {4, {.temperature = 0.8F, .top_p = 0.9F}, md::parse_shape("[-1 0 0 1 1 2]"), 5}};
     std::vector<request> alone{requests[2]};
     auto const begin = std::chrono::steady_clock::now();
-    int const steps = serve(requests, of_draft);
+    int const steps = serve(requests, of_draft, 4);
     double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
 
     std::size_t tokens = 0;
@@ -151,12 +198,13 @@ int main(int argc, char** argv) {
                 steps);
     std::printf("%.0f tokens/s; a step takes %.3f ms (median), %.3f ms (90 %%), %.3f ms (99 %%)\n",
                 static_cast<double>(tokens) / seconds, percentile(50), percentile(90), percentile(99));
-    serve(alone, of_draft);
-    std::printf("request 3 alone writes the same text: %s\n", alone[0].text == requests[2].text ? "yes" : "no");
+    serve(alone, of_draft, 1);
+    std::printf("request 3 alone, on one thread, writes the same text: %s\n",
+                alone[0].text == requests[2].text ? "yes" : "no");
     return alone[0].text == requests[2].text ? 0 : 1;
 }
 
 // Output (... is what depends on the machine):
 // 4 requests, 163 tokens in 27 steps
 // ... tokens/s; a step takes ... ms (median), ... ms (90 %), ... ms (99 %)
-// request 3 alone writes the same text: yes
+// request 3 alone, on one thread, writes the same text: yes

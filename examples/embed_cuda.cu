@@ -64,24 +64,27 @@ int main() {
     // What the engine has on the device. `out` is written by the launch.
     using verifier = md::verify::recursive_rejection<sampler::law>;
     // The trees carry the sampler's law: with a verifier of another one the launch below does not compile.
-    md::cuda::tree_batch const trees{1, device_array(2, offsets), device_array(3, parents), device_array(3, tokens), 3};
-    auto const drafts = md::cuda::drawn_by<sampler::law>(trees);
-    md::cuda::request_batch const requests{device_array(1, &seed), nullptr, device_array(1, &position), nullptr,
-                                           sampling};
-    md::cuda::logits<float> const target{device_array(p.size(), p.data()), toy::row_stride};
-    md::cuda::logits<float> const draft{device_array(q.size(), q.data()), toy::row_stride};
-    std::size_t const size = md::cuda::verify_workspace_size<verifier>(1, 3, 1);
-    auto* const workspace = device_array<std::byte>(size);
+    md::tree_batch const trees{1, 3, device_array(2, offsets), device_array(3, parents), device_array(3, tokens)};
+    auto const drafts = md::drawn_by<sampler::law>(trees);
+    md::request_batch const requests{device_array(1, &seed), device_array(1, &position)};
+    auto const rows = [&](std::vector<float> const& from) {
+        return md::logit_batch<float>{
+            device_array(from.size(), from.data()), toy::row_stride, toy::vocabulary, nullptr, nullptr, sampling};
+    };
+    md::target_rows const target(rows(p));
+    md::draft_rows const draft(rows(q));
+    std::size_t const size = md::verify_workspace_size<verifier>(md::cuda::on(nullptr), 1, 3, 1);
+    md::workspace const scratch(device_array<std::byte>(size), size);
     auto* const accepted = device_array<std::int32_t>(1);
     auto* const next = device_array<md::token_id>(1);
     auto* const path = device_array<md::node_id>(1);
-    md::cuda::verdict_batch const out{path, 1, accepted, next};
+    md::verdict_batch const out{path, 1, accepted, next};
 
     cudaStream_t stream = nullptr;
     check(cudaStreamCreate(&stream));
     cudaGraph_t graph = nullptr;
     check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
-    check(md::cuda::verify(workspace, size, stream, verifier{}, drafts, requests, target, draft, toy::vocabulary, out));
+    check(md::verify_batch(md::cuda::on(stream), verifier{}, drafts, target, draft, requests, out, scratch));
     check(cudaStreamEndCapture(stream, &graph));
     cudaGraphExec_t step = nullptr;
     check(cudaGraphInstantiate(&step, graph, 0));

@@ -397,7 +397,7 @@ public:
 
     /// The same with the rows of several draft models, for law `independent`: child k of a node was drawn from model k,
     /// or where there are fewer models, from model k modulo their number.
-    template <row_source<host_group> Target, verify::draft_rows<host_group> Draft>
+    template <row_source<host_group> Target, verify::draft_row_source<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, span<Draft const> draft,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
         using table = typename List::template as<detail::verify_of<Target, Draft>::template table>;

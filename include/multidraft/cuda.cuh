@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/block_lanes.cuh"
 #include "multidraft/cuda/build_trees.cuh"
@@ -18,6 +18,7 @@
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/simt_counts.hpp"
 #include "multidraft/cuda/simt_group.hpp"
 #include "multidraft/cuda/simt_largest.hpp"
@@ -25,8 +26,6 @@
 #include "multidraft/cuda/simt_sums.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
 #include "multidraft/cuda/validate.cuh"
-#include "multidraft/cuda/validation.hpp"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/cuda/warp_group.cuh"
 #include "multidraft/cuda/workspace.cuh"

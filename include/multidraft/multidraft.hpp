@@ -2,6 +2,7 @@
 // and the devices' headers (cuda.cuh, kokkos.hpp) are included by themselves. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/batch.hpp"
 #include "multidraft/core.hpp"
 #include "multidraft/decode.hpp"
 #include "multidraft/distribution.hpp"

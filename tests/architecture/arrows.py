@@ -11,6 +11,7 @@ import tempfile
 from pathlib import Path
 
 BELOW_ANALYSIS = ("core", "random", "distribution", "tree", "draft", "verify")
+BELOW_BACKENDS = BELOW_ANALYSIS + ("batch",)
 
 # A module may include itself and the modules named here.
 MAY_INCLUDE = {
@@ -20,15 +21,16 @@ MAY_INCLUDE = {
     "tree": ("core",),
     "draft": ("core", "random", "distribution", "tree"),
     "verify": ("core", "random", "distribution", "tree"),
+    "batch": BELOW_ANALYSIS,
     "analysis": ("core", "distribution", "tree"),
-    "decode": BELOW_ANALYSIS + ("analysis",),
+    "decode": BELOW_BACKENDS + ("analysis",),
     # For users who prove methods of their own; nothing of the library needs it.
-    "testing": BELOW_ANALYSIS + ("analysis", "decode"),
-    "cuda": BELOW_ANALYSIS,
-    "kokkos": BELOW_ANALYSIS,
-    "mpi": BELOW_ANALYSIS,
+    "testing": BELOW_BACKENDS + ("analysis", "decode"),
+    "cuda": BELOW_BACKENDS,
+    "kokkos": BELOW_BACKENDS,
+    "mpi": BELOW_BACKENDS,
     # Headers directly in multidraft/ gather others; version.hpp stands alone and is open to all.
-    "": BELOW_ANALYSIS + ("analysis", "decode", "testing"),
+    "": BELOW_BACKENDS + ("analysis", "decode", "testing"),
 }
 
 # Single headers that a module may include of a module that is closed to it otherwise.
@@ -170,7 +172,8 @@ GOOD = {
     "analysis/alpha.hpp": ["core/a.hpp", "distribution/d.hpp", "tree/t.hpp"],
     "decode/loop.hpp": ["draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
     "testing/proof.hpp": ["decode/loop.hpp", "draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
-    "cuda/launch.hpp": ["verify/v.hpp"],
+    "batch/call.hpp": ["verify/v.hpp", "draft/sampler.hpp"],
+    "cuda/launch.hpp": ["verify/v.hpp", "batch/call.hpp"],
     "cuda/group.cuh": ["cuda/launch.hpp", "draft/sampler.hpp"],
     "kokkos/k.hpp": ["verify/v.hpp"],
     "mpi/m.hpp": ["verify/v.hpp"],
@@ -187,6 +190,9 @@ FORBIDDEN = [
     ("verify/v.hpp", "analysis/alpha.hpp", "verify may not include analysis"),
     ("analysis/alpha.hpp", "verify/v.hpp", "analysis may not include verify"),
     ("analysis/alpha.hpp", "draft/law.hpp", "analysis may not include draft"),
+    ("verify/v.hpp", "batch/call.hpp", "verify may not include batch"),
+    ("batch/call.hpp", "analysis/alpha.hpp", "batch may not include analysis"),
+    ("batch/call.hpp", "cuda/launch.hpp", "batch may not include cuda"),
     ("decode/loop.hpp", "cuda/launch.hpp", "decode may not include cuda"),
     ("decode/loop.hpp", "testing/proof.hpp", "decode may not include testing"),
     ("verify/v.hpp", "testing/proof.hpp", "verify may not include testing"),

@@ -1,5 +1,5 @@
 // expect: row_source
-// expect: draft_rows<|rows\(g, node\)
+// expect: draft_row_source<|rows\(g, node\)
 // errors: 1
 // Rows that are not asked for by a group: called as if there were one machine only.
 #include "multidraft/core/host_group.hpp"

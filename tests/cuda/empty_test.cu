@@ -43,19 +43,19 @@ struct silent_sampler {
 };
 
 TEST(cuda_empty, batches_succeed_without_a_device) {
-    mc::tree_batch const trees;
-    mc::request_batch const requests;
-    mc::logits<float> const rows;
-    EXPECT_EQ(mc::verify(nullptr, 0, nullptr, silent_verifier{}, mc::drawn_by<law::iid>(trees), requests, rows, rows,
-                         300, {}),
+    tree_batch const trees;
+    request_batch const requests;
+    logit_batch<float> const rows;
+    EXPECT_EQ(verify_batch(mc::on(nullptr), silent_verifier{}, drawn_by<law::iid>(trees), target_rows(rows),
+                           draft_rows(rows), requests, {}),
               cudaSuccess);
-    EXPECT_EQ(mc::draft(nullptr, 0, nullptr, silent_sampler{}, mc::draft_batch{}, requests, rows, 300), cudaSuccess);
-    EXPECT_EQ(mc::write_masks(nullptr, trees, 0, nullptr, 1), cudaSuccess);
-    EXPECT_EQ(mc::write_positions(nullptr, trees, 0, nullptr, nullptr), cudaSuccess);
-    EXPECT_EQ(mc::write_bytes(nullptr, trees, 0, nullptr, 1, {}), cudaSuccess);
+    EXPECT_EQ(draft_batch(mc::on(nullptr), silent_sampler{}, {}, draft_rows(rows), requests, {}), cudaSuccess);
+    EXPECT_EQ(mc::write_masks(nullptr, trees, nullptr, 1), cudaSuccess);
+    EXPECT_EQ(mc::write_positions(nullptr, trees, nullptr, nullptr), cudaSuccess);
+    EXPECT_EQ(mc::write_bytes(nullptr, trees, nullptr, 1, {}), cudaSuccess);
     EXPECT_EQ(mc::compact(nullptr, mc::contiguous_cache{}, {}), cudaSuccess);
-    EXPECT_EQ(mc::build_trees(nullptr, 0, nullptr, trees, 0, {}), cudaSuccess);
-    EXPECT_EQ(mc::write_best(nullptr, 0, nullptr, trees, 0, nullptr, 4, nullptr), cudaSuccess);
+    EXPECT_EQ(mc::build_trees(nullptr, 0, nullptr, trees, {}), cudaSuccess);
+    EXPECT_EQ(mc::write_best(nullptr, 0, nullptr, trees, nullptr, 4, nullptr), cudaSuccess);
 }
 
 }  // namespace cuda_empty_test

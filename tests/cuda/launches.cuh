@@ -56,7 +56,8 @@ struct step {
           node_positions(host.parents.size()),
           bases(std::vector<std::int64_t>{0, 0, 0, 0}),
           cache(cache_of(host)),
-          workspace(std::max(cuda::verify_workspace_size<Verifier>(host.size(), 10, 6), cuda::draft_workspace_size(8))),
+          memory(std::max(verify_workspace_size<Verifier>(cuda::on(nullptr), host.size(), 10, 6),
+                          draft_workspace_size(cuda::on(nullptr), 8))),
           path_stride(host.path_stride) {
         for (std::int32_t depth = 0; depth < host.levels().deepest; ++depth)
             levels.push_back(std::make_unique<device_level<T>>(host, host.level_arrays(depth)));
@@ -70,24 +71,23 @@ struct step {
         return bytes;
     }
 
-    /// `draft`: `prepared` rows with the states of the draft launches, or the logits once more.
+    /// `draft`: prepared rows with the states of the draft launches, or the logits once more.
     template <class Draft>
     void launch(cudaStream_t stream, Draft const& draft, cuda::launch_options const& options) const {
-        auto const nodes = static_cast<std::int64_t>(device.parents.size());
+        auto const policy = cuda::on(stream, options);
+        workspace const scratch(memory.data(), memory.size());
         for (auto const& l : levels) {
-            cuda::draft_batch const out{l->entries,       l->request.data(),    l->nodes.data(), l->first.data(),
-                                        l->wanted.data(), device.tokens.data(), nullptr,         device.states.data(),
-                                        l->row.data(),    device.certain.data()};
-            EXPECT_CUDA(cuda::draft(workspace.data(), workspace.size(), stream, Sampler{}, out, device.requests(),
-                                    cuda::logits<T>{l->logits.data(), device.vocabulary}, device.vocabulary, options));
+            level_batch const level{l->entries, l->request.data(), l->nodes.data(), l->wanted.data()};
+            children_batch const out{device.tokens.data(), l->first.data(), 0, nullptr, device.certain.data(),
+                                     device.states.data(), l->row.data()};
+            EXPECT_CUDA(draft_batch(policy, Sampler{}, level, draft_rows(device.logits(l->logits)), device.requests(),
+                                    out, scratch));
         }
-        EXPECT_CUDA(cuda::write_masks(stream, device.trees(), nodes, words.data(), 1));
-        EXPECT_CUDA(
-            cuda::write_positions(stream, device.trees(), nodes, device.positions.data(), node_positions.data()));
-        EXPECT_CUDA(cuda::verify(workspace.data(), workspace.size(), stream, Verifier{},
-                                 cuda::drawn_by<typename Sampler::law>(device.trees()), device.requests(),
-                                 cuda::logits<T>{device.target.data(), device.vocabulary}, draft, device.vocabulary,
-                                 cuda::verdict_batch{path.data(), path_stride, accepted.data(), next.data()}, options));
+        EXPECT_CUDA(cuda::write_masks(stream, device.trees(), words.data(), 1));
+        EXPECT_CUDA(cuda::write_positions(stream, device.trees(), device.positions.data(), node_positions.data()));
+        EXPECT_CUDA(verify_batch(policy, Verifier{}, drawn_by<typename Sampler::law>(device.trees()),
+                                 target_rows(device.logits(device.target)), draft_rows(draft), device.requests(),
+                                 verdict_batch{path.data(), path_stride, accepted.data(), next.data()}, scratch));
         cuda::contiguous_cache layout;
         layout.data = cache.data();
         layout.request_stride = entries * entry;
@@ -106,7 +106,7 @@ struct step {
     on_device<std::int32_t> node_positions;
     on_device<std::int64_t> bases;
     on_device<std::uint8_t> cache;
-    on_device<std::byte> workspace;
+    on_device<std::byte> memory;
     std::int64_t path_stride;
 };
 
@@ -165,9 +165,10 @@ void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::l
     step<T, Sampler, Verifier> const s(blank);
     auto const launch = [&](cudaStream_t stream) {
         if (use_states)
-            s.launch(stream, cuda::prepared<T>{s.device.draft.data(), vocabulary, s.device.states.data()}, options);
+            s.launch(stream, prepared_batch<T>{s.device.draft.data(), vocabulary, vocabulary, s.device.states.data()},
+                     options);
         else
-            s.launch(stream, cuda::logits<T>{s.device.draft.data(), vocabulary}, options);
+            s.launch(stream, s.device.logits(s.device.draft), options);
     };
     cudaStream_t stream = nullptr;
     EXPECT_CUDA(cudaStreamCreate(&stream));
@@ -189,7 +190,7 @@ void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::l
                                    cudaMemcpyHostToDevice));
             EXPECT_CUDA(cudaMemcpy(s.cache.data(), cache.data(), cache.size(), cudaMemcpyHostToDevice));
             EXPECT_CUDA(cudaMemset(s.next.data(), 0x55, s.next.size() * sizeof(token_id)));
-            EXPECT_CUDA(cudaMemset(s.workspace.data(), 0xaa, s.workspace.size()));  // its content means nothing
+            EXPECT_CUDA(cudaMemset(s.memory.data(), 0xaa, s.memory.size()));  // its content means nothing
             EXPECT_CUDA(cudaGraphLaunch(executable, stream));
             EXPECT_CUDA(cudaStreamSynchronize(stream));
             expect_of_host(s, blank);

@@ -49,38 +49,38 @@ TEST_F(cuda_device, float_steps_are_captured_in_a_graph) {
 TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
     auto const report_of = [](mt::batch<float> const& bad) {
         mt::device_batch<float> const device(bad);
-        mt::on_device<std::uint64_t> const workspace(1);
-        mt::on_device<mc::validation_report> const report(1);
-        mc::logits<float> const target{device.target.data(), bad.vocabulary};
-        EXPECT_EQ(mc::validate(workspace.data(), mc::validate_workspace_size(), nullptr,
-                               mc::drawn_by<law::iid>(device.trees()), static_cast<std::int64_t>(bad.parents.size()),
-                               device.requests(), target, target, bad.vocabulary, report.data()),
-                  cudaSuccess);
+        mt::on_device<std::uint64_t> const memory(1);
+        mt::on_device<validation_report> const report(1);
+        auto const rows = device.logits(device.target);
+        EXPECT_EQ(
+            validate_batch(mc::on(nullptr), drawn_by<law::iid>(device.trees()), target_rows(rows), draft_rows(rows),
+                           device.requests(), report.data(), {memory.data(), validate_workspace_size(mc::on(nullptr))}),
+            cudaSuccess);
         EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
         return report.host()[0];
     };
     mt::batch<float> bad(5000, {});
-    EXPECT_EQ(report_of(bad).what, mc::checked::nothing);
+    EXPECT_EQ(report_of(bad).what, batch_argument::nothing);
     bad.target[11 * 5000 + 4321] = std::numeric_limits<float>::quiet_NaN();
     bad.tokens[16] = 5000;
-    mc::validation_report r = report_of(bad);
-    EXPECT_EQ(r.what, mc::checked::target);
+    validation_report r = report_of(bad);
+    EXPECT_EQ(r.what, batch_argument::target);
     EXPECT_EQ(r.request, 1);
     EXPECT_EQ(r.index, 1);
     EXPECT_EQ(r.token, 4321);
     EXPECT_NE(r.value, r.value);
     bad.parents[12] = 4;
     r = report_of(bad);
-    EXPECT_EQ(r.what, mc::checked::parents);
+    EXPECT_EQ(r.what, batch_argument::parents);
     EXPECT_EQ(r.request, 1);
     EXPECT_EQ(r.index, 2);
     EXPECT_EQ(r.value, 4);
-    mt::on_device<std::uint64_t> const workspace(1);
+    mt::on_device<std::uint64_t> const memory(1);
     mt::device_batch<float> const device(bad);
-    mc::logits<float> const target{device.target.data(), 5000};
-    EXPECT_EQ(mc::validate(workspace.data(), 4, nullptr, mc::drawn_by<law::iid>(device.trees()), 22, device.requests(),
-                           target, mc::no_draft_rows{}, 5000, nullptr),
-              cudaErrorInvalidValue);
+    EXPECT_EQ(
+        validate_batch(mc::on(nullptr), drawn_by<law::iid>(device.trees()), target_rows(device.logits(device.target)),
+                       draft_rows(verify::no_draft_rows{}), device.requests(), nullptr, {memory.data(), 4}),
+        cudaErrorInvalidValue);
 }
 
 }  // namespace

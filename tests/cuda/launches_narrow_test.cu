@@ -42,6 +42,7 @@ TEST_F(cuda_device, half_steps_are_those_of_the_host) {
 struct marking {
     using law = multidraft::law::sequential;
     static constexpr bool lossless = false;
+    static constexpr bool reads_draft = false;
     MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
         return static_cast<std::size_t>(nodes) * sizeof(std::int32_t);
     }
@@ -70,7 +71,7 @@ struct marking {
     }
 };
 
-static_assert(!marking::lossless && verify::needs_scratch<marking>);
+static_assert(!marking::lossless && !marking::reads_draft && verify::needs_scratch<marking>);
 
 // Rows of probabilities, and scratch: each request's own, none where there is too little.
 TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
@@ -84,24 +85,24 @@ TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     mt::device_batch<float> const device(host);
     mt::verdicts expected(host.size(), host.path_stride);
     std::vector<std::byte> memory(1024);
-    mc::probability_batch<float> const rows{host.target.data(), 5001};
+    target_rows const rows(probability_batch<float>{host.target.data(), 5001, 5001});
+    draft_rows const nothing(verify::no_draft_rows{});
     for (std::int32_t b = 0; b < host.size(); ++b)
-        mc::verify_request<contiguous>(mt::silent_group{}, marking{}, b, mc::drawn_by<law::sequential>(host.trees()),
-                                       host.requests(), rows, mc::no_draft_rows{}, 5001, expected.view(),
-                                       span<std::byte>(memory));
+        multidraft::detail::verify_request(mt::silent_group{}, marking{}, b, drawn_by<law::sequential>(host.trees()),
+                                           rows, nothing, host.requests(), expected.view(), span<std::byte>(memory));
     mt::on_device<node_id> const path(expected.path.size());
     mt::on_device<std::int32_t> const accepted(expected.accepted.size());
     mt::on_device<token_id> const next(expected.next.size());
-    auto const size = mc::verify_workspace_size<marking>(host.size(), 10, 6);
-    mt::on_device<std::byte> const workspace(size);
-    auto const run = [&](mc::tree_batch const& trees, std::size_t bytes) {
-        return mc::verify(workspace.data(), bytes, nullptr, marking{}, mc::drawn_by<law::sequential>(trees),
-                          device.requests(), mc::probability_batch<float>{device.target.data(), 5001},
-                          mc::no_draft_rows{}, 5001,
-                          mc::verdict_batch{path.data(), host.path_stride, accepted.data(), next.data()});
+    auto const size = verify_workspace_size<marking>(mc::on(nullptr), host.size(), 10, 6);
+    mt::on_device<std::byte> const lent(size);
+    auto const run = [&](tree_batch const& trees, std::size_t bytes) {
+        return verify_batch(mc::on(nullptr), marking{}, drawn_by<law::sequential>(trees),
+                            target_rows(probability_batch<float>{device.target.data(), 5001, 5001}), nothing,
+                            device.requests(), {path.data(), host.path_stride, accepted.data(), next.data()},
+                            {lent.data(), bytes});
     };
     EXPECT_EQ(run(device.trees(), 4 * 48 - 1), cudaErrorInvalidValue);
-    mc::tree_batch untold = device.trees();
+    tree_batch untold = device.trees();
     untold.largest = 0;
     EXPECT_EQ(run(untold, size), cudaErrorInvalidValue);
     EXPECT_CUDA(run(device.trees(), size));

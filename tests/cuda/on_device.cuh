@@ -9,8 +9,11 @@
 #include <limits>
 #include <vector>
 
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/fma.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/batches.hpp"
 
@@ -97,18 +100,25 @@ struct device_batch {
           vocabulary(b.vocabulary),
           w(b.w) {}
 
-    [[nodiscard]] cuda::tree_batch trees() const {
-        return {size, offsets.data(), parents.data(), tokens.data(), 10, certain.data()};
+    [[nodiscard]] tree_batch trees() const {
+        return {size,
+                static_cast<std::int64_t>(parents.size()),
+                offsets.data(),
+                parents.data(),
+                tokens.data(),
+                certain.data(),
+                10};
     }
-    [[nodiscard]] cuda::request_batch requests() const {
-        return {seeds.data(), ids.data(), positions.data(), nullptr, w};
+    [[nodiscard]] request_batch requests() const { return {seeds.data(), positions.data(), ids.data()}; }
+    [[nodiscard]] logit_batch<T> logits(on_device<T> const& rows) const {
+        return {rows.data(), vocabulary, vocabulary, nullptr, nullptr, w};
     }
 
     on_device<std::int64_t> offsets;
     on_device<node_id> parents;
     on_device<token_id> tokens;
     on_device<index_t> certain;
-    on_device<cuda::row_state> states;
+    on_device<row_state> states;
     on_device<T> target, draft;
     on_device<std::uint64_t> seeds;
     on_device<std::uint32_t> ids;

@@ -32,13 +32,13 @@ TEST_F(cuda_device, masks_are_those_of_the_host) {
     on_device<node_id> const parents(trees.parents);
     on_device<std::int64_t> const contexts(std::vector<std::int64_t>{3, 0, 17, 2});
     on_device<std::uint64_t> const words(all * 5);
-    mc::tree_batch const batch{4, offsets.data(), parents.data(), nullptr};
-    EXPECT_CUDA(mc::write_masks(nullptr, batch, nodes, words.data(), 5));
+    tree_batch const batch{4, nodes, offsets.data(), parents.data(), nullptr};
+    EXPECT_CUDA(mc::write_masks(nullptr, batch, words.data(), 5));
     on_device<std::uint8_t> const dense(all * 320);
-    EXPECT_CUDA(mc::write_bytes(nullptr, batch, nodes, words.data(), 5, {dense.data(), 310, 320, contexts.data()}));
+    EXPECT_CUDA(mc::write_bytes(nullptr, batch, words.data(), 5, {dense.data(), 310, 320, contexts.data()}));
     on_device<multidraft::half> const bias(all * 311);  // rows that do not begin at multiples of 16 bytes
-    EXPECT_CUDA(mc::write_bias<multidraft::half>(nullptr, batch, nodes, words.data(), 5,
-                                                 {bias.data(), 310, 311, contexts.data()}));
+    EXPECT_CUDA(
+        mc::write_bias<multidraft::half>(nullptr, batch, words.data(), 5, {bias.data(), 310, 311, contexts.data()}));
     EXPECT_CUDA(cudaDeviceSynchronize());
     auto const packed = words.host();
     auto const bytes = dense.host();
@@ -124,7 +124,7 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     mt::test_numbers numbers(4);
     for (float& x : scores) x = static_cast<float>(numbers.below(9));
     auto const nodes = static_cast<std::int64_t>(parents.size());
-    mc::tree_batch const host{5, trees.offsets.data(), parents.data(), tokens.data()};
+    tree_batch const host{5, nodes, trees.offsets.data(), parents.data(), tokens.data()};
     std::vector<node_id> p(parents.size()), o(p), d(p), t(p), best(5 * 7);
     std::vector<std::int32_t> f(5);
     mc::build_trees_on_host(thrust::seq, host, {p.data(), t.data(), o.data(), d.data(), f.data()});
@@ -135,12 +135,12 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     on_device<token_id> const dtokens(tokens), out_tokens(p.size());
     on_device<std::int32_t> const depths(p.size()), faults(std::vector<std::int32_t>(5, 9));
     on_device<float> const dscores(scores);
-    mc::tree_batch const device{5, offsets.data(), dparents.data(), dtokens.data()};
+    tree_batch const device{5, nodes, offsets.data(), dparents.data(), dtokens.data()};
     on_device<std::byte> const build(mc::build_workspace_size(nodes)), select(mc::best_workspace_size(nodes));
     EXPECT_CUDA(
-        mc::build_trees(build.data(), build.size(), nullptr, device, nodes,
+        mc::build_trees(build.data(), build.size(), nullptr, device,
                         {out_parents.data(), out_tokens.data(), out_order.data(), depths.data(), faults.data()}));
-    EXPECT_CUDA(mc::write_best(select.data(), select.size(), nullptr, device, nodes, dscores.data(), 7, dbest.data()));
+    EXPECT_CUDA(mc::write_best(select.data(), select.size(), nullptr, device, dscores.data(), 7, dbest.data()));
     EXPECT_CUDA(cudaDeviceSynchronize());
     EXPECT_EQ(out_parents.host(), p);
     EXPECT_EQ(out_tokens.host(), t);
@@ -148,7 +148,7 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     EXPECT_EQ(depths.host(), d);
     EXPECT_EQ(faults.host(), f);
     EXPECT_EQ(dbest.host(), best);
-    EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, nodes, {}), cudaErrorInvalidValue);
+    EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, {}), cudaErrorInvalidValue);
 
     std::vector<std::int32_t> const sizes{3, 0, 2000000000, 2000000000, 1};
     on_device<std::int32_t> const dsizes(sizes);

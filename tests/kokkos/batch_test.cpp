@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "kokkos/machine.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/validation.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -19,15 +21,19 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/kokkos/batch.hpp"
 #include "multidraft/kokkos/draft.hpp"
+#include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/mask.hpp"
+#include "multidraft/kokkos/on.hpp"
+#include "multidraft/kokkos/validate.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
@@ -140,13 +146,60 @@ struct trees {
     }
 
     span<index_t const> certain_of(std::size_t r) const { return {certain.data() + offsets[r], at(size(r))}; }
+};
 
-    kokkos::tree_batch<memory> batch() const {
-        return {to_machine(offsets), to_machine(parents), to_machine(tokens), to_machine(certain)};
+/// Trees by hand.
+struct tree_arrays {
+    std::vector<std::int64_t> offsets;
+    std::vector<node_id> parents;
+    std::vector<token_id> tokens;
+    std::vector<index_t> certain;
+    std::vector<std::uint64_t> seeds;
+    std::vector<std::uint32_t> requests;
+    std::vector<std::int32_t> positions;
+};
+
+/// What a call points to, in the machine's memory.
+struct machine_trees {
+    template <class Trees>
+    explicit machine_trees(Trees const& b)
+        : offsets(to_machine(b.offsets)),
+          parents(to_machine(b.parents)),
+          tokens(to_machine(b.tokens)),
+          certain(to_machine(b.certain)),
+          seeds(to_machine(b.seeds)),
+          ids(to_machine(b.requests)),
+          positions(to_machine(b.positions)) {}
+
+    [[nodiscard]] tree_batch trees(node_id largest = 0) const {
+        return kokkos::trees_from_views(here, offsets, parents, tokens, certain, largest);
     }
-    kokkos::draw_batch<memory> draws() const {
-        return {to_machine(seeds), to_machine(positions), to_machine(requests)};
+    [[nodiscard]] request_batch requests() const {
+        return kokkos::requests_from_views(here, trees(), seeds, positions, ids);
     }
+
+    kokkos::space_policy<space> here{kokkos::on(space())};
+    Kokkos::View<std::int64_t*, memory> offsets;
+    Kokkos::View<node_id*, memory> parents;
+    Kokkos::View<token_id*, memory> tokens;
+    Kokkos::View<index_t*, memory> certain;
+    Kokkos::View<std::uint64_t*, memory> seeds;
+    Kokkos::View<std::uint32_t*, memory> ids;
+    Kokkos::View<std::int32_t*, memory> positions;
+};
+
+/// Where verdicts go.
+struct machine_verdicts {
+    machine_verdicts(std::size_t nodes, std::size_t requests)
+        : path("path", nodes), accepted("accepted", requests), next("next", requests) {}
+
+    [[nodiscard]] verdict_batch of(tree_batch const& trees) const {
+        return kokkos::verdicts_from_views(kokkos::on(space()), trees, path, accepted, next);
+    }
+
+    Kokkos::View<node_id*, memory> path;
+    Kokkos::View<std::int32_t*, memory> accepted;
+    Kokkos::View<token_id*, memory> next;
 };
 
 /// Ragged trees of up to `most` children a node, the first of which is a lone root.
@@ -234,14 +287,13 @@ std::vector<outcome> on_host(trees<T> const& b, Target const& target, Draft cons
 template <class Group, class Verifier, class T, class Target, class Draft>
 void compare(trees<T> const& b, Target const& target, Draft const& draft, std::vector<outcome> const& expected,
              std::string const& what) {
+    machine_trees const m(b);
     for (int const size : team_sizes()) {
-        kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", b.parents.size()),
-                                                Kokkos::View<std::int32_t*, memory>("accepted", b.count()),
-                                                Kokkos::View<token_id*, memory>("next", b.count())};
-        kokkos::verify_trees<Verifier, Group::template type>(space(),
-                                                             kokkos::drawn_by<typename Verifier::law>(b.batch()),
-                                                             target, draft, b.draws(), out, kokkos::launch_shape{size});
-        auto const paths = to_host(out.paths);
+        machine_verdicts const out(b.parents.size(), b.count());
+        verify_batch(kokkos::on<Group::template type>(space(), {size}), Verifier{},
+                     drawn_by<typename Verifier::law>(m.trees()), target_rows(target), draft_rows(draft), m.requests(),
+                     out.of(m.trees()));
+        auto const paths = to_host(out.path);
         auto const accepted = to_host(out.accepted);
         auto const next = to_host(out.next);
         for (std::size_t r = 0; r < b.count(); ++r) {
@@ -266,16 +318,19 @@ void check_verifier(index_t vocabulary, index_t most, std::uint64_t seed) {
         [&](std::size_t r) { return logit_rows<T>(b.rows(b.draft, r), b.sampling[r]); });
     machine_matrix<T> const target(b.target);
     machine_matrix<T> const draft(b.draft);
-    using rows_type = typename machine_matrix<T>::rows_type;
-    using batch = kokkos::logit_batch<rows_type>;
-    compare<Group, Verifier>(b, batch{target.rows, sampling, {}}, batch{draft.rows, sampling, {}}, expected, what);
+    auto const here = kokkos::on(space());
+    tree_batch const extents{static_cast<std::int32_t>(b.count()), b.offsets.back()};
+    auto const logits = [&](auto const& rows) { return kokkos::logits_from_views(here, extents, rows, sampling); };
+    compare<Group, Verifier>(b, logits(target.rows), logits(draft.rows), expected, what);
 
     if (vocabulary > 5000) return;
     auto const columns = transposed(b.target);
-    compare<Group, Verifier>(
-        b, kokkos::logit_batch<std::remove_const_t<decltype(columns)>>{columns, sampling, {}},
-        batch{draft.rows, sampling, to_machine(std::vector<std::int64_t>(b.offsets.begin(), b.offsets.end() - 1))},
-        expected, what + ", with strides");
+    // The draft's rows by an index: each node's own.
+    std::vector<std::int64_t> own(b.parents.size());
+    for (std::size_t i = 0; i < own.size(); ++i) own[i] = static_cast<std::int64_t>(i);
+    auto const row_of = to_machine(own);
+    compare<Group, Verifier>(b, logits(columns), kokkos::logits_from_views(here, extents, draft.rows, sampling, row_of),
+                             expected, what + ", with strides");
     if constexpr (std::is_same_v<T, float> || std::is_same_v<T, double>) {
         auto const p = softmaxed(b, b.target);
         auto const q = softmaxed(b, b.draft);
@@ -284,9 +339,9 @@ void check_verifier(index_t vocabulary, index_t most, std::uint64_t seed) {
             [&](std::size_t r) { return probability_rows<T>(b.rows(q, r)); });
         machine_matrix<T> const machine_p(p);
         machine_matrix<T> const machine_q(q);
-        using probability_batch = kokkos::probability_batch<rows_type>;
-        compare<Group, Verifier>(b, probability_batch{machine_p.rows, {}}, probability_batch{machine_q.rows, {}},
-                                 from_rows, "V " + std::to_string(vocabulary) + " as probabilities");
+        compare<Group, Verifier>(b, kokkos::probabilities_from_views(here, extents, machine_p.rows),
+                                 kokkos::probabilities_from_views(here, extents, machine_q.rows), from_rows,
+                                 "V " + std::to_string(vocabulary) + " as probabilities");
     }
 }
 
@@ -317,18 +372,25 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
         wanted.push_back(static_cast<index_t>(m == 0 ? 0 : 1 + m % room));
     }
     machine_matrix<T> const rows(logits);
-    kokkos::level_batch<memory> const level{to_machine(of), to_machine(nodes), to_machine(wanted)};
-    kokkos::draw_batch<memory> const draws{to_machine(seeds), to_machine(positions), {}};
-    Kokkos::View<sampling_params const*, memory> const machine_sampling = to_machine(sampling);
+    auto const machine_of = to_machine(of);
+    auto const machine_nodes = to_machine(nodes);
+    auto const machine_wanted = to_machine(wanted);
+    auto const machine_seeds = to_machine(seeds);
+    auto const machine_positions = to_machine(positions);
+    auto const machine_sampling = to_machine(sampling);
     for (int const size : team_sizes()) {
-        kokkos::children_batch<memory> const out{
-            Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", entries, room),
-            Kokkos::View<index_t*, memory>("counts", entries), Kokkos::View<index_t*, memory>("certain", entries)};
-        kokkos::draft_children<Sampler, Group::template type>(space(), level, rows.rows, machine_sampling, draws, out,
-                                                              kokkos::launch_shape{size});
-        auto const tokens = to_host(out.tokens);
-        auto const counts = to_host(out.counts);
-        auto const certain = to_host(out.certain);
+        auto const here = kokkos::on<Group::template type>(space(), {size});
+        Kokkos::View<token_id**, Kokkos::LayoutRight, memory> const drawn_tokens("tokens", entries, room);
+        Kokkos::View<index_t*, memory> const drawn_counts("counts", entries);
+        Kokkos::View<index_t*, memory> const drawn_certain("certain", entries);
+        level_batch const level = kokkos::level_from_views(here, machine_of, machine_nodes, machine_wanted);
+        draft_batch(here, Sampler{}, level,
+                    draft_rows(kokkos::logits_from_views(here, level, rows.rows, machine_sampling)),
+                    kokkos::requests_from_views(here, tree_batch{requests}, machine_seeds, machine_positions),
+                    kokkos::children_from_views(here, level, drawn_tokens, drawn_counts, drawn_certain));
+        auto const tokens = to_host(drawn_tokens);
+        auto const counts = to_host(drawn_counts);
+        auto const certain = to_host(drawn_certain);
         for (std::size_t m = 0; m < entries; ++m) {
             auto const r = at(of[m]);
             auto q = process_logits(host_group{}, row_view<T>(logits.row(static_cast<std::int64_t>(m)), vocabulary),
@@ -408,14 +470,24 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
         }
         machine_matrix<T> const target(b.target);
         machine_matrix<T> const draft(b.draft);
-        using batch = kokkos::logit_batch<typename machine_matrix<T>::rows_type>;
-        Kokkos::View<sampling_params const*, memory> const sampling = to_machine(b.sampling);
+        auto const sampling = to_machine(b.sampling);
+        auto const here = kokkos::on<group::template type>(space());
+        machine_trees const m(b);
+        auto const p = kokkos::logits_from_views(here, m.trees(), target.rows, sampling);
+        auto const q = kokkos::logits_from_views(here, m.trees(), draft.rows, sampling);
         std::vector<outcome> const nothing(b.count(), outcome{{}, none});
-        compare<group, verify::recursive_rejection<law::sequential>>(
-            b, batch{target.rows, sampling, {}}, batch{draft.rows, sampling, {}}, nothing, "a bad target row");
-        trees<T> same = b;  // the same trees as if drawn by the law of naive verification
-        compare<group, verify::naive<law::sequential>>(same, batch{target.rows, sampling, {}}, kokkos::no_draft_rows{},
-                                                       nothing, "a bad target row, naive");
+        compare<group, verify::recursive_rejection<law::sequential>>(b, p, q, nothing, "a bad target row");
+        compare<group, verify::naive<law::sequential>>(b, p, verify::no_draft_rows{}, nothing,
+                                                       "a bad target row, naive");
+        Kokkos::View<validation_report*, memory> const report("report", 1);
+        Kokkos::View<std::uint64_t*, memory> const key("key", 1);
+        validate_batch(here, drawn_by<law::sequential>(m.trees()), target_rows(p), draft_rows(q), m.requests(),
+                       report.data(), {key.data(), validate_workspace_size(here)});
+        auto const found = to_host(report).at(0);
+        EXPECT_EQ(found.what, batch_argument::target);
+        EXPECT_EQ(found.request, 0);
+        EXPECT_EQ(found.index, 0);
+        EXPECT_EQ(found.token, entry < 0 ? none : 4500);
 
         std::vector<std::int32_t> of(b.count());
         for (std::size_t r = 0; r < of.size(); ++r) of[r] = static_cast<std::int32_t>(r);
@@ -423,17 +495,17 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
         for (std::size_t r = 0; r < of.size(); ++r)
             std::copy_n(b.target.row(b.offsets[r]), b.target.size, roots.row(static_cast<std::int64_t>(r)));
         machine_matrix<T> const rows(roots);
-        kokkos::children_batch<memory> const out{
-            Kokkos::View<token_id**, Kokkos::LayoutRight, memory>("tokens", of.size(), 3),
-            Kokkos::View<index_t*, memory>("counts", of.size())};
-        auto const level =
-            kokkos::level_batch<memory>{to_machine(of), to_machine(std::vector<node_id>(of.size(), 0)), {}};
-        kokkos::draft_children<draft::sequential, group::template type>(space(), level, rows.rows, sampling, b.draws(),
-                                                                        out);
-        for (index_t const count : to_host(out.counts)) EXPECT_EQ(count, 0);
-        kokkos::draft_children<draft::gumbel_top_k, group::template type>(space(), level, rows.rows, sampling,
-                                                                          b.draws(), out);
-        for (index_t const count : to_host(out.counts)) EXPECT_EQ(count, 0);
+        Kokkos::View<token_id**, Kokkos::LayoutRight, memory> const tokens("tokens", of.size(), 3);
+        Kokkos::View<index_t*, memory> const counts("counts", of.size());
+        auto const machine_of = to_machine(of);
+        auto const machine_nodes = to_machine(std::vector<node_id>(of.size(), 0));
+        level_batch const level = kokkos::level_from_views(here, machine_of, machine_nodes);
+        draft_rows const of_level(kokkos::logits_from_views(here, level, rows.rows, sampling));
+        auto const out = kokkos::children_from_views(here, level, tokens, counts);
+        draft_batch(here, draft::sequential{}, level, of_level, m.requests(), out);
+        for (index_t const count : to_host(counts)) EXPECT_EQ(count, 0);
+        draft_batch(here, draft::gumbel_top_k{}, level, of_level, m.requests(), out);
+        for (index_t const count : to_host(counts)) EXPECT_EQ(count, 0);
     }
 }
 
@@ -444,63 +516,111 @@ TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
     auto const held_p = to_machine(p);
     auto const held_q = to_machine(q);
     using rows_type = Kokkos::View<float const**, Kokkos::LayoutRight, memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
-    using batch = kokkos::probability_batch<rows_type>;
-    kokkos::tree_batch<memory> const tree{to_machine(std::vector<std::int64_t>{0, 3}),
-                                          to_machine(std::vector<node_id>{none, 0, 0}),
-                                          to_machine(std::vector<token_id>{0, 0, 1})};
-    kokkos::draw_batch<memory> const draws{
-        to_machine(std::vector<std::uint64_t>{1}), to_machine(std::vector<std::int32_t>{1}), {}};
-    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", 3),
-                                            Kokkos::View<std::int32_t*, memory>("accepted", 1),
-                                            Kokkos::View<token_id*, memory>("next", 1)};
-    batch const target{rows_type(held_p.data(), 3, 3), {}};
-    batch const draft{rows_type(held_q.data(), 3, 3), {}};
-    kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), kokkos::drawn_by<law::iid>(tree), target,
-                                                                draft, draws, out);
+    tree_arrays const t{{0, 3}, {none, 0, 0}, {0, 0, 1}, {0, 0, 0}, {1}, {0}, {1}};
+    machine_trees const m(t);
+    machine_verdicts const out(3, 1);
+    target_rows const target(kokkos::probabilities_from_views(m.here, m.trees(), rows_type(held_p.data(), 3, 3)));
+    draft_rows const draft(kokkos::probabilities_from_views(m.here, m.trees(), rows_type(held_q.data(), 3, 3)));
+    auto const drafts = drawn_by<law::iid>(m.trees());
+    verify_batch(m.here, verify::recursive_rejection<law::iid>{}, drafts, target, draft, m.requests(),
+                 out.of(m.trees()));
     EXPECT_EQ(to_host(out.next).at(0), none);
-    kokkos::verify_trees<verify::speculative_sampling<law::iid>>(space(), kokkos::drawn_by<law::iid>(tree), target,
-                                                                 draft, draws, out);
+    verify_batch(m.here, verify::speculative_sampling<law::iid>{}, drafts, target, draft, m.requests(),
+                 out.of(m.trees()));
     EXPECT_EQ(to_host(out.next).at(0), none);
 }
 
+/// Verifiers of whole trees, each in its part of the workspace.
+TEST(kokkos_verify, works_in_a_workspace) {
+    using verifier = verify::traversal<law::sequential>;
+    trees<float> b = draw_trees<draft::sequential, float>(6, 300, 3, 11);
+    b.target = first_rows(b.target, b.parents.size());
+    b.draft = first_rows(b.draft, b.parents.size());
+    machine_trees const m(b);
+    machine_matrix<float> const target(b.target);
+    machine_matrix<float> const draft(b.draft);
+    auto const sampling = to_machine(b.sampling);
+    tree_batch const all = m.trees(12);
+    target_rows const p(kokkos::logits_from_views(m.here, all, target.rows, sampling));
+    draft_rows const q(kokkos::logits_from_views(m.here, all, draft.rows, sampling));
+    auto const bytes = verify_workspace_size<verifier>(m.here, all.requests, 12, 12);
+    Kokkos::View<std::byte*, memory> const scratch("scratch", bytes);
+    Kokkos::deep_copy(scratch, std::byte{0xff});
+    machine_verdicts const out(b.parents.size(), b.count());
+    auto const run = [&](tree_batch const& some, workspace const& lent) {
+        verify_batch(m.here, verifier{}, drawn_by<law::sequential>(some), p, q, m.requests(), out.of(all), lent);
+    };
+    run(all, kokkos::workspace_from_view(m.here, scratch));
+    for (std::size_t r = 0; r < b.count(); ++r) {
+        verify::scratch_memory own;
+        std::vector<node_id> path(at(b.size(r)));
+        addressed_source source = b.source(r);
+        auto const v = verifier{}(host_group{}, drafted<law::sequential>{b.tree(r)},
+                                  logit_rows<float>(b.rows(b.target, r), b.sampling[r]),
+                                  logit_rows<float>(b.rows(b.draft, r), b.sampling[r]), source, b.positions[r],
+                                  span<node_id>(path), own.of<verifier>(b.size(r), b.size(r)));
+        EXPECT_EQ(to_host(out.accepted)[r], v.accepted);
+        EXPECT_EQ(to_host(out.next)[r], v.next);
+    }
+    EXPECT_THROW(run(all, {}), invalid_input);
+    EXPECT_THROW(run(m.trees(), kokkos::workspace_from_view(m.here, scratch)), invalid_input);
+}
+
 TEST(kokkos_verify, refuses_extents_that_do_not_fit) {
-    using rows_type = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
-    using batch = kokkos::logit_batch<rows_type>;
-    kokkos::tree_batch<memory> trees{to_machine(std::vector<std::int64_t>{0, 1}),
-                                     to_machine(std::vector<node_id>{none}), to_machine(std::vector<token_id>{0})};
-    kokkos::draw_batch<memory> draws{
-        to_machine(std::vector<std::uint64_t>{1}), to_machine(std::vector<std::int32_t>{1}), {}};
-    kokkos::verdict_batch<memory> out{Kokkos::View<node_id*, memory>("paths", 1),
-                                      Kokkos::View<std::int32_t*, memory>("accepted", 1),
-                                      Kokkos::View<token_id*, memory>("next", 1)};
+    auto const here = kokkos::on(space());
+    auto const offsets = to_machine(std::vector<std::int64_t>{0, 1});
+    auto const one = to_machine(std::vector<std::int32_t>{0});
+    auto const two = to_machine(std::vector<std::int32_t>{0, 0});
+    auto const seeds = to_machine(std::vector<std::uint64_t>{1});
+    auto const no_seeds = to_machine(std::vector<std::uint64_t>{});
     auto const sampling = to_machine(std::vector<sampling_params>(1));
-    batch target{rows_type("target", 1, 8), sampling, {}};
-    batch draft{rows_type("draft", 1, 8), sampling, {}};
-    auto const refused = [&] {
+    auto const no_sampling = to_machine(std::vector<sampling_params>{});
+    using rows_type = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
+    auto const refused = [](auto const& fill) {
         try {
-            kokkos::verify_trees<verify::recursive_rejection<law::iid>>(space(), kokkos::drawn_by<law::iid>(trees),
-                                                                        target, draft, draws, out);
+            fill();
         } catch (invalid_input const& e) {
             return e.argument();
         }
         return std::string();
     };
-    EXPECT_EQ(refused(), "");
-    draft.rows = rows_type("draft", 1, 7);
-    EXPECT_EQ(refused(), "draft.rows.extent(1)");
-    draft.rows = rows_type("draft", 2, 8);
-    EXPECT_EQ(refused(), "draft.rows.extent(0)");
-    draft.rows = target.rows;
-    draft.sampling = {};
-    EXPECT_EQ(refused(), "draft.sampling.extent(0)");
-    draft.sampling = sampling;
-    out.next = Kokkos::View<token_id*, memory>("next", 2);
-    EXPECT_EQ(refused(), "out.next.extent(0)");
-    out.next = Kokkos::View<token_id*, memory>("next", 1);
-    draws.seeds = {};
-    EXPECT_EQ(refused(), "draws.seeds.extent(0)");
-    target.rows = rows_type("target", 1, 0);
-    EXPECT_EQ(refused(), "target.rows.extent(1)");
+    tree_batch const trees = kokkos::trees_from_views(here, offsets, one, one);
+    EXPECT_EQ(trees.requests, 1);
+    EXPECT_EQ(trees.nodes, 1);
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::trees_from_views(here, offsets, one, two); }), "tokens.extent(0)");
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::trees_from_views(here, offsets, one, one, two); }),
+              "certain.extent(0)");
+    auto const logits = [&](auto const& rows, auto const& of) {
+        return refused([&] { std::ignore = kokkos::logits_from_views(here, trees, rows, of); });
+    };
+    EXPECT_EQ(logits(rows_type("rows", 1, 8), sampling), "");
+    EXPECT_EQ(logits(rows_type("rows", 1, 8), sampling_params{}), "");
+    EXPECT_EQ(logits(rows_type("rows", 2, 8), sampling), "rows.extent(0)");
+    EXPECT_EQ(logits(rows_type("rows", 1, 0), sampling), "rows.extent(1)");
+    EXPECT_EQ(logits(rows_type("rows", 1, 8), no_sampling), "sampling.extent(0)");
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::requests_from_views(here, trees, no_seeds, one); }),
+              "seeds.extent(0)");
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::requests_from_views(here, trees, seeds, two); }),
+              "positions.extent(0)");
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::verdicts_from_views(here, trees, one, one, two); }),
+              "next.extent(0)");
+    EXPECT_EQ(refused([&] { std::ignore = kokkos::level_from_views(here, two, one); }), "requests.extent(0)");
+
+    rows_type const wide("wide", 1, 8);
+    rows_type const narrow("narrow", 1, 7);
+    auto const call = [&](rows_type const& of_draft, auto const& verifier, request_batch const& requests) {
+        return refused([&] {
+            verify_batch(here, verifier, drawn_by<law::iid>(trees),
+                         target_rows(kokkos::logits_from_views(here, trees, wide, sampling)),
+                         draft_rows(kokkos::logits_from_views(here, trees, of_draft, sampling)), requests,
+                         kokkos::verdicts_from_views(here, trees, one, one, one));
+        });
+    };
+    auto const requests = kokkos::requests_from_views(here, trees, seeds, one);
+    EXPECT_EQ(call(wide, verify::recursive_rejection<law::iid>{}, requests), "");
+    EXPECT_EQ(call(narrow, verify::recursive_rejection<law::iid>{}, requests), "draft.vocabulary");
+    EXPECT_EQ(call(wide, verify::recursive_rejection<law::iid>{}, {}), "requests.seeds");
+    EXPECT_EQ(call(wide, verify::traversal<law::iid>{}, requests), "trees.largest");
 }
 
 TEST(kokkos_masks, are_those_of_the_host) {
@@ -518,12 +638,15 @@ TEST(kokkos_masks, are_those_of_the_host) {
         lengths.push_back(100 * size);
     }
     std::size_t const row = 3;
-    kokkos::tree_batch<memory> const trees{to_machine(offsets), to_machine(parents), {}};
+    auto const here = kokkos::on(space());
+    auto const machine_offsets = to_machine(offsets);
+    auto const machine_parents = to_machine(parents);
+    tree_batch const trees = kokkos::trees_from_views(here, machine_offsets, machine_parents, kokkos::no_view{});
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words("words", parents.size(), row);
     Kokkos::View<std::int32_t*, memory> const positions("positions", parents.size());
     Kokkos::View<std::int32_t const*, memory> const contexts = to_machine(lengths);
     Kokkos::deep_copy(words, ~std::uint64_t{0});
-    kokkos::write_masks(space(), trees, words, contexts, positions);
+    kokkos::write_masks(here, trees, words, contexts, positions);
     auto const found = to_host(words);
     auto const site = to_host(positions);
     for (std::size_t r = 0; r + 1 < offsets.size(); ++r) {
@@ -539,7 +662,7 @@ TEST(kokkos_masks, are_those_of_the_host) {
 
     // A tree of 130 nodes does not fit into rows of 128 bits; its neighbours do.
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const narrow("narrow", parents.size(), 2);
-    kokkos::write_masks(space(), trees, narrow, contexts, positions);
+    kokkos::write_masks(here, trees, narrow, contexts, positions);
     auto const after = to_host(positions);
     EXPECT_EQ(after.at(at(offsets[3])), lengths[3]);
     EXPECT_EQ(after.at(at(offsets[4])), -1);
@@ -547,33 +670,58 @@ TEST(kokkos_masks, are_those_of_the_host) {
     EXPECT_EQ(to_host(narrow).at(2 * at(offsets[4])), 0U);
 }
 
-TEST(kokkos_trees, are_looked_at_when_asked) {
-    std::vector<std::int64_t> const offsets{0, 3, 6, 8, 10, 11, 11, 13, 17, 21};
-    std::vector<node_id> const parents{none, 0, 0,    none, 0, 2, none, none, none, 0, 0,
-                                       none, 0, none, 0,    0, 1, none, 0,    0,    1};
-    std::vector<token_id> const tokens{0, 5, 9, 0, 1, 1, 0, 0, 0, 10, 0, 99, 1, 0, 3, none, 4, 0, none, 3, 4};
-    kokkos::tree_batch<memory> const trees{to_machine(offsets), to_machine(parents), to_machine(tokens)};
-    Kokkos::View<node_id*, memory> const faults("faults", trees.requests());
-    kokkos::check_trees(space(), kokkos::drawn_by<law::iid>(trees), 10, faults);
-    EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, 2, 1, 1, 0, 0, none, none, 2}));
+/// The first fault of trees whose rows are all good.
+template <draft_law Law>
+validation_report report_of(tree_arrays const& t, index_t vocabulary) {
+    machine_trees const m(t);
+    Kokkos::View<float**, Kokkos::LayoutRight, memory> const rows("rows", t.parents.size(),
+                                                                  static_cast<std::size_t>(vocabulary));
+    auto const logits = kokkos::logits_from_views(m.here, m.trees(), rows, sampling_params{});
+    Kokkos::View<validation_report*, memory> const report("report", 1);
+    Kokkos::View<std::uint64_t*, memory> const key("key", 1);
+    validate_batch(m.here, drawn_by<Law>(m.trees()), target_rows(logits), draft_rows(logits), m.requests(),
+                   report.data(), {key.data(), sizeof(std::uint64_t)});
+    return to_host(report).at(0);
+}
+
+TEST(kokkos_validate, names_the_first_fault) {
+    auto const expect = [](tree_arrays const& t, batch_argument what, std::int32_t request, std::int64_t index) {
+        auto const report = report_of<law::iid>(t, 10);
+        EXPECT_EQ(report.what, what) << name_of(report.what);
+        EXPECT_EQ(report.request, request) << name_of(what);
+        EXPECT_EQ(report.index, index) << name_of(what);
+    };
+    tree_arrays const good{{0, 3, 5}, {none, 0, 0, none, 0}, {0, 5, none, 0, 1}, {0, 0, 0, 0, 0}, {1, 2}, {0, 0},
+                           {1, 1}};
+    expect(good, batch_argument::nothing, 0, 0);
+    auto bad = good;
+    bad.tokens[4] = 10;
+    expect(bad, batch_argument::tokens, 1, 1);
+    bad.parents[2] = 2;
+    expect(bad, batch_argument::parents, 0, 2);
+    bad = good;
+    bad.tokens[1] = none;  // the last child alone may be missing
+    bad.tokens[2] = 5;
+    expect(bad, batch_argument::tokens, 0, 1);
+    bad = good;
+    bad.offsets[1] = 7;
+    expect(bad, batch_argument::offsets, 0, 0);
+    bad = good;
+    bad.positions[1] = -2;
+    expect(bad, batch_argument::positions, 1, 1);
 }
 
 // What only some laws ask of children, and nothing of those below a child that could not be drawn.
-TEST(kokkos_trees, are_asked_for_what_their_law_gives) {
-    kokkos::tree_batch<memory> const trees{
-        to_machine(std::vector<std::int64_t>{0, 3, 6, 9, 13}),
-        to_machine(std::vector<node_id>{none, 0, 0, none, 0, 0, none, 0, 0, none, 0, 1, 1}),
-        to_machine(std::vector<token_id>{0, 5, 5, 0, 1, 2, 0, 1, 2, 0, none, 7, 7}),
-        to_machine(std::vector<index_t>{0, 0, 0, 3, 0, 0, 2, 0, 0, 0, 5, 0, 0})};
-    Kokkos::View<node_id*, memory> const faults("faults", trees.requests());
-    kokkos::check_trees(space(), kokkos::drawn_by<law::iid>(trees), 10, faults);
-    EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, none, none, none}));
-    kokkos::check_trees(space(), kokkos::drawn_by<law::sequential>(trees), 10, faults);
-    EXPECT_EQ(to_host(faults), (std::vector<node_id>{2, none, none, none}));
-    kokkos::check_trees(space(), kokkos::drawn_by<law::stratified>(trees), 10, faults);
-    EXPECT_EQ(to_host(faults), (std::vector<node_id>{none, 0, none, none}));
-    kokkos::tree_batch<memory> const untold{trees.offsets, trees.parents, trees.tokens};
-    EXPECT_THROW(kokkos::check_trees(space(), kokkos::drawn_by<law::stratified>(untold), 10, faults), invalid_input);
+TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
+    tree_arrays const again{{0, 3}, {none, 0, 0}, {0, 5, 5}, {0, 0, 0}, {1}, {0}, {1}};
+    EXPECT_EQ(report_of<law::iid>(again, 10).what, batch_argument::nothing);
+    EXPECT_EQ(report_of<law::sequential>(again, 10).what, batch_argument::tokens);
+    tree_arrays const certain{{0, 3}, {none, 0, 0}, {0, 1, 2}, {3, 0, 0}, {1}, {0}, {1}};
+    EXPECT_EQ(report_of<law::sequential>(certain, 10).what, batch_argument::nothing);
+    EXPECT_EQ(report_of<law::stratified>(certain, 10).what, batch_argument::certain);
+    tree_arrays const absent{{0, 4}, {none, 0, 1, 1}, {0, none, 7, 7}, {0, 5, 0, 0}, {1}, {0}, {1}};
+    EXPECT_EQ(report_of<law::sequential>(absent, 10).what, batch_argument::nothing);
+    EXPECT_EQ(report_of<law::stratified>(absent, 10).what, batch_argument::nothing);
 }
 
 /// Request 0: a cycle. Request 1: a chain all of which is accepted, and a row of NaN below it. In the launch both are
@@ -590,26 +738,22 @@ TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
     }
     machine_matrix<float> const machine_target(target);
     machine_matrix<float> const machine_draft(draft);
-    using batch = kokkos::logit_batch<typename machine_matrix<float>::rows_type>;
-    auto const sampling = to_machine(std::vector<sampling_params>(2));
-    kokkos::tree_batch<memory> const trees{to_machine(std::vector<std::int64_t>{0, 3, 6}),
-                                           to_machine(std::vector<node_id>{none, 2, 1, none, 0, 1}),
-                                           to_machine(std::vector<token_id>{0, 7, 7, 0, 7, 7})};
-    kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", 6),
-                                            Kokkos::View<std::int32_t*, memory>("accepted", 2),
-                                            Kokkos::View<token_id*, memory>("next", 2)};
-    kokkos::verify_trees<verify::recursive_rejection<law::iid>>(
-        space(), kokkos::drawn_by<law::iid>(trees), batch{machine_target.rows, sampling},
-        batch{machine_draft.rows, sampling},
-        kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{1, 2}),
-                                   to_machine(std::vector<std::int32_t>{1, 1})},
-        out);
+    tree_arrays const t{{0, 3, 6}, {none, 2, 1, none, 0, 1}, {0, 7, 7, 0, 7, 7}, {0, 0, 0, 0, 0, 0}, {1, 2}, {0, 0},
+                        {1, 1}};
+    machine_trees const m(t);
+    machine_verdicts const out(6, 2);
+    auto const logits = [&](auto const& rows) {
+        return kokkos::logits_from_views(m.here, m.trees(), rows, sampling_params{});
+    };
+    verify_batch(m.here, verify::recursive_rejection<law::iid>{}, drawn_by<law::iid>(m.trees()),
+                 target_rows(logits(machine_target.rows)), draft_rows(logits(machine_draft.rows)), m.requests(),
+                 out.of(m.trees()));
     EXPECT_EQ(to_host(out.next), (std::vector<token_id>{none, none}));
     EXPECT_EQ(to_host(out.accepted), (std::vector<std::int32_t>{0, 0}));
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> const words("words", 6, 1);
     Kokkos::View<std::int32_t*, memory> const positions("positions", 6);
     Kokkos::View<std::int32_t const*, memory> const contexts = to_machine(std::vector<std::int32_t>{3, 5});
-    kokkos::write_masks(space(), trees, words, contexts, positions);
+    kokkos::write_masks(m.here, m.trees(), words, contexts, positions);
     EXPECT_LE(to_host(positions).at(2), 5);
 }
 
@@ -622,21 +766,14 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
     matrix<T> draft(6, vocabulary);
     fill(target, draft, numbers);
     machine_matrix<T> const machine_target(target);
-    using batch = kokkos::logit_batch<typename machine_matrix<T>::rows_type>;
-    auto const sampling = to_machine(std::vector<sampling_params>(1));
-    kokkos::tree_batch<memory> const tree{to_machine(std::vector<std::int64_t>{0, 6}),
-                                          to_machine(std::vector<node_id>{none, 0, 0, 1, 1, 2}),
-                                          to_machine(std::vector<token_id>{0, 7, none, 9, none, 1})};
+    tree_arrays t{{0, 6}, {none, 0, 0, 1, 1, 2}, {0, 7, none, 9, none, 1}, {0, 0, 0, 0, 0, 0}, {0}, {0}, {1}};
     for (std::uint64_t seed = 0; seed < 200; ++seed) {
-        kokkos::verdict_batch<memory> const out{Kokkos::View<node_id*, memory>("paths", 6),
-                                                Kokkos::View<std::int32_t*, memory>("accepted", 1),
-                                                Kokkos::View<token_id*, memory>("next", 1)};
-        kokkos::verify_trees<verify::naive<law::sequential>>(
-            space(), kokkos::drawn_by<law::sequential>(tree), batch{machine_target.rows, sampling},
-            kokkos::no_draft_rows{},
-            kokkos::draw_batch<memory>{to_machine(std::vector<std::uint64_t>{seed}),
-                                       to_machine(std::vector<std::int32_t>{1})},
-            out);
+        t.seeds[0] = seed;
+        machine_trees const m(t);
+        machine_verdicts const out(6, 1);
+        verify_batch(m.here, verify::naive<law::sequential>{}, drawn_by<law::sequential>(m.trees()),
+                     target_rows(kokkos::logits_from_views(m.here, m.trees(), machine_target.rows, sampling_params{})),
+                     draft_rows(verify::no_draft_rows{}), m.requests(), out.of(m.trees()));
         // The same walk, by hand: nodes 1 and 3 are the only ones that can be reached.
         addressed_source const source{addressed_uniforms(seed)};
         std::vector<node_id> path;

@@ -206,7 +206,7 @@ void check_row(index_t n, row_kind kind, std::size_t offset) {
                                                                        static_cast<std::size_t>(league * size), most);
         using kernel = probe_kernel<kind_of_group::template type, real>;
         Kokkos::parallel_for(
-            kokkos::team_policy<kind_of_group::template type>(space(), league, kokkos::launch_shape{size}),
+            kokkos::team_policy<kind_of_group::template type>(space(), league, kokkos::launch_options{size}),
             kernel{n, to_machine(weights), to_machine(logits), offset, ordered,
                    Kokkos::View<token_id*, memory>("out", 5 * league), results_of});
         auto const found = to_host(results_of);
@@ -273,7 +273,7 @@ TYPED_TEST(kokkos_group, needs_no_more_scratch_than_a_small_device_has) {
 }
 
 TEST(kokkos_policy, refuses_what_kokkos_cannot_launch) {
-    EXPECT_THROW(static_cast<void>(kokkos::team_policy<>(space(), 1, kokkos::launch_shape{-1})), invalid_input);
+    EXPECT_THROW(static_cast<void>(kokkos::team_policy<>(space(), 1, kokkos::launch_options{-1})), invalid_input);
     EXPECT_THROW(static_cast<void>(kokkos::team_policy<>(space(), std::size_t{1} << 31, {})), invalid_input);
 }
 

@@ -9,13 +9,14 @@
 #include <string>
 #include <vector>
 
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/verify_request.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
-#include "multidraft/cuda/validation.hpp"
-#include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
@@ -40,6 +41,7 @@ namespace {
 
 using namespace multidraft;
 namespace mc = multidraft::cuda;
+namespace md = multidraft::detail;
 namespace mt = multidraft::testing;
 
 class simt_batch : public ::testing::Test {
@@ -59,8 +61,8 @@ void draft_and_verify(int ranks, sampling_params w, index_t vocabulary) {
         auto const arrays = batch.level_arrays(level.depth);
         for (std::int32_t e = 0; e < static_cast<std::int32_t>(arrays.request.size()); ++e)
             mt::on_group<Threads, Split>(ranks, [&](auto const& g) {
-                mc::draft_entry<contiguous>(g, Sampler{}, e, batch.draft_batch(arrays), batch.requests(),
-                                            batch.level_rows(arrays, e), vocabulary);
+                md::draft_entry(g, Sampler{}, e, batch.entries_of(arrays), batch.level_rows(arrays), batch.requests(),
+                                batch.children_of(arrays));
             });
     }
     EXPECT_EQ(batch.tokens, host.tokens);
@@ -68,13 +70,12 @@ void draft_and_verify(int ranks, sampling_params w, index_t vocabulary) {
 
     auto const expected = host.verify_on_host(Verifier{});
     mt::verdicts got(batch.size(), batch.path_stride);
-    auto const with = [&](auto const& draft_rows) {
+    auto const with = [&](auto const& rows_of_draft) {
         std::fill(got.path.begin(), got.path.end(), -7);
         for (std::int32_t b = 0; b < batch.size(); ++b)
             mt::on_group<Threads, Split>(ranks, [&](auto const& g) {
-                mc::verify_request<contiguous>(g, Verifier{}, b, mc::drawn_by<typename Sampler::law>(batch.trees()),
-                                               batch.requests(), batch.target_rows(), draft_rows, vocabulary,
-                                               got.view());
+                md::verify_request(g, Verifier{}, b, drawn_by<typename Sampler::law>(batch.trees()),
+                                   batch.target_logits(), rows_of_draft, batch.requests(), got.view());
             });
         EXPECT_EQ(got.accepted, expected.accepted);
         EXPECT_EQ(got.next, expected.next);
@@ -82,8 +83,8 @@ void draft_and_verify(int ranks, sampling_params w, index_t vocabulary) {
             for (std::int32_t k = 0; k < got.accepted[static_cast<std::size_t>(b)]; ++k)
                 EXPECT_EQ(got.node(b, k), expected.node(b, k));
     };
-    with(batch.draft_rows());
-    with(batch.prepared_rows());
+    with(batch.draft_logits());
+    with(batch.prepared());
 }
 
 TEST_F(simt_batch, drafts_and_verifies_as_the_host_does) {
@@ -107,18 +108,18 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     for (std::size_t i = 0; i < 300; ++i) batch.target[first + i] = std::numeric_limits<float>::quiet_NaN();
     mt::verdicts got(batch.size(), batch.path_stride);
     mt::on_group<32, 1>(1, [&](auto const& g) {
-        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 1,
-                                       mc::drawn_by<law::sequential>(batch.trees()), batch.requests(),
-                                       batch.target_rows(), batch.draft_rows(), 300, got.view());
+        md::verify_request(g, verify::recursive_rejection<law::sequential>{}, 1,
+                           drawn_by<law::sequential>(batch.trees()), batch.target_logits(), batch.draft_logits(),
+                           batch.requests(), got.view());
     });
     EXPECT_EQ(got.next[1], none);
     EXPECT_EQ(got.accepted[1], 0);
     // A path with no room for the tree's depth.
     mt::verdicts small(batch.size(), 1);
     mt::on_group<32, 1>(1, [&](auto const& g) {
-        mc::verify_request<contiguous>(g, verify::recursive_rejection<law::sequential>{}, 0,
-                                       mc::drawn_by<law::sequential>(batch.trees()), batch.requests(),
-                                       batch.target_rows(), batch.draft_rows(), 300, small.view());
+        md::verify_request(g, verify::recursive_rejection<law::sequential>{}, 0,
+                           drawn_by<law::sequential>(batch.trees()), batch.target_logits(), batch.draft_logits(),
+                           batch.requests(), small.view());
     });
     EXPECT_EQ(small.next[0], none);
 }
@@ -134,9 +135,9 @@ TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
         std::vector<std::byte> scratch(verify::scratch_bytes<verifier_type>(10, 6), std::byte{0x5a});
         mt::verdicts got(batch.size(), batch.path_stride);
         mt::on_group<32, 1>(1, [&](auto const& g) {
-            mc::verify_request<contiguous>(g, verifier, 0, mc::drawn_by<typename verifier_type::law>(batch.trees()),
-                                           batch.requests(), batch.target_rows(), batch.draft_rows(), 300, got.view(),
-                                           span<std::byte>(scratch));
+            md::verify_request(g, verifier, 0, drawn_by<typename verifier_type::law>(batch.trees()),
+                               batch.target_logits(), batch.draft_logits(), batch.requests(), got.view(),
+                               span<std::byte>(scratch));
         });
         EXPECT_TRUE(got.next[0] != none || got.accepted[0] == 0);
         return got.next[0];
@@ -252,9 +253,8 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
         mt::verdicts result(batch.size(), batch.path_stride);
         for (std::int32_t b = 0; b < batch.size(); ++b)
             runner([&](auto const& g) {
-                mc::verify_request<contiguous>(g, counting{}, b, mc::drawn_by<law::sequential>(batch.trees()),
-                                               batch.requests(), batch.target_rows(), batch.draft_rows(), 300,
-                                               result.view(), slice(b));
+                md::verify_request(g, counting{}, b, drawn_by<law::sequential>(batch.trees()), batch.target_logits(),
+                                   batch.draft_logits(), batch.requests(), result.view(), slice(b));
             });
         return result;
     };
@@ -270,9 +270,8 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
     // Too little of it, or none.
     for (std::size_t const size : {std::size_t{0}, std::size_t{32}}) {
         mt::verdicts result(batch.size(), batch.path_stride);
-        mc::verify_request<contiguous>(host_group{}, counting{}, 0, mc::drawn_by<law::sequential>(batch.trees()),
-                                       batch.requests(), batch.target_rows(), batch.draft_rows(), 300, result.view(),
-                                       slice(0).first(size));
+        md::verify_request(host_group{}, counting{}, 0, drawn_by<law::sequential>(batch.trees()), batch.target_logits(),
+                           batch.draft_logits(), batch.requests(), result.view(), slice(0).first(size));
         EXPECT_EQ(result.next[0], none);
         EXPECT_EQ(result.accepted[0], 0);
     }
@@ -336,32 +335,31 @@ TEST(simt_shape, asks_for_rows_ahead_where_requests_are_few) {
 
 /// The report of a batch, gathered as the launches do.
 template <class Law = law::iid>
-mc::validation_report report_of(mt::batch<float> const& batch) {
-    auto const drafts = mc::drawn_by<Law>(batch.trees());
-    auto const nodes = static_cast<std::int64_t>(batch.parents.size());
-    auto smallest = ~0ULL;
-    auto const offer = [&](std::int32_t b, mc::detail::fault const& f) {
-        smallest = std::min(smallest, mc::detail::key_of(b, f));
+validation_report report_of(mt::batch<float> const& batch) {
+    auto const drafts = drawn_by<Law>(batch.trees());
+    md::fault_key smallest = md::no_fault;
+    auto const offer = [&](std::int32_t b, md::batch_fault const& f) {
+        smallest = std::min(smallest, md::key_of(b, f));
     };
     for (std::int32_t b = 0; b < batch.size(); ++b) {
-        offer(b, mc::detail::check_request(batch.trees(), batch.requests(), nodes, b));
-        if (!mc::detail::offsets_are_valid(batch.trees(), nodes, b)) continue;
+        offer(b, md::check_request(batch.trees(), batch.requests(), batch.target_logits().rows,
+                                   batch.draft_logits().rows, b));
+        if (!md::offsets_are_valid(batch.trees(), b)) continue;
         auto const at = static_cast<std::size_t>(b);
         for (std::int64_t v = 0; v < batch.offsets[at + 1] - batch.offsets[at]; ++v) {
             auto const node = static_cast<node_id>(v);
-            offer(b, mc::detail::check_node(drafts, batch.vocabulary, b, node));
-            mc::detail::fault row;
+            offer(b, md::check_node(drafts, batch.vocabulary, b, node));
+            md::batch_fault row;
             mt::on_group<32, 1>(1, [&](auto const& g) {
-                row = mc::detail::check_row_of(g, batch.target_rows(), batch.offsets[at] + v, batch.vocabulary,
-                                               mc::checked::target, node);
+                row = md::check_row(g, batch.trees(), batch.target_logits().rows, batch_argument::target, b, node);
             });
             offer(b, row);
         }
     }
-    mc::validation_report report;
+    validation_report report;
     mt::on_group<32, 1>(1, [&](auto const& g) {
-        auto const found = mc::detail::report_of(g, drafts, batch.requests(), batch.target_rows(), batch.draft_rows(),
-                                                 nodes, batch.vocabulary, smallest);
+        auto const found =
+            md::report_of(g, drafts, batch.target_logits().rows, batch.draft_logits().rows, batch.requests(), smallest);
         if (g.leader()) report = found;
     });
     return report;
@@ -369,43 +367,43 @@ mc::validation_report report_of(mt::batch<float> const& batch) {
 
 TEST(simt_validation, names_the_first_fault) {
     mt::batch<float> const good(300, {});
-    EXPECT_EQ(report_of(good).what, mc::checked::nothing);
-    auto const expect = [&](auto const& spoil, mc::checked what, std::int32_t request, std::int64_t index,
+    EXPECT_EQ(report_of(good).what, batch_argument::nothing);
+    auto const expect = [&](auto const& spoil, batch_argument what, std::int32_t request, std::int64_t index,
                             double value) {
         mt::batch<float> bad = good;
         spoil(bad);
         auto const report = report_of(bad);
-        EXPECT_EQ(report.what, what) << mc::name_of(report.what);
-        EXPECT_EQ(report.request, request) << mc::name_of(what);
-        EXPECT_EQ(report.index, index) << mc::name_of(what);
+        EXPECT_EQ(report.what, what) << name_of(report.what);
+        EXPECT_EQ(report.request, request) << name_of(what);
+        EXPECT_EQ(report.index, index) << name_of(what);
         EXPECT_TRUE(report.value == value || (value != value && report.value != report.value)) << report.value;
         try {
-            mc::refuse_reported(report);
-            ADD_FAILURE() << mc::name_of(what);
+            refuse_reported(report);
+            ADD_FAILURE() << name_of(what);
         } catch (invalid_input const& e) {
-            EXPECT_EQ(e.argument(), mc::name_of(what));
+            EXPECT_EQ(e.argument(), name_of(what));
         }
     };
     using batch = mt::batch<float>;
-    expect([](batch& b) { b.offsets[0] = 3; }, mc::checked::offsets, 0, 0, 3);
-    expect([](batch& b) { b.positions[2] = -4; }, mc::checked::positions, 2, 2, -4);
-    expect([](batch& b) { b.w.temperature = -1; }, mc::checked::temperature, 0, 0, -1);
-    expect([](batch& b) { b.w.top_p = 0; }, mc::checked::top_p, 0, 0, 0);
-    expect([](batch& b) { b.parents[12] = 4; }, mc::checked::parents, 1, 2, 4);
-    expect([](batch& b) { b.parents[10] = 0; }, mc::checked::parents, 1, 0, 0);
-    expect([](batch& b) { b.tokens[7] = 300; }, mc::checked::tokens, 0, 7, 300);
-    expect([](batch& b) { b.tokens[1] = none; }, mc::checked::tokens, 0, 1, none);
+    expect([](batch& b) { b.offsets[0] = 3; }, batch_argument::offsets, 0, 0, 3);
+    expect([](batch& b) { b.positions[2] = -4; }, batch_argument::positions, 2, 2, -4);
+    expect([](batch& b) { b.w.temperature = -1; }, batch_argument::target_temperature, 0, 0, -1);
+    expect([](batch& b) { b.w.top_p = 0; }, batch_argument::target_top_p, 0, 0, 0);
+    expect([](batch& b) { b.parents[12] = 4; }, batch_argument::parents, 1, 2, 4);
+    expect([](batch& b) { b.parents[10] = 0; }, batch_argument::parents, 1, 0, 0);
+    expect([](batch& b) { b.tokens[7] = 300; }, batch_argument::tokens, 0, 7, 300);
+    expect([](batch& b) { b.tokens[1] = none; }, batch_argument::tokens, 0, 1, none);
     float const nan = std::numeric_limits<float>::quiet_NaN();
-    expect([nan](batch& b) { b.target[11 * 300 + 7] = nan; }, mc::checked::target, 1, 1,
+    expect([nan](batch& b) { b.target[11 * 300 + 7] = nan; }, batch_argument::target, 1, 1,
            std::numeric_limits<double>::quiet_NaN());
     expect(
         [](batch& b) {
             b.target[299] = std::numeric_limits<float>::infinity();
             b.tokens[16] = -9;
         },
-        mc::checked::target, 0, 0, std::numeric_limits<double>::infinity());
+        batch_argument::target, 0, 0, std::numeric_limits<double>::infinity());
     try {
-        mc::refuse_reported({mc::checked::arithmetic, 0, 0, none, static_cast<double>(arithmetic_fault::subnormals)});
+        refuse_reported({batch_argument::arithmetic, 0, 0, none, static_cast<double>(arithmetic_fault::subnormals)});
         ADD_FAILURE();
     } catch (invalid_input const& e) {
         EXPECT_EQ(e.argument(), "arithmetic");
@@ -414,34 +412,34 @@ TEST(simt_validation, names_the_first_fault) {
     // The last child of a node may be missing.
     mt::batch<float> missing = good;
     missing.tokens[4] = none;
-    EXPECT_EQ(report_of(missing).what, mc::checked::nothing);
+    EXPECT_EQ(report_of(missing).what, batch_argument::nothing);
 }
 
 // What only some laws ask of children, and nothing of those below a child that could not be drawn.
 TEST(simt_validation, asks_of_children_what_their_law_gives) {
     mt::batch<float> drawn(300, {});
     drawn.draft_on_host(draft::sequential{});
-    EXPECT_EQ(report_of<law::sequential>(drawn).what, mc::checked::nothing);
-    EXPECT_EQ(report_of<law::stratified>(drawn).what, mc::checked::nothing);
+    EXPECT_EQ(report_of<law::sequential>(drawn).what, batch_argument::nothing);
+    EXPECT_EQ(report_of<law::stratified>(drawn).what, batch_argument::nothing);
 
     auto again = drawn;
     again.tokens[4] = again.tokens[2];
-    EXPECT_EQ(report_of<law::iid>(again).what, mc::checked::nothing);
+    EXPECT_EQ(report_of<law::iid>(again).what, batch_argument::nothing);
     auto report = report_of<law::sequential>(again);
-    EXPECT_EQ(report.what, mc::checked::tokens);
+    EXPECT_EQ(report.what, batch_argument::tokens);
     EXPECT_EQ(report.request, 0);
     EXPECT_EQ(report.index, 4);
     EXPECT_EQ(report.value, again.tokens[2]);
 
     auto certain = drawn;
     certain.certain[11] = 2;  // of one child
-    EXPECT_EQ(report_of<law::sequential>(certain).what, mc::checked::nothing);
+    EXPECT_EQ(report_of<law::sequential>(certain).what, batch_argument::nothing);
     report = report_of<law::stratified>(certain);
-    EXPECT_EQ(report.what, mc::checked::certain);
+    EXPECT_EQ(report.what, batch_argument::certain);
     EXPECT_EQ(report.request, 1);
     EXPECT_EQ(report.index, 1);
     EXPECT_EQ(report.value, 2);
-    EXPECT_THROW(mc::refuse_reported(report), invalid_input);
+    EXPECT_THROW(refuse_reported(report), invalid_input);
 
     // Nodes 3 and 4 of request 3 are children of node 1, which is not there, after node 2, which is not there either.
     auto absent = drawn;
@@ -449,8 +447,8 @@ TEST(simt_validation, asks_of_children_what_their_law_gives) {
     absent.tokens[first + 1] = absent.tokens[first + 2] = none;
     absent.tokens[first + 3] = absent.tokens[first + 4] = 7;
     absent.certain[first + 1] = 5;
-    EXPECT_EQ(report_of<law::sequential>(absent).what, mc::checked::nothing);
-    EXPECT_EQ(report_of<law::stratified>(absent).what, mc::checked::nothing);
+    EXPECT_EQ(report_of<law::sequential>(absent).what, batch_argument::nothing);
+    EXPECT_EQ(report_of<law::stratified>(absent).what, batch_argument::nothing);
 }
 
 TEST(simt_masks, are_those_of_the_host) {

@@ -6,9 +6,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "multidraft/batch/verify_request.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/cuda/batch.hpp"
-#include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
@@ -37,7 +36,6 @@
 namespace {
 
 using namespace multidraft;
-namespace mc = multidraft::cuda;
 namespace mt = multidraft::testing;
 
 constexpr index_t vocabulary = 70;
@@ -81,9 +79,9 @@ counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes co
             for (std::int32_t b = 0; b < batch.size(); ++b) {
                 auto scratch = batch.poisoned_scratch(verifier);
                 mt::on_group<32, 1>(1, [&](auto const& g) {
-                    mc::verify_request<contiguous>(g, verifier, b, mc::drawn_by<typename Verifier::law>(spoilt.trees()),
-                                                   spoilt.requests(), spoilt.target_rows(), spoilt.draft_rows(),
-                                                   vocabulary, lanes.view(), span<std::byte>(scratch));
+                    multidraft::detail::verify_request(g, verifier, b, drawn_by<typename Verifier::law>(spoilt.trees()),
+                                                       spoilt.target_logits(), spoilt.draft_logits(), spoilt.requests(),
+                                                       lanes.view(), span<std::byte>(scratch));
                 });
                 EXPECT_NE(lanes.next[static_cast<std::size_t>(b)], none);
                 found.accepted += lanes.accepted[static_cast<std::size_t>(b)];

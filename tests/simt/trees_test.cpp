@@ -11,8 +11,8 @@
 #include <queue>
 #include <vector>
 
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/host_trees.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -49,12 +49,12 @@ struct shuffled {
             }
         }
     }
-    [[nodiscard]] mc::tree_batch view() const {
+    [[nodiscard]] tree_batch view() const {
         return {static_cast<std::int32_t>(offsets.size() - 1),
+                offsets.back(),
                 offsets.data(),
                 parents.data(),
                 tokens.data(),
-                0,
                 certain.data()};
     }
     std::vector<std::int64_t> offsets;

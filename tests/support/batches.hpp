@@ -8,9 +8,15 @@
 #include <limits>
 #include <vector>
 
+#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/verify_request.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/cuda/batch.hpp"
-#include "multidraft/cuda/verify_tree.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
@@ -30,8 +36,8 @@ struct tree_arrays {
         parents.insert(parents.end(), tree.begin(), tree.end());
         offsets.push_back(static_cast<std::int64_t>(parents.size()));
     }
-    [[nodiscard]] cuda::tree_batch view() const {
-        return {static_cast<std::int32_t>(offsets.size() - 1), offsets.data(), parents.data(), nullptr};
+    [[nodiscard]] tree_batch view() const {
+        return {static_cast<std::int32_t>(offsets.size() - 1), offsets.back(), offsets.data(), parents.data()};
     }
 };
 
@@ -55,7 +61,7 @@ struct verdicts {
           next(static_cast<std::size_t>(requests), -7),
           path_stride(stride) {}
 
-    [[nodiscard]] cuda::verdict_batch view() { return {path.data(), path_stride, accepted.data(), next.data()}; }
+    [[nodiscard]] verdict_batch view() { return {path.data(), path_stride, accepted.data(), next.data()}; }
     [[nodiscard]] node_id node(std::int32_t b, std::int32_t k) const {
         return path[static_cast<std::size_t>(b * path_stride + k)];
     }
@@ -92,15 +98,16 @@ struct batch {
     }
 
     [[nodiscard]] std::int32_t size() const { return static_cast<std::int32_t>(offsets.size() - 1); }
-    [[nodiscard]] cuda::tree_batch trees() const {
-        return {size(), offsets.data(), parents.data(), tokens.data(), 0, certain.data()};
+    [[nodiscard]] tree_batch trees() const {
+        return {size(),        static_cast<std::int64_t>(parents.size()), offsets.data(), parents.data(), tokens.data(),
+                certain.data()};
     }
-    [[nodiscard]] cuda::request_batch requests() const {
-        return {seeds.data(), ids.data(), positions.data(), nullptr, w};
+    [[nodiscard]] request_batch requests() const { return {seeds.data(), positions.data(), ids.data()}; }
+    [[nodiscard]] target_rows<logit_batch<T>> target_logits() const { return target_rows(logits(target)); }
+    [[nodiscard]] draft_rows<logit_batch<T>> draft_logits() const { return draft_rows(logits(draft)); }
+    [[nodiscard]] draft_rows<prepared_batch<T>> prepared() const {
+        return draft_rows(prepared_batch<T>{draft.data(), vocabulary, vocabulary, states.data()});
     }
-    [[nodiscard]] cuda::logits<T> target_rows() const { return {target.data(), vocabulary}; }
-    [[nodiscard]] cuda::logits<T> draft_rows() const { return {draft.data(), vocabulary}; }
-    [[nodiscard]] cuda::prepared<T> prepared_rows() const { return {draft.data(), vocabulary, states.data()}; }
 
     struct level_range {
         std::int32_t depth;
@@ -130,30 +137,26 @@ struct batch {
         }
         return result;
     }
-    [[nodiscard]] cuda::draft_batch draft_batch(level const& l) {
-        return {static_cast<std::int32_t>(l.request.size()),
-                l.request.data(),
-                l.nodes.data(),
-                l.first.data(),
-                l.wanted.data(),
-                tokens.data(),
-                nullptr,
-                states.data(),
-                l.row.data(),
-                certain.data()};
+    [[nodiscard]] static level_batch entries_of(level const& l) {
+        return {static_cast<std::int32_t>(l.request.size()), l.request.data(), l.nodes.data(), l.wanted.data()};
     }
-    /// Rows such that row e is that of the entry's node.
-    [[nodiscard]] cuda::logits<T> level_rows(level const& l, std::int32_t e) const {
-        return {draft.data() + (l.row[static_cast<std::size_t>(e)] - e) * vocabulary, vocabulary};
+    [[nodiscard]] children_batch children_of(level const& l) {
+        return {tokens.data(), l.first.data(), 0, nullptr, certain.data(), states.data(), l.row.data()};
+    }
+    /// The rows of a level's entries.
+    [[nodiscard]] logit_batch<T> level_rows(level const& l) const {
+        logit_batch<T> rows = logits(draft);
+        rows.row_of = l.row.data();
+        return rows;
     }
 
     template <class Sampler>
     void draft_on_host(Sampler const& sampler) {
         for (std::int32_t depth = 0; depth < levels().deepest; ++depth) {
             level const l = level_arrays(depth);
-            auto const out = draft_batch(l);
-            for (std::int32_t e = 0; e < out.entries; ++e)
-                cuda::draft_entry<contiguous>(host_group{}, sampler, e, out, requests(), level_rows(l, e), vocabulary);
+            for (std::int32_t e = 0; e < entries_of(l).entries; ++e)
+                multidraft::detail::draft_entry(host_group{}, sampler, e, entries_of(l), level_rows(l), requests(),
+                                                children_of(l));
         }
     }
 
@@ -188,9 +191,9 @@ struct batch {
         verdicts result(size(), path_stride);
         for (std::int32_t b = 0; b < size(); ++b) {
             auto scratch = poisoned_scratch(verifier);
-            cuda::verify_request<contiguous>(silent_group{}, verifier, b,
-                                             cuda::drawn_by<typename Verifier::law>(trees()), requests(), target_rows(),
-                                             draft_rows(), vocabulary, result.view(), span<std::byte>(scratch));
+            multidraft::detail::verify_request(silent_group{}, verifier, b, drawn_by<typename Verifier::law>(trees()),
+                                               target_logits(), draft_logits(), requests(), result.view(),
+                                               span<std::byte>(scratch));
         }
         return result;
     }
@@ -254,12 +257,17 @@ struct batch {
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
     std::vector<index_t> certain;
-    std::vector<cuda::row_state> states;
+    std::vector<row_state> states;
     std::vector<T> target, draft;
     std::vector<std::uint64_t> seeds{11, 12, 13, 11};
     std::vector<std::uint32_t> ids{0, 0, 0, 1};
     std::vector<std::int32_t> positions{5, 100, 0, 5};
     std::int64_t path_stride = 6;
+
+private:
+    [[nodiscard]] logit_batch<T> logits(std::vector<T> const& rows) const {
+        return {rows.data(), vocabulary, vocabulary, nullptr, nullptr, w};
+    }
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing

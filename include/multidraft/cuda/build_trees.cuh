@@ -10,8 +10,8 @@
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/mask.cuh"
 
@@ -116,18 +116,21 @@ struct best_parts {
 /// One merge sort of all requests' nodes, O(N log N depth) comparisons. Workspace and outputs are device memory, the
 /// workspace aligned to 256 bytes; neither allocates nor synchronises; may be captured in a graph.
 [[nodiscard]] inline cudaError_t build_trees(void* workspace, std::size_t workspace_size, cudaStream_t stream,
-                                             tree_batch const& trees, std::int64_t nodes, built_trees const& out) {
+                                             tree_batch const& trees, built_trees const& out) {
     if (trees.requests == 0) return cudaSuccess;
     detail::build_parts parts;
-    if (cudaError_t const e = detail::build_parts::of(workspace, nodes, parts)) return e;
+    if (cudaError_t const e = detail::build_parts::of(workspace, trees.nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes) return cudaErrorInvalidValue;
-    if (cudaError_t const e = detail::for_each(nodes, stream, detail::look_at_node{trees, parts.scratch})) return e;
+    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::look_at_node{trees, parts.scratch}))
+        return e;
     if (cudaError_t const e =
-            cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.scratch.keys, nodes,
+            cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.scratch.keys, trees.nodes,
                                            detail::before_in_level_order{trees, parts.scratch}, stream))
         return e;
-    if (cudaError_t const e = detail::for_each(nodes, stream, detail::number_node{trees, parts.scratch})) return e;
-    if (cudaError_t const e = detail::for_each(nodes, stream, detail::write_node{trees, parts.scratch, out})) return e;
+    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::number_node{trees, parts.scratch}))
+        return e;
+    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::write_node{trees, parts.scratch, out}))
+        return e;
     if (out.faults == nullptr) return cudaSuccess;
     return detail::for_each(trees.requests, stream, detail::count_lost{trees, parts.scratch, out.faults});
 }
@@ -160,15 +163,16 @@ struct best_parts {
 /// promising nodes. Where scores depend on what was drawn, what is left has no longer the sampler's law:
 /// `verify::naive` takes it. See `build_trees` for what holds of the launch.
 [[nodiscard]] inline cudaError_t write_best(void* workspace, std::size_t workspace_size, cudaStream_t stream,
-                                            tree_batch const& trees, std::int64_t nodes, float const* scores,
-                                            std::int32_t wanted, node_id* out) {
+                                            tree_batch const& trees, float const* scores, std::int32_t wanted,
+                                            node_id* out) {
     if (trees.requests == 0) return cudaSuccess;
     detail::best_parts parts;
-    if (cudaError_t const e = detail::best_parts::of(workspace, nodes, parts)) return e;
+    if (cudaError_t const e = detail::best_parts::of(workspace, trees.nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes || wanted < 1) return cudaErrorInvalidValue;
-    if (cudaError_t const e = detail::for_each(nodes, stream, detail::look_at_score{trees, parts.keys, parts.request}))
+    if (cudaError_t const e =
+            detail::for_each(trees.nodes, stream, detail::look_at_score{trees, parts.keys, parts.request}))
         return e;
-    if (cudaError_t const e = cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.keys, nodes,
+    if (cudaError_t const e = cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.keys, trees.nodes,
                                                              detail::before_by_score{scores, parts.request}, stream))
         return e;
     return detail::for_each(std::int64_t{trees.requests} * wanted, stream,

@@ -8,88 +8,105 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/launch.cuh"
-#include "multidraft/cuda/verify_tree.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/workspace.cuh"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::cuda {
+namespace MULTIDRAFT_NAMESPACE {
 
-namespace detail {
+namespace cuda::detail {
 
-template <class Layout, int Split, sampler Sampler, class T>
+template <int Split, sampler Sampler, class Rows>
 __global__ void __launch_bounds__(row_threads, 1)
-    draft_kernel(Sampler sampler, draft_batch batch, request_batch requests, logits<T> rows, index_t vocabulary) {
-    using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, T>>;
+    draft_kernel(Sampler sampler, level_batch level, Rows rows, request_batch requests, children_batch out) {
+    using group_type = cluster_group<row_threads, Split, float, read_at_once<Rows>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const e = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    draft_entry<Layout>(g, sampler, e, batch, requests, rows, vocabulary);
+    multidraft::detail::draft_entry(g, sampler, e, level, rows, requests, out);
 }
 
-template <class Layout, sampler Sampler, class T>
+template <sampler Sampler, class Rows>
 __global__ void __launch_bounds__(row_threads, 1)
-    draft_grid_kernel(Sampler sampler, draft_batch batch, request_batch requests, logits<T> rows, index_t vocabulary,
+    draft_grid_kernel(Sampler sampler, level_batch level, Rows rows, request_batch requests, children_batch out,
                       grid_memory<wide_storage> memory, int ranks) {
     __shared__ wide_storage shared;
     auto const e = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
-    wide_group<Layout, T> const g({e, rank, ranks, shared, memory}, shared);
-    draft_entry<Layout>(g, sampler, e, batch, requests, rows, vocabulary);
+    wide_group<read_at_once<Rows>> const g({e, rank, ranks, shared, memory}, shared);
+    multidraft::detail::draft_entry(g, sampler, e, level, rows, requests, out);
 }
 
-}  // namespace detail
+}  // namespace cuda::detail
 
-/// Bytes of device memory that `draft` works in, for levels of up to `entries` nodes. See `verify_workspace_size`.
-[[nodiscard]] constexpr std::size_t draft_workspace_size(std::int32_t entries) noexcept {
-    return detail::workspace_size(entries, 0);
+/// Bytes of device memory that `draft_batch` works in on a stream, for levels of up to `entries` nodes. See
+/// `verify_workspace_size`.
+[[nodiscard]] constexpr std::size_t draft_workspace_size(cuda::stream_policy const&, std::int32_t entries) noexcept {
+    return cuda::detail::workspace_size(entries, 0);
 }
 
-/// Draws the children of `batch.entries` nodes with a sampler of `multidraft/draft/`, such as `draft::sequential{}`:
-/// the normaliser and the draws in one kernel; a block, a cluster or many blocks a node.
+/// Draws the children of the nodes of a level on a device, with the arguments of every machine (`batch/draft.hpp`): the
+/// normaliser and the draws in one kernel; a block, a cluster or many blocks a node.
 ///
-/// `rows`: row e holds the logits of entry e, float, `half` or `bfloat16`. The tokens are those that the host draws
-/// from the same seed. Where a row's support is smaller than the children wanted, the rest are `none`; `verify` takes a
-/// tree with such children as it is, and the law of its draws with it: `drawn_by<Sampler::law>(trees)`. A sampler of a
-/// law with certain children writes to `batch.certain` how many are (`cudaErrorInvalidValue` without it). `workspace`:
-/// `draft_workspace_size(..)` bytes, or null: then never grid-wide. See `verify` for what holds of every launch.
-template <sampler Sampler, class T>
-[[nodiscard]] cudaError_t draft(void* workspace, std::size_t workspace_size, cudaStream_t stream,
-                                Sampler const& sampler, draft_batch const& batch, request_batch const& requests,
-                                logits<T> const& rows, index_t vocabulary, launch_options const& options = {}) {
-    if (vocabulary < 1 || vocabulary > max_row_size) return cudaErrorInvalidValue;
-    if (batch.entries == 0) return cudaSuccess;
+/// `rows`: float, `half` or `bfloat16`. The tokens are those that the host draws from the same seed. `scratch`:
+/// `draft_workspace_size(..)` bytes, or none: then never grid-wide. `cudaErrorInvalidValue` for a sampler of a law with
+/// certain children that has no `out.certain` to write to, for one that draws by text without `level.depths`, and for
+/// `out.first` without `level.wanted`. See `verify_batch` for what holds of every launch.
+template <sampler Sampler, class T, class Layout>
+[[nodiscard]] cudaError_t draft_batch(cuda::stream_policy const& policy, Sampler const& sampler,
+                                      level_batch const& level, draft_rows<logit_batch<T, Layout>> const& rows,
+                                      request_batch const& requests, children_batch const& out,
+                                      workspace const& scratch = {}) {
+    namespace device = cuda::detail;
+    index_t const vocabulary = rows.rows.vocabulary;
+    if (level.entries == 0) return cudaSuccess;
+    if (level.entries < 0 || vocabulary < 1 || vocabulary > max_row_size || out.tokens == nullptr || out.stride < 0 ||
+        (out.first != nullptr && level.wanted == nullptr))
+        return cudaErrorInvalidValue;
     if constexpr (counts_certain<typename Sampler::law>)
-        if (batch.certain == nullptr) return cudaErrorInvalidValue;
-    detail::partition parts;
-    if (!detail::divide(workspace, workspace_size, batch.entries, 0, parts)) return cudaErrorInvalidValue;
-    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid) {
-        detail::shape shape;
+        if (out.certain == nullptr) return cudaErrorInvalidValue;
+    if constexpr (is_addressed_by_text<Sampler>)
+        if (level.depths == nullptr) return cudaErrorInvalidValue;
+    device::partition parts;
+    if (!device::divide(scratch.data, scratch.size, level.entries, 0, parts)) return cudaErrorInvalidValue;
+    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& q) {
+        device::shape shape;
         if (cudaError_t const e =
-                detail::choose_for(kernel_of_one, batch.entries, vocabulary, options, parts.has_grid, shape))
+                device::choose_for(kernel_of_one, level.entries, vocabulary, policy.options, parts.has_grid, shape))
             return e;
         if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
             if (shape.grid) {
-                if (cudaError_t const e = parts.grid.clear(batch.entries, stream)) return e;
-                return detail::launch(kernel_of_grid, batch.entries, shape, detail::row_threads, stream, sampler, batch,
-                                      requests, rows, vocabulary, parts.grid, shape.ranks);
+                if (cudaError_t const e = parts.grid.clear(level.entries, policy.stream)) return e;
+                return device::launch(kernel_of_grid, level.entries, shape, device::row_threads, policy.stream, sampler,
+                                      level, q, requests, out, parts.grid, shape.ranks);
             }
         }
-        return detail::launch(shape.split ? kernel_of_several : kernel_of_one, batch.entries, shape,
-                              detail::row_threads, stream, sampler, batch, requests, rows, vocabulary);
+        return device::launch(shape.split ? kernel_of_several : kernel_of_one, level.entries, shape,
+                              device::row_threads, policy.stream, sampler, level, q, requests, out);
     };
-    if (detail::rows_are_aligned(rows))
-        return with(detail::draft_kernel<aligned<16>, 1, Sampler, T>,
-                    detail::draft_kernel<aligned<16>, detail::short_split, Sampler, T>,
-                    detail::draft_grid_kernel<aligned<16>, Sampler, T>);
+    if (device::rows_are_aligned(rows.rows)) {
+        auto const q = device::as_aligned(rows.rows);
+        using aligned_rows = std::remove_const_t<decltype(q)>;
+        return with(device::draft_kernel<1, Sampler, aligned_rows>,
+                    device::draft_kernel<device::short_split, Sampler, aligned_rows>,
+                    device::draft_grid_kernel<Sampler, aligned_rows>, q);
+    }
     // One shape serves rows that are read entry by entry, and those never grid-wide.
     parts.has_grid = false;
-    return with(detail::draft_kernel<contiguous, detail::short_split, Sampler, T>,
-                detail::draft_kernel<contiguous, detail::short_split, Sampler, T>, nullptr);
+    using plain_rows = logit_batch<T, Layout>;
+    return with(device::draft_kernel<device::short_split, Sampler, plain_rows>,
+                device::draft_kernel<device::short_split, Sampler, plain_rows>, nullptr, rows.rows);
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::cuda
+}  // namespace MULTIDRAFT_NAMESPACE

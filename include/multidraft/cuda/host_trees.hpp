@@ -13,8 +13,8 @@
 #include <cstdint>
 #include <vector>
 
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/level_order.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
@@ -24,7 +24,7 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 /// no tree, after writing what `build_trees` writes. O(N log N depth).
 template <class Policy>
 void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_trees const& out) {
-    std::int64_t const nodes = trees.offsets[trees.requests];
+    std::int64_t const nodes = trees.nodes;
     auto const n = static_cast<std::size_t>(nodes);
     std::vector<std::int64_t> keys(n);
     std::vector<std::int32_t> request(n), depth(n), faults(static_cast<std::size_t>(trees.requests));
@@ -59,7 +59,7 @@ void write_offsets_on_host(Policy const& policy, std::int32_t const* sizes, std:
 template <class Policy>
 void write_best_on_host(Policy const& policy, tree_batch const& trees, float const* scores, std::int32_t wanted,
                         node_id* out) {
-    std::int64_t const nodes = trees.offsets[trees.requests];
+    std::int64_t const nodes = trees.nodes;
     std::vector<std::int64_t> keys(static_cast<std::size_t>(nodes));
     std::vector<std::int32_t> request(static_cast<std::size_t>(nodes));
     auto const each = [&](std::int64_t count, auto const& body) {

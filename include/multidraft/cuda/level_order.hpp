@@ -4,9 +4,8 @@
 
 #include <cstdint>
 
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/cuda/batch.hpp"
-#include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
@@ -42,7 +41,7 @@ struct look_at_node {
     build_scratch scratch;
 
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
-        std::int32_t const b = request_of(trees, k);
+        std::int32_t const b = trees.request_of(k);
         std::int64_t const first = trees.offsets[b];
         auto const size = static_cast<node_id>(trees.offsets[b + 1] - first);
         auto node = static_cast<node_id>(k - first);
@@ -98,7 +97,7 @@ struct number_node {
     }
 };
 
-/// Once numbered: writes a node. A lost one gets the parent `none`, as a second root, which `validate` names.
+/// Once numbered: writes a node. A lost one gets the parent `none`, as a second root, which `validate_batch` names.
 struct write_node {
     tree_batch trees;
     build_scratch scratch;
@@ -162,7 +161,7 @@ struct look_at_score {
 
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
         keys[k] = k;
-        request[k] = request_of(trees, k);
+        request[k] = trees.request_of(k);
     }
 };
 

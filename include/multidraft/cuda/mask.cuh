@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/numbers.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
 
@@ -38,19 +38,19 @@ template <class Body>
 }  // namespace detail
 
 /// Writes the packed masks of all trees: row `trees.offsets[b] + i` of `words`, `row_words` words from one row to the
-/// next, is that of node i of request b (see `mask_view`). `nodes` is `trees.offsets[trees.requests]`.
+/// next, is that of node i of request b (see `mask_view`).
 ///
 /// `row_words` is enough for the largest tree. Any number of nodes. One thread a word, O(depth) each. Nothing is
-/// checked, allocated or waited for; see `verify`.
-[[nodiscard]] inline cudaError_t write_masks(cudaStream_t stream, tree_batch const& trees, std::int64_t nodes,
-                                             std::uint64_t* words, std::int64_t row_words) {
-    return detail::for_each(nodes * row_words, stream, detail::packed_word{trees, words, row_words});
+/// checked, allocated or waited for; see `verify_batch`.
+[[nodiscard]] inline cudaError_t write_masks(cudaStream_t stream, tree_batch const& trees, std::uint64_t* words,
+                                             std::int64_t row_words) {
+    return detail::for_each(trees.nodes * row_words, stream, detail::packed_word{trees, words, row_words});
 }
 
 /// Writes the positions of all nodes: `positions[b]` plus the depth, at the node's place in the batch.
-[[nodiscard]] inline cudaError_t write_positions(cudaStream_t stream, tree_batch const& trees, std::int64_t nodes,
+[[nodiscard]] inline cudaError_t write_positions(cudaStream_t stream, tree_batch const& trees,
                                                  std::int32_t const* positions, std::int32_t* out) {
-    return detail::for_each(nodes, stream, detail::position_of_node{trees, positions, out});
+    return detail::for_each(trees.nodes, stream, detail::position_of_node{trees, positions, out});
 }
 
 /// Writes all masks densely from the packed ones: `attends` where a node attends, `hidden` where it does not. The row
@@ -58,27 +58,25 @@ template <class Body>
 ///
 /// Rows are written 16 bytes at a time where they are aligned.
 template <class T>
-[[nodiscard]] cudaError_t write_dense(cudaStream_t stream, tree_batch const& trees, std::int64_t nodes,
-                                      std::uint64_t const* words, std::int64_t row_words, dense_rows<T> const& out,
-                                      T attends, T hidden) {
+[[nodiscard]] cudaError_t write_dense(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
+                                      std::int64_t row_words, dense_rows<T> const& out, T attends, T hidden) {
     constexpr std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
     std::int64_t const runs = (out.columns + width - 1) / width;
-    return detail::for_each(nodes * runs, stream,
+    return detail::for_each(trees.nodes * runs, stream,
                             detail::dense_run<T>{trees, words, row_words, out, runs, attends, hidden});
 }
 
 /// The dense mask as bytes: 1 attends, 0 does not.
-[[nodiscard]] inline cudaError_t write_bytes(cudaStream_t stream, tree_batch const& trees, std::int64_t nodes,
-                                             std::uint64_t const* words, std::int64_t row_words,
-                                             dense_rows<std::uint8_t> const& out) {
-    return write_dense(stream, trees, nodes, words, row_words, out, std::uint8_t{1}, std::uint8_t{0});
+[[nodiscard]] inline cudaError_t write_bytes(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
+                                             std::int64_t row_words, dense_rows<std::uint8_t> const& out) {
+    return write_dense(stream, trees, words, row_words, out, std::uint8_t{1}, std::uint8_t{0});
 }
 
 /// The dense mask as a bias to add to attention scores: 0 attends, -inf does not. T: float, `half` or `bfloat16`.
 template <class T>
-[[nodiscard]] cudaError_t write_bias(cudaStream_t stream, tree_batch const& trees, std::int64_t nodes,
-                                     std::uint64_t const* words, std::int64_t row_words, dense_rows<T> const& out) {
-    return write_dense(stream, trees, nodes, words, row_words, out, T(0.0F), T(minus_infinity<float>));
+[[nodiscard]] cudaError_t write_bias(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
+                                     std::int64_t row_words, dense_rows<T> const& out) {
+    return write_dense(stream, trees, words, row_words, out, T(0.0F), T(minus_infinity<float>));
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda

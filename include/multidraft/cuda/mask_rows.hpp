@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
@@ -22,20 +22,6 @@ struct dense_rows {
 
 namespace detail {
 
-/// The request that a node of the batch belongs to. O(log requests).
-[[nodiscard]] MULTIDRAFT_HD inline std::int32_t request_of(tree_batch const& trees, std::int64_t node) noexcept {
-    std::int32_t low = 0;
-    std::int32_t high = trees.requests - 1;
-    while (low < high) {
-        std::int32_t const middle = low + (high - low + 1) / 2;
-        if (trees.offsets[middle] <= node)
-            low = middle;
-        else
-            high = middle - 1;
-    }
-    return low;
-}
-
 /// One word of the packed masks.
 struct packed_word {
     tree_batch trees;
@@ -45,7 +31,7 @@ struct packed_word {
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
         std::int64_t const row = k / row_words;
         auto const mine = static_cast<node_id>(k % row_words);
-        std::int64_t const first = trees.offsets[request_of(trees, row)];
+        std::int64_t const first = trees.offsets[trees.request_of(row)];
         std::uint64_t bits = 0;
         // Ancestors have smaller numbers, so a walk may end below the word.
         auto above = static_cast<node_id>(row - first + 1);  // nor does a walk go on where a parent is no earlier node
@@ -63,7 +49,7 @@ struct position_of_node {
     std::int32_t* out;
 
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
-        std::int32_t const b = request_of(trees, k);
+        std::int32_t const b = trees.request_of(k);
         out[k] = positions[b] + trees(b).depth(static_cast<node_id>(k - trees.offsets[b]));
     }
 };
@@ -87,7 +73,7 @@ struct dense_run {
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
         std::int64_t const row = k / runs;
         std::int64_t const begin = k % runs * width;
-        std::int32_t const b = request_of(trees, row);
+        std::int32_t const b = trees.request_of(row);
         std::int64_t const context = out.contexts == nullptr ? 0 : out.contexts[b];
         std::int64_t const nodes = trees.offsets[b + 1] - trees.offsets[b];
         pack values;

@@ -85,14 +85,23 @@ public:
     static constexpr int wide = Wide > own ? Wide : own;  ///< adjacent entries that it reads at a time
     static constexpr index_t slots = chunk_sums<Widest>::capacity;
 
-    /// Called by all threads of all ranks together: no rank is written to before it has started.
     MULTIDRAFT_HD simt_threads(Lanes lanes, storage& shared) noexcept : lanes_(lanes), shared_(&shared) {
         lanes_.sync_all();  // no rank writes to another that has not started
     }
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return lanes_.rank() == 0 && lanes_.thread() == 0; }
     MULTIDRAFT_HD void barrier() const { lanes_.sync_all(); }
-    /// What the threads can do together, and where this one stands.
+    /// Has some bytes brought into the second-level cache, a line a thread at a time. Nothing is waited for.
+    MULTIDRAFT_HD void prefetch([[maybe_unused]] void const* data, [[maybe_unused]] std::int64_t bytes) const {
+#if defined(__CUDA_ARCH__)
+        constexpr std::int64_t line = 128;
+        std::int64_t const first = line * (lanes_.rank() * threads + lanes_.thread());
+        std::int64_t const step = line * lanes_.ranks() * threads;
+        MULTIDRAFT_ROLL
+        for (std::int64_t at = first; at < bytes; at += step)
+            asm volatile("prefetch.global.L2 [%0];" ::"l"(static_cast<char const*>(data) + at));
+#endif
+    }
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
 
 protected:

@@ -8,19 +8,26 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/cuda/batch.hpp"
+#include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/launch.cuh"
-#include "multidraft/cuda/verify_tree.hpp"
+#include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/workspace.cuh"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::cuda {
+namespace MULTIDRAFT_NAMESPACE {
 
-namespace detail {
+namespace cuda::detail {
 
 /// The scratch of one request.
 struct scratch_slices {
@@ -32,111 +39,126 @@ struct scratch_slices {
     }
 };
 
-template <class Layout, int Split, verify::verifier Verifier, class Target, class Draft>
+template <int Split, verify::verifier Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
-    verify_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
-                  Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
+    verify_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, target_rows<Target> target,
+                  draft_rows<Draft> draft, request_batch requests, verdict_batch out, scratch_slices scratch,
                   int prefetched) {
-    using group_type = cluster_group<row_threads, Split, float, read_at_once<Layout, typename Target::element>>;
+    using group_type = cluster_group<row_threads, Split, float, read_at_once<Target>>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), prefetched);
+    multidraft::detail::verify_request(g, verifier, b, drafts, target, draft, requests, out, scratch(b), prefetched);
 }
 
-template <class Layout, verify::verifier Verifier, class Target, class Draft>
+template <verify::verifier Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
-    verify_grid_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, request_batch requests,
-                       Target target, Draft draft, index_t vocabulary, verdict_batch out, scratch_slices scratch,
+    verify_grid_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, target_rows<Target> target,
+                       draft_rows<Draft> draft, request_batch requests, verdict_batch out, scratch_slices scratch,
                        int prefetched, grid_memory<wide_storage> memory, int ranks) {
     __shared__ wide_storage shared;
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
     auto const rank = static_cast<int>(blockIdx.x) % ranks;
-    wide_group<Layout, typename Target::element> const g({b, rank, ranks, shared, memory}, shared);
-    verify_request<Layout>(g, verifier, b, drafts, requests, target, draft, vocabulary, out, scratch(b), prefetched);
+    wide_group<read_at_once<Target>> const g({b, rank, ranks, shared, memory}, shared);
+    multidraft::detail::verify_request(g, verifier, b, drafts, target, draft, requests, out, scratch(b), prefetched);
 }
 
-}  // namespace detail
+/// What is wrong with the arguments as far as a host sees.
+template <class Law, class Target, class Draft>
+[[nodiscard]] cudaError_t check_arguments(tree_batch const& trees, Target const& target, Draft const& draft) noexcept {
+    if (trees.requests < 0 || trees.nodes < 0 || (trees.requests == 0 && trees.nodes > 0)) return cudaErrorInvalidValue;
+    if (trees.requests == 0) return cudaSuccess;
+    if (target.vocabulary < 1 || target.vocabulary > max_row_size) return cudaErrorInvalidValue;
+    if constexpr (row_batch<Draft>)
+        if (draft.vocabulary != target.vocabulary) return cudaErrorInvalidValue;
+    if constexpr (counts_certain<Law>)
+        if (trees.certain == nullptr) return cudaErrorInvalidValue;
+    return cudaSuccess;
+}
 
-/// Bytes of device memory that `verify` works in, for batches of up to `requests` trees of up to `nodes` nodes (root
-/// included): `depth` is the batch's `path_stride`.
+}  // namespace cuda::detail
+
+/// Bytes of device memory that `verify_batch` works in on a stream, for batches of up to `requests` trees of up to
+/// `nodes` nodes (root included), `depth` levels below the root: the batch's `path_stride`, or `nodes` where that is 0.
 ///
 /// Verifiers of whole trees keep something for each node there; every verifier has blocks of a grid meet there when
-/// few requests have long rows. Never less for more. Align it to 256 bytes, as `cudaMalloc` does. Its content means
-/// nothing before or after; launches that may run at the same time have one each.
+/// few requests have long rows. Never less for more. Align it to 256 bytes, as `cudaMalloc` does.
 template <verify::verifier Verifier>
-[[nodiscard]] constexpr std::size_t verify_workspace_size(std::int32_t requests, node_id nodes, std::int32_t depth) {
-    return detail::workspace_size(requests, verify::scratch_bytes<Verifier>(nodes, depth));
+[[nodiscard]] constexpr std::size_t verify_workspace_size(cuda::stream_policy const&, std::int32_t requests,
+                                                          node_id nodes, std::int32_t depth) {
+    return cuda::detail::workspace_size(requests, verify::scratch_bytes<Verifier>(nodes, depth));
 }
 
-/// Verifies the trees of a batch with a verifier of `multidraft/verify/`, such as
-/// `verify::recursive_rejection<law::sequential>{}`.
+/// Verifies the trees of a batch on a device, with the arguments of every machine (`batch/verify.hpp`):
+/// `verify_batch(cuda::on(stream), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`.
 ///
-/// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile.
-/// - `workspace`: device memory of `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node
-///   does with less or none, and then never uses the grid-wide form (see `detail::choose`).
-/// - `target`: `logits<T>` or `probability_batch<T>`, T float, `half` or `bfloat16`; row `trees.offsets[b] + i` is the
-///   target's distribution after node i of request b.
-/// - `draft`: the same of the draft, or `prepared<T>` with the row states that `draft` wrote (one pass over memory less
-///   for each node on the path), or `no_draft_rows{}` for `verify::naive`.
-/// - `out`: see `verdict_batch`.
+/// - `target`, `draft`: T is float, `half` or `bfloat16`. A `prepared_batch` of the draft, with the row states that
+///   `draft_batch` wrote, saves a pass over memory for each node on the path.
+/// - `scratch`: `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node does with less or
+///   none, and then never uses the grid-wide form (see `cuda::detail::choose_shape`). Verifiers of whole trees also
+///   need `trees.largest`.
 ///
-/// All pointers are to device memory. The decisions have the bits of the host's, whatever the batch and the shape of
-/// the launch. Neither allocates nor synchronises; may be captured in a graph. Which rows are read is the verifier's to
-/// say: those on the accepted path where it decides node by node. Nothing is checked (see `validate`), but a row that
-/// is no distribution gives the token `none`.
+/// The decisions have the bits of the host's, whatever the batch and the shape of the launch. Neither allocates nor
+/// synchronises; may be captured in a graph. Nothing is checked (see `validate_batch`), but a tree that is none, and a
+/// row that is no distribution, give the token `none`.
 ///
 /// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
-/// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when a
-/// verifier of whole trees has too little workspace, or is not told the `largest` tree, or when the law has certain
-/// children and the batch does not say which.
-template <verify::verifier Verifier, draft_law Law, class Target, class Draft>
-[[nodiscard]] cudaError_t verify(void* workspace, std::size_t workspace_size, cudaStream_t stream,
-                                 Verifier const& verifier, drafted_batch<Law> const& drafts,
-                                 request_batch const& requests, Target const& target, Draft const& draft,
-                                 index_t vocabulary, verdict_batch const& out, launch_options const& options = {}) {
-    verify::require_law<Verifier, Law>();
+/// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when
+/// vocabularies differ or there is no path, when a verifier of whole trees has too little workspace or is not told the
+/// `largest` tree, or when the law has certain children and the batch does not say which.
+template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
+[[nodiscard]] cudaError_t verify_batch(cuda::stream_policy const& policy, Verifier const& verifier,
+                                       drafted_batch<Law> const& drafts, target_rows<Target> const& target,
+                                       draft_rows<Draft> const& draft, request_batch const& requests,
+                                       verdict_batch const& out, workspace const& scratch = {}) {
+    detail::require_fit<Verifier, Law, Draft>();
     tree_batch const& trees = drafts.trees;
     // Of the verifier's law by name, so that another law is one message and not one more for each kernel.
     auto const fitting = drawn_by<typename Verifier::law>(trees);
-    if (vocabulary < 1 || vocabulary > max_row_size) return cudaErrorInvalidValue;
+    namespace device = cuda::detail;
+    if (cudaError_t const e = device::check_arguments<typename Verifier::law>(trees, target.rows, draft.rows)) return e;
     if (trees.requests == 0) return cudaSuccess;
-    if constexpr (counts_certain<typename Verifier::law>)
-        if (trees.certain == nullptr) return cudaErrorInvalidValue;
-    detail::scratch_slices scratch;
+    if (out.path == nullptr || out.path_stride < 0) return cudaErrorInvalidValue;
+    device::scratch_slices slices;
     if constexpr (verify::needs_scratch<Verifier>) {
         if (trees.largest < 1) return cudaErrorInvalidValue;
-        scratch = {static_cast<std::byte*>(workspace),
-                   verify::scratch_bytes<Verifier>(trees.largest, static_cast<std::int32_t>(out.path_stride))};
+        slices = {static_cast<std::byte*>(scratch.data),
+                  verify::scratch_bytes<Verifier>(trees.largest, out.deepest(trees.largest))};
     }
-    int const prefetched = detail::prefetched_rows(trees.requests, options);
-    detail::partition parts;
-    if (!detail::divide(workspace, workspace_size, trees.requests, scratch.each, parts)) return cudaErrorInvalidValue;
-    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid) {
-        detail::shape shape;
-        if (cudaError_t const e =
-                detail::choose_for(kernel_of_one, trees.requests, vocabulary, options, parts.has_grid, shape))
+    int const prefetched = device::prefetched_rows(trees.requests, policy.options);
+    device::partition parts;
+    if (!device::divide(scratch.data, scratch.size, trees.requests, slices.each, parts)) return cudaErrorInvalidValue;
+    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& p,
+                          auto const& q) {
+        device::shape shape;
+        if (cudaError_t const e = device::choose_for(kernel_of_one, trees.requests, target.rows.vocabulary,
+                                                     policy.options, parts.has_grid, shape))
             return e;
         if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
             if (shape.grid) {
-                if (cudaError_t const e = parts.grid.clear(trees.requests, stream)) return e;
-                return detail::launch(kernel_of_grid, trees.requests, shape, detail::row_threads, stream, verifier,
-                                      fitting, requests, target, draft, vocabulary, out, scratch, prefetched,
-                                      parts.grid, shape.ranks);
+                if (cudaError_t const e = parts.grid.clear(trees.requests, policy.stream)) return e;
+                return device::launch(kernel_of_grid, trees.requests, shape, device::row_threads, policy.stream,
+                                      verifier, fitting, p, q, requests, out, slices, prefetched, parts.grid,
+                                      shape.ranks);
             }
         }
-        return detail::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
-                              detail::row_threads, stream, verifier, fitting, requests, target, draft, vocabulary, out,
-                              scratch, prefetched);
+        return device::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
+                              device::row_threads, policy.stream, verifier, fitting, p, q, requests, out, slices,
+                              prefetched);
     };
-    if (detail::rows_are_aligned(target) && detail::rows_are_aligned(draft))
-        return with(detail::verify_kernel<aligned<16>, 1, Verifier, Target, Draft>,
-                    detail::verify_kernel<aligned<16>, detail::short_split, Verifier, Target, Draft>,
-                    detail::verify_grid_kernel<aligned<16>, Verifier, Target, Draft>);
+    if (device::rows_are_aligned(target.rows) && device::rows_are_aligned(draft.rows)) {
+        target_rows const p(device::as_aligned(target.rows));
+        draft_rows const q(device::as_aligned(draft.rows));
+        using rows_of_target = decltype(p.rows);
+        using rows_of_draft = decltype(q.rows);
+        return with(device::verify_kernel<1, Verifier, rows_of_target, rows_of_draft>,
+                    device::verify_kernel<device::short_split, Verifier, rows_of_target, rows_of_draft>,
+                    device::verify_grid_kernel<Verifier, rows_of_target, rows_of_draft>, p, q);
+    }
     // One shape serves rows that are read entry by entry, and those never grid-wide.
     parts.has_grid = false;
-    return with(detail::verify_kernel<contiguous, detail::short_split, Verifier, Target, Draft>,
-                detail::verify_kernel<contiguous, detail::short_split, Verifier, Target, Draft>, nullptr);
+    return with(device::verify_kernel<device::short_split, Verifier, Target, Draft>,
+                device::verify_kernel<device::short_split, Verifier, Target, Draft>, nullptr, target, draft);
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::cuda
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -5,16 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "multidraft/cuda/batch.hpp"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/launch_shape.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 
 /// The group of the grid-wide form, and what it keeps.
-template <class Layout, class T>
-using wide_group = grid_group<row_threads, short_split, float, read_at_once<Layout, T>>;
-using wide_storage = wide_group<contiguous, float>::storage;
+template <int Wide>
+using wide_group = grid_group<row_threads, short_split, float, Wide>;
+using wide_storage = wide_group<1>::storage;
 
 [[nodiscard]] constexpr std::size_t scratch_size(std::int32_t requests, std::size_t each) noexcept {
     constexpr std::size_t line = grid_memory<wide_storage>::line;

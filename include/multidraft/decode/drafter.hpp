@@ -54,7 +54,7 @@ concept drafter = requires {
     { fixed.tokens() } -> std::convertible_to<std::span<token_id const>>;
     { fixed.positions() } -> std::convertible_to<std::span<std::int32_t const>>;
     { fixed.mask() } -> std::convertible_to<mask_view>;
-    { fixed.rows() } -> verify::draft_rows<host_group>;
+    { fixed.rows() } -> verify::draft_row_source<host_group>;
     d.keep(number, nodes);
 };
 

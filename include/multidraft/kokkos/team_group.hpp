@@ -26,7 +26,7 @@ static_assert(group<thread_team_group<Kokkos::TeamPolicy<Kokkos::DefaultHostExec
 static_assert(group<lane_team_group<Kokkos::TeamPolicy<Kokkos::DefaultExecutionSpace>::member_type>>);
 
 /// How a launch divides the machine.
-struct launch_shape {
+struct launch_options {
     /// Members of a team; 0: one on a CPU (the batch keeps the cores busy), 256 on a device.
     int team_size = 0;
 };
@@ -35,13 +35,14 @@ struct launch_shape {
 ///
 /// Throws `invalid_input` for a number of teams that Kokkos cannot count and for a team size below 0.
 template <template <class> class Group = team_group, class Space>
-[[nodiscard]] Kokkos::TeamPolicy<Space> team_policy(Space const& space, std::size_t teams, launch_shape shape) {
+[[nodiscard]] Kokkos::TeamPolicy<Space> team_policy(Space const& space, std::size_t teams,
+                                                    launch_options const& options) {
     using policy = Kokkos::TeamPolicy<Space>;
     if (teams > 0x7fffffffU) refuse("teams", teams, "Kokkos launches fewer than 2^31 teams");
-    if (shape.team_size < 0)
-        refuse("shape.team_size", shape.team_size, "a team has one member or more; 0: as it suits");
+    if (options.team_size < 0)
+        refuse("options.team_size", options.team_size, "a team has one member or more; 0: as it suits");
     bool const cpu = std::is_same_v<typename Space::memory_space, Kokkos::HostSpace>;
-    int const members = shape.team_size > 0 ? shape.team_size : (cpu ? 1 : 256);
+    int const members = options.team_size > 0 ? options.team_size : (cpu ? 1 : 256);
     policy result(space, static_cast<int>(teams), members);
     result.set_scratch_size(
         0, Kokkos::PerTeam(static_cast<int>(Group<typename policy::member_type>::scratch_bytes() + 64)));

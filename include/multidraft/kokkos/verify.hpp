@@ -1,134 +1,103 @@
-// Verification of a batch of draft trees: one team a request, in one launch.
+// Verification of a batch of draft trees with Kokkos: one team a request, in one launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
+#include <string>
 
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/kokkos/batch.hpp"
+#include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
-#include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::kokkos {
+namespace MULTIDRAFT_NAMESPACE {
 
-/// What the verification of R requests answers.
-template <class Memory>
-struct verdict_batch {
-    Kokkos::View<node_id*, Memory> paths;          ///< N entries: those of request r begin at its offset
-    Kokkos::View<std::int32_t*, Memory> accepted;  ///< R entries: nodes on the path, the root not counted
-    Kokkos::View<token_id*, Memory> next;          ///< R entries: the token that follows; `none`: a fault
-    /// For verifiers of whole trees: a row a request, of `verify::scratch_bytes<Verifier>(nodes, depth)` bytes or more
-    /// for the largest and deepest tree (allocate a multiple of 16). No entries for verifiers that need none.
-    Kokkos::View<std::byte**, Kokkos::LayoutRight, Memory> scratch = {};
-};
+namespace kokkos::detail {
 
-namespace detail {
-
-template <template <class> class Group, class Space, verify::verifier Verifier, class Memory, class Target, class Draft>
+template <class Space, template <class> class Group, verify::verifier Verifier, class Target, class Draft>
 struct verify_kernel {
     using member = typename Kokkos::TeamPolicy<Space>::member_type;
 
     Verifier verifier;
-    tree_batch<Memory> trees;
-    Target target;
-    Draft draft;
-    draw_batch<Memory> draws;
-    verdict_batch<Memory> out;
+    drafted_batch<typename Verifier::law> drafts;
+    target_rows<Target> target;
+    draft_rows<Draft> draft;
+    request_batch requests;
+    verdict_batch out;
+    std::byte* scratch;
+    std::size_t each;
 
     MULTIDRAFT_HD void operator()(member const& team) const {
         Group<member> const g(team);
-        auto const r = static_cast<int>(team.league_rank());
-        std::int64_t const first = trees.first(r);
-        node_id const nodes = trees.size(r);
-        verdict result;
-        tree_view const tree = trees(r);
-        if (tree.is_tree()) {
-            auto source = draws.source(r);
-            span<node_id> const path(out.paths.data() + first, static_cast<std::size_t>(nodes));
-            span<std::byte> scratch;
-            bool fits = true;
-            if constexpr (verify::needs_scratch<Verifier>) {
-                scratch = {out.scratch.data() + static_cast<std::size_t>(r) * out.scratch.extent(1),
-                           out.scratch.extent(1)};
-                fits = verify::scratch_bytes<Verifier>(nodes, tree.depth(nodes - 1)) <= scratch.size();
-            }
-            if (fits)
-                result = verify::verify_tree(
-                    verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(r)),
-                    target(r, first, nodes), draft(r, first, nodes), source, draws.positions(r), path, scratch);
-        }
-        if (g.leader()) {
-            out.accepted(r) = result.next == none ? 0 : result.accepted;
-            out.next(r) = result.next;
-        }
+        auto const b = static_cast<std::int32_t>(team.league_rank());
+        multidraft::detail::verify_request(g, verifier, b, drafts, target, draft, requests, out,
+                                           span<std::byte>(scratch + static_cast<std::size_t>(b) * each, each));
     }
 };
 
-}  // namespace detail
+}  // namespace kokkos::detail
 
-/// Verifies the trees of a batch. Enqueued on `space`, which orders it after its earlier work; nothing is allocated by
-/// the library and nothing is waited for, so views must live until the space is fenced.
-///
-/// - `Verifier`: any verifier of trees, such as `verify::recursive_rejection<law::sequential>`. A tree that its scratch
-///   has no room for gets the token `none`.
-/// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile. The
-///   last children of a node may have the token `none`: places for children that could not be drawn, so that trees keep
-///   one shape. They and what is below them are not looked at. `trees.certain` where the law has certain children.
-/// - `target`, `draft`: `logit_batch` or `probability_batch`; `no_draft_rows` where the verifier reads no draft rows.
-///   Draft rows as logits have the sampling parameters that their tokens were drawn with; normalisers are made anew.
-/// - `out`: the same bits as the verifier gives on the host, request by request, whatever the team size.
-///
-/// Cost: that of the verifier a request, shared by its team. Throws `invalid_input`, with nothing launched, for extents
-/// that do not fit. In the launch nothing throws: where rows hold no distribution or a candidate cannot have been
-/// drawn, and where parents are no tree, `next` is `none` and `accepted` 0. `check_trees` says what is wrong with
-/// trees.
-template <verify::verifier Verifier, template <class> class Group = team_group, class Space, draft_law Law,
-          class Memory, class Target, class Draft>
-void verify_trees(Space const& space, drafted_batch<Law, Memory> const& drafts, Target const& target,
-                  Draft const& draft, draw_batch<Memory> const& draws, verdict_batch<Memory> const& out,
-                  launch_shape shape = {}, Verifier verifier = {}) {
-    verify::require_law<Verifier, Law>();
-    tree_batch<Memory> const& trees = drafts.trees;
-    std::size_t const requests = trees.requests();
-    std::size_t const nodes = trees.parents.extent(0);
-    detail::check_extent(trees.tokens, "trees.tokens", nodes, "there is one token a node");
-    if constexpr (counts_certain<typename Verifier::law>)
-        detail::check_extent(trees.certain, "trees.certain", nodes,
-                             "a tree of this law says of each node how many of its children are certain");
-    target.check("target", requests, nodes);
-    if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
-        draft.check("draft", requests, nodes);
-        if (draft.vocabulary() != target.vocabulary())
-            refuse("draft.rows.extent(1)", draft.vocabulary(), "draft and target have one vocabulary");
-    }
-    detail::check_extent(draws.seeds, "draws.seeds", requests, "there is one seed a request");
-    detail::check_extent(draws.positions, "draws.positions", requests, "there is one position a request");
-    if (draws.requests.extent(0) > 0)
-        detail::check_extent(draws.requests, "draws.requests", requests, "there is one number a request, or none");
-    detail::check_extent(out.paths, "out.paths", nodes, "there is one entry a node");
-    detail::check_extent(out.accepted, "out.accepted", requests, "there is one entry a request");
-    detail::check_extent(out.next, "out.next", requests, "there is one entry a request");
-    if constexpr (verify::needs_scratch<Verifier>) {
-        detail::check_extent(out.scratch, "out.scratch", requests, "there is one row a request");
-        if (out.scratch.extent(1) % 16 != 0)
-            refuse("out.scratch.extent(1)", out.scratch.extent(1), "a row of scratch is a multiple of 16 bytes");
-        auto const address = reinterpret_cast<std::uintptr_t>(out.scratch.data());
-        if (address % verify::scratch_alignment != 0)
-            refuse("out.scratch.data()", address, "scratch is aligned to 16 bytes");
-    }
-    auto const policy = team_policy<Group>(space, requests, shape);
-    if (requests == 0) return;
-    Kokkos::parallel_for("multidraft::verify_trees", policy,
-                         detail::verify_kernel<Group, Space, Verifier, Memory, Target, Draft>{verifier, trees, target,
-                                                                                              draft, draws, out});
+/// Bytes that `verify_batch` works in with Kokkos, for batches of up to `requests` trees of up to `nodes` nodes (root
+/// included), `depth` levels below the root: the batch's `path_stride`, or `nodes` where that is 0. 0 for verifiers
+/// that decide node by node. Never less for more. Aligned to 16 bytes.
+template <verify::verifier Verifier, class Space, template <class> class Group>
+[[nodiscard]] constexpr std::size_t verify_workspace_size(kokkos::space_policy<Space, Group> const&,
+                                                          std::int32_t requests, node_id nodes, std::int32_t depth) {
+    return static_cast<std::size_t>(requests) * verify::scratch_bytes<Verifier>(nodes, depth);
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::kokkos
+/// Verifies the trees of a batch with Kokkos, with the arguments of every machine (`batch/verify.hpp`):
+/// `verify_batch(kokkos::on(space), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`, one
+/// team a request. The structs come from views by `kokkos/from_views.hpp`.
+///
+/// `scratch`: `verify_workspace_size<Verifier>(..)` bytes; verifiers of whole trees also need `trees.largest`. The
+/// decisions have the bits of the host's, whatever the team size. Throws `invalid_input`, with nothing launched, for
+/// arrays that are missing, vocabularies that differ and a workspace that does not do. In the launch nothing throws: a
+/// tree that is none, a path or scratch without room and rows that hold no distribution give the token `none` and 0
+/// accepted nodes, and `validate_batch` says why.
+template <class Space, template <class> class Group, verify::verifier Verifier, draft_law Law, row_batch Target,
+          draft_row_batch Draft>
+void verify_batch(kokkos::space_policy<Space, Group> const& policy, Verifier const& verifier,
+                  drafted_batch<Law> const& drafts, target_rows<Target> const& target, draft_rows<Draft> const& draft,
+                  request_batch const& requests, verdict_batch const& out, workspace const& scratch = {}) {
+    detail::require_fit<Verifier, Law, Draft>();
+    tree_batch const& trees = drafts.trees;
+    detail::refuse_bad_arguments(drafts, target.rows, draft.rows, requests);
+    if (trees.requests == 0) return;
+    detail::refuse_bad_verdicts(out);
+    std::size_t each = 0;
+    if constexpr (verify::needs_scratch<Verifier>) {
+        if (trees.largest < 1)
+            refuse("trees.largest", trees.largest, "for verifiers of whole trees it is said how large a tree may be");
+        each = verify::scratch_bytes<Verifier>(trees.largest, out.deepest(trees.largest));
+        std::size_t const wanted = each * static_cast<std::size_t>(trees.requests);
+        if (scratch.size < wanted)
+            refuse("workspace.size", scratch.size,
+                   std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
+        auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
+        if (address % verify::scratch_alignment != 0)
+            refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+    }
+    auto const teams =
+        kokkos::team_policy<Group>(policy.space, static_cast<std::size_t>(trees.requests), policy.options);
+    // Of the verifier's law by name, so that another law is one message.
+    Kokkos::parallel_for("multidraft::verify_batch", teams,
+                         kokkos::detail::verify_kernel<Space, Group, Verifier, Target, Draft>{
+                             verifier, drawn_by<typename Verifier::law>(trees), target, draft, requests, out,
+                             static_cast<std::byte*>(scratch.data), each});
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

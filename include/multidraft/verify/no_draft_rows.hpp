@@ -21,6 +21,6 @@ inline constexpr bool reads_draft = !requires {
 /// What a verifier that reads no rows of the draft takes for them: those of the nodes (`row_source`), those of their
 /// children (`child_row_source`), or `no_draft_rows`.
 template <class Rows, class G>
-concept draft_rows = row_source<Rows, G> || child_row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
+concept draft_row_source = row_source<Rows, G> || child_row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

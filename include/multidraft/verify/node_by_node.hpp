@@ -50,7 +50,7 @@ struct walk_step {
 };
 
 /// One node of a walk with a verifier that decides node by node; on the host a refusal where it gives no token.
-template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
+template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD walk_step decide_at(G const& g, Verifier const& verifier, drafted<Law> const& tree,
                                                 Target const& target, [[maybe_unused]] Draft const& draft, node_id node,
                                                 Source& source, std::int32_t position,
@@ -126,7 +126,7 @@ public:
     /// draws different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the
     /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
     /// is `none`.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
+    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
         MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
                                          Draft const& draft_rows, Source& source, std::int32_t position,

@@ -55,7 +55,7 @@ public:
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. Draft rows are never read:
     /// pass `no_draft_rows{}`.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_rows<G> Draft>
+    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
                                      Draft const& draft_rows, addressed_source const& source, std::int32_t position,
                                      span<node_id> path) const {

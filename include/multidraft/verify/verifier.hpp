@@ -158,7 +158,7 @@ private:
 };
 
 /// Calls a verifier, with scratch if it needs some. See `node_by_node::operator()` for the arguments.
-template <verifier V, group G, draft_law Law, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
+template <verifier V, group G, draft_law Law, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
 MULTIDRAFT_HD verdict verify_tree(V const& v, G const& g, drafted<Law> const& tree, Target const& target,
                                   Draft const& draft, Source& source, std::int32_t position, span<node_id> path,
                                   span<std::byte> scratch) {

@@ -5,10 +5,10 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace md = multidraft;
-namespace mc = multidraft::cuda;
 
-cudaError_t verify_it(mc::tree_batch const& trees, mc::request_batch const& requests, mc::logits<float> const& rows,
-                      mc::verdict_batch const& out) {
-    return mc::verify(nullptr, 0, nullptr, md::verify::recursive_rejection<md::law::sequential>{},
-                      mc::drawn_by<md::draft::top_n::law>(trees), requests, rows, rows, 300, out);
+cudaError_t verify_it(md::tree_batch const& trees, md::request_batch const& requests, md::logit_batch<float> const& p,
+                      md::logit_batch<float> const& q, md::verdict_batch const& out) {
+    return md::verify_batch(md::cuda::on(nullptr), md::verify::recursive_rejection<md::law::sequential>{},
+                            md::drawn_by<md::draft::top_n::law>(trees), md::target_rows(p), md::draft_rows(q), requests,
+                            out);
 }

@@ -1,13 +1,12 @@
-// expect: no instance of function template "multidraft::(\w+::)?cuda::verify" matches
+// expect: no instance of (overloaded )?function( template)? "multidraft::.*verify_batch" matches
 // Nor do trees that say nothing of how they were drawn.
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace md = multidraft;
-namespace mc = multidraft::cuda;
 
-cudaError_t verify_it(mc::tree_batch const& trees, mc::request_batch const& requests, mc::logits<float> const& rows,
-                      mc::verdict_batch const& out) {
-    return mc::verify(nullptr, 0, nullptr, md::verify::recursive_rejection<md::law::sequential>{}, trees, requests,
-                      rows, rows, 300, out);
+cudaError_t verify_it(md::tree_batch const& trees, md::request_batch const& requests, md::logit_batch<float> const& p,
+                      md::logit_batch<float> const& q, md::verdict_batch const& out) {
+    return md::verify_batch(md::cuda::on(nullptr), md::verify::recursive_rejection<md::law::sequential>{}, trees,
+                            md::target_rows(p), md::draft_rows(q), requests, out);
 }

@@ -1,16 +1,15 @@
-// expect: no matching function for call to .verify_trees
+// expect: no matching function for call to .verify_batch
 // Nor do trees that say nothing of how they were drawn.
-#include "multidraft/kokkos/batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;
-using space = Kokkos::DefaultHostExecutionSpace;
-using memory = space::memory_space;
-using rows = Kokkos::View<float**, Kokkos::LayoutRight, memory>;
 
-void verify_them(kokkos::tree_batch<memory> const& trees, kokkos::logit_batch<rows> const& target,
-                 kokkos::logit_batch<rows> const& draft, kokkos::draw_batch<memory> const& draws,
-                 kokkos::verdict_batch<memory> const& out) {
-    kokkos::verify_trees<verify::recursive_rejection<law::sequential>>(space(), trees, target, draft, draws, out);
+void verify_them(tree_batch const& trees, logit_batch<float> const& p, logit_batch<float> const& q,
+                 request_batch const& requests, verdict_batch const& out) {
+    auto const here = kokkos::on(Kokkos::DefaultHostExecutionSpace());
+    verify_batch(here, verify::recursive_rejection<law::sequential>{}, trees, target_rows(p), draft_rows(q), requests,
+                 out);
 }

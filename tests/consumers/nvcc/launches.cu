@@ -17,35 +17,34 @@ using multidraft::half;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 
+namespace md = multidraft;
+
 struct batch {
-    void* workspace;
-    std::size_t bytes;
+    md::workspace scratch;
     cudaStream_t stream;
-    mc::tree_batch trees;
-    mc::request_batch requests;
-    multidraft::index_t vocabulary;
-    mc::verdict_batch out;
+    md::tree_batch trees;
+    md::request_batch requests;
+    md::verdict_batch out;
 };
 
 template <class Verifier, class Draft>
-cudaError_t check(batch const& b, mc::logits<half> const& p, Draft const& q) {
-    return mc::verify(b.workspace, b.bytes, b.stream, Verifier{}, mc::drawn_by<typename Verifier::law>(b.trees),
-                      b.requests, p, q, b.vocabulary, b.out);
+cudaError_t check(batch const& b, md::logit_batch<half> const& p, Draft const& q) {
+    return md::verify_batch(mc::on(b.stream), Verifier{}, md::drawn_by<typename Verifier::law>(b.trees),
+                            md::target_rows(p), md::draft_rows(q), b.requests, b.out, b.scratch);
 }
 
-cudaError_t check_all(batch const& b, mc::logits<half> const& p, mc::logits<half> const& q,
-                      mc::draft_batch const& level, mc::validation_report* report) {
-    if (cudaError_t const e = mc::draft(b.workspace, b.bytes, b.stream, multidraft::draft::conditional_poisson{}, level,
-                                        b.requests, q, b.vocabulary))
+cudaError_t check_all(batch const& b, md::logit_batch<half> const& p, md::logit_batch<half> const& q,
+                      md::level_batch const& level, md::children_batch const& out, md::validation_report* report) {
+    if (cudaError_t const e = md::draft_batch(mc::on(b.stream), md::draft::conditional_poisson{}, level,
+                                              md::draft_rows(q), b.requests, out, b.scratch))
         return e;
-    if (cudaError_t const e =
-            mc::validate(b.workspace, b.bytes, b.stream, mc::drawn_by<law::conditional_poisson>(b.trees), 1, b.requests,
-                         p, q, b.vocabulary, report))
+    if (cudaError_t const e = md::validate_batch(mc::on(b.stream), md::drawn_by<law::conditional_poisson>(b.trees),
+                                                 md::target_rows(p), md::draft_rows(q), b.requests, report, b.scratch))
         return e;
     if (cudaError_t const e = check<verify::recursive_rejection<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::traversal<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::multi_path_block>(b, p, q)) return e;
-    if (cudaError_t const e = check<verify::shared_randomness>(b, p, mc::no_draft_rows{})) return e;
+    if (cudaError_t const e = check<verify::shared_randomness>(b, p, verify::no_draft_rows{})) return e;
     if (cudaError_t const e = check<verify::k_seq<law::iid>>(b, p, q)) return e;
     return check<verify::nested_ranked_block<law::stratified>>(b, p, q);
 }

@@ -53,7 +53,7 @@ public:
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
     /// is not read.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_rows<G> Draft, draw_source Source>
+    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
                                      Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
                                      [[maybe_unused]] span<std::byte> scratch = {}) const {

@@ -1,0 +1,226 @@
+// The checks of a batch, request by request, node by node and row by row, for any group.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::detail {
+
+struct batch_fault {
+    batch_argument what = batch_argument::nothing;
+    std::int64_t index = 0;
+    index_t token = none;
+    double value = 0;
+};
+
+/// Faults order as these numbers do. No fault is the largest.
+using fault_key = unsigned long long;
+inline constexpr fault_key no_fault = ~fault_key{0};
+
+[[nodiscard]] MULTIDRAFT_HD inline fault_key key_of(std::int32_t request, batch_fault const& f) noexcept {
+    if (f.what == batch_argument::nothing) return no_fault;
+    return static_cast<fault_key>(request) << 33 | static_cast<fault_key>(f.what) << 28 |
+           static_cast<fault_key>(f.index & 0xfffffff);
+}
+
+/// Whether the nodes of a request can be looked at.
+[[nodiscard]] MULTIDRAFT_HD inline bool offsets_are_valid(tree_batch const& trees, std::int32_t b) noexcept {
+    std::int64_t const begin = trees.offsets[b];
+    std::int64_t const end = trees.offsets[b + 1];
+    return begin >= 0 && begin < end && end <= trees.nodes && end - begin <= max_nodes && (b > 0 || begin == 0);
+}
+
+/// Sampling parameters; `first` is the temperature of their owner.
+[[nodiscard]] MULTIDRAFT_HD inline batch_fault check_sampling(sampling_params const& w, batch_argument first) noexcept {
+    auto const at = [first](int k) { return static_cast<batch_argument>(static_cast<int>(first) + k); };
+    if (!(w.temperature >= 0.0F && w.temperature <= largest_number<float>))
+        return {at(0), 0, none, static_cast<double>(w.temperature)};
+    if (w.top_k < 0) return {at(1), 0, none, static_cast<double>(w.top_k)};
+    if (!(w.top_p > 0.0F && w.top_p <= 1.0F)) return {at(2), 0, none, static_cast<double>(w.top_p)};
+    if (!(w.min_p >= 0.0F && w.min_p <= 1.0F)) return {at(3), 0, none, static_cast<double>(w.min_p)};
+    return {};
+}
+
+/// What a request has of its own; index 0.
+template <class Target, class Draft>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_request(tree_batch const& trees, request_batch const& requests,
+                                                      Target const& target, Draft const& draft,
+                                                      std::int32_t b) noexcept {
+    using what = batch_argument;
+    if (!offsets_are_valid(trees, b)) return {what::offsets, 0, none, static_cast<double>(trees.offsets[b])};
+    if (b + 1 == trees.requests && trees.offsets[b + 1] != trees.nodes)
+        return {what::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
+    if (requests.positions[b] < 0) return {what::positions, 0, none, static_cast<double>(requests.positions[b])};
+    batch_fault result;
+    if constexpr (has_sampling<Target>)
+        result = check_sampling(target.sampling_of(b), what::target_temperature);
+    if constexpr (has_sampling<Draft>)
+        if (result.what == what::nothing) result = check_sampling(draft.sampling_of(b), what::draft_temperature);
+    return result;
+}
+
+/// One node of a request whose offsets are valid.
+template <draft_law Law>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_node(drafted_batch<Law> const& drafts, index_t vocabulary, std::int32_t b,
+                                                   node_id v) noexcept {
+    using what = batch_argument;
+    tree_batch const& trees = drafts.trees;
+    std::int64_t const first = trees.offsets[b];
+    node_id const parent = trees.parents[first + v];
+    bool const good =
+        v == 0 ? parent == none : parent >= 0 && parent < v && (v == 1 || parent >= trees.parents[first + v - 1]);
+    if (!good) return {what::parents, v, none, static_cast<double>(parent)};
+    token_id const token = trees.tokens[first + v];
+    if (v > 0 && (token < 0 || token >= vocabulary)) {
+        // The last children of a node may be missing.
+        std::int64_t const next = first + v + 1;
+        bool const last = next == trees.offsets[b + 1] || trees.parents[next] != parent || trees.tokens[next] == none;
+        if (token != none || !last) return {what::tokens, v, none, static_cast<double>(token)};
+    }
+    tree_view const tree = trees(b);
+    if (tokens_differ<Law> && verify::is_drawn_again(tree, v))
+        return {what::tokens, v, none, static_cast<double>(token)};
+    if constexpr (counts_certain<Law>) {
+        node_range children = tree.children(v);
+        while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+            --children.count;
+        index_t const certain = trees.certain[first + v];
+        span<token_id const> const tokens =
+            tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
+        if (!verify::is_certain_count(tokens, certain) && verify::is_present(tree, v))
+            return {what::certain, v, none, static_cast<double>(certain)};
+    }
+    return {};
+}
+
+/// A row of logits: no NaN, no plus infinity, not minus infinity alone.
+template <group G, class View>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_logits(G const& g, View const& x, batch_argument what, node_id node) {
+    using real = typename View::real;
+    index_t const n = x.size();
+    auto const badness = [x](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        real const here = x(i);
+        real const number = here > minus_infinity<real> ? real(1) : real(0);
+        return here <= largest_number<real> ? number : real(2);
+    };
+    real const worst = g.max(n, badness);
+    if (worst == real(1)) return {};
+    if (worst == real(0)) return {what, node, none, static_cast<double>(minus_infinity<real>)};
+    index_t const i = g.argmax(n, badness);
+    return {what, node, i, static_cast<double>(x(i))};
+}
+
+/// A row of probabilities: finite, not negative, and their sum near 1.
+template <group G, distribution Row>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_probabilities(G const& g, Row const& row, double tolerance,
+                                                            batch_argument what, node_id node) {
+    using real = probability_of<Row>;
+    index_t const n = row.size();
+    auto const badness = [row](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+        real const here = row(i);
+        return here >= real(0) && here <= largest_number<real> ? real(0) : real(1);
+    };
+    if (g.max(n, badness) > real(0)) {
+        index_t const i = g.argmax(n, badness);
+        return {what, node, i, static_cast<double>(row(i))};
+    }
+    auto const sum = static_cast<double>(g.sum(n, [row](index_t i) MULTIDRAFT_INLINE_LAMBDA { return row(i); }));
+    double const error = sum - 1.0;
+    if (error <= tolerance && error >= -tolerance) return {};
+    return {what, node, none, sum};
+}
+
+/// How far the sum of a row may lie from 1; see `sum_tolerance`.
+template <class T>
+[[nodiscard]] MULTIDRAFT_HD constexpr double tolerance_of() noexcept {
+    if constexpr (std::is_same_v<T, double>)
+        return 1e-9;
+    else if constexpr (std::is_same_v<T, float>)
+        return 1e-4;
+    else
+        return 2e-2;
+}
+
+/// Whether a verifier may read the row of a node: not below a child that could not be drawn, and of the draft only
+/// where there are children. `what` is `target` or `draft`.
+[[nodiscard]] MULTIDRAFT_HD inline bool may_be_read(tree_view tree, batch_argument what, node_id v) noexcept {
+    return verify::is_present(tree, v) && (what != batch_argument::draft || !tree.children(v).empty());
+}
+
+/// Which row a node has, where it may be read.
+template <class Rows>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_row_index(tree_batch const& trees, Rows const& rows, batch_argument what,
+                                                        std::int32_t b, node_id v) noexcept {
+    if constexpr (has_row_of<Rows>) {
+        if (rows.row_of == nullptr || !may_be_read(trees(b), what, v)) return {};
+        std::int64_t const row = rows.row_of[trees.offsets[b] + v];
+        if (row < 0)
+            return {what == batch_argument::draft ? batch_argument::draft_row_of : batch_argument::target_row_of, v,
+                    none, static_cast<double>(row)};
+    }
+    return {};
+}
+
+/// The row of node v of request b, where it may be read.
+template <group G, class Rows>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_row(G const& g, tree_batch const& trees, Rows const& rows,
+                                                  batch_argument what, std::int32_t b, node_id v) {
+    batch_fault const of_index = check_row_index(trees, rows, what, b, v);
+    if (of_index.what != batch_argument::nothing || !may_be_read(trees(b), what, v)) return of_index;
+    std::int64_t const i = trees.offsets[b] + v;
+    // Rows of logits are looked at as they are: to process them says less, and throws on a host.
+    if constexpr (has_sampling<Rows> || has_states<Rows>)
+        return check_logits(g, rows.view(i), what, v);
+    else if constexpr (has_element<Rows>)
+        return check_probabilities(g, rows(g, i, b), tolerance_of<typename Rows::element>(), what, v);
+    else
+        return check_probabilities(g, rows(g, i, b), tolerance_of<void>(), what, v);
+}
+
+/// Finds again what the smallest key of a batch stands for.
+template <group G, draft_law Law, class Target, class Draft>
+[[nodiscard]] MULTIDRAFT_HD validation_report report_of(G const& g, drafted_batch<Law> const& drafts,
+                                                        Target const& target, Draft const& draft,
+                                                        request_batch const& requests, fault_key key) {
+    using what = batch_argument;
+    validation_report report;
+    if (key == no_fault) return report;
+    report.request = static_cast<std::int32_t>(key >> 33);
+    auto const found = static_cast<what>((key >> 28) & 31U);
+    auto const v = static_cast<node_id>(key & 0xfffffffU);
+    batch_fault f;
+    if (found == what::target || found == what::target_row_of)
+        f = check_row(g, drafts.trees, target, what::target, report.request, v);
+    else if (found == what::draft || found == what::draft_row_of) {
+        if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
+            f = check_row(g, drafts.trees, draft, what::draft, report.request, v);
+    } else if (found >= what::parents) {
+        f = check_node(drafts, target.vocabulary, report.request, v);
+    } else {
+        f = check_request(drafts.trees, requests, target, draft, report.request);
+    }
+    report.what = f.what;
+    report.index = found >= what::parents ? f.index : report.request;
+    report.token = f.token;
+    report.value = f.value;
+    return report;
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::detail

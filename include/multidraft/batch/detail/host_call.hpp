@@ -1,0 +1,81 @@
+// What batched calls on host threads share: their group, requests dealt out to tasks, and the checks before anything
+// is written.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/draft/law.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::detail {
+
+/// The host group inside of a batched call: a row that is no distribution is the fault of one request, and the others
+/// get their verdicts.
+struct host_batch_group : host_group {
+    static constexpr bool throws = false;
+};
+
+/// Tasks that a call of so many pieces is divided into.
+template <host_policy P>
+[[nodiscard]] int tasks_of(P const& policy, std::int32_t pieces) {
+    int const most = static_cast<int>(policy.concurrency());
+    return pieces < most ? pieces : most;
+}
+
+/// Calls `body(piece, task)` for every piece, each task taking the next one when it is done with one. No two calls at
+/// the same time have one task.
+template <host_policy P, class Body>
+void deal_out(P const& policy, std::int32_t pieces, Body const& body) {
+    if (pieces < 1) return;
+    std::atomic<std::int32_t> next{0};
+    policy.parallel_for(tasks_of(policy, pieces), [&](int task) {
+        for (std::int32_t k = next.fetch_add(1, std::memory_order_relaxed); k < pieces;
+             k = next.fetch_add(1, std::memory_order_relaxed))
+            body(k, task);
+    });
+}
+
+/// Lowers a number that several tasks share, to `value` at most.
+template <class T>
+void lower(std::atomic<T>& shared, T value) noexcept {
+    T seen = shared.load(std::memory_order_relaxed);
+    while (value < seen && !shared.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+}
+
+/// Raises it, to `value` at least.
+template <class T>
+void raise(std::atomic<T>& shared, T value) noexcept {
+    T seen = shared.load(std::memory_order_relaxed);
+    while (seen < value && !shared.compare_exchange_weak(seen, value, std::memory_order_relaxed)) {
+    }
+}
+
+/// The first fault of a request but for the entries of its rows.
+template <draft_law Law, class Target, class Draft>
+[[nodiscard]] fault_key fault_of_request(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
+                                         request_batch const& requests, std::int32_t b) {
+    tree_batch const& trees = drafts.trees;
+    fault_key first = key_of(b, check_request(trees, requests, target, draft, b));
+    if (!offsets_are_valid(trees, b)) return first;
+    auto const offer = [&](batch_fault const& f) {
+        fault_key const here = key_of(b, f);
+        first = here < first ? here : first;
+    };
+    for (node_id v = 0; v < trees.size(b); ++v) {
+        offer(check_node(drafts, target.vocabulary, b, v));
+        offer(check_row_index(trees, target, batch_argument::target, b, v));
+        offer(check_row_index(trees, draft, batch_argument::draft, b, v));
+    }
+    return first;
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::detail

@@ -1,0 +1,87 @@
+// What a host refuses of a batched call before it looks at any request: arrays that are missing, extents that cannot
+// be. SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/half.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::detail {
+
+template <class T>
+void refuse_null(T const* pointer, char const* name) {
+    if (pointer == nullptr) refuse(name, "null", "this array is read or written");
+}
+
+template <class Rows>
+void refuse_bad_extents(Rows const& rows, char const* name) {
+    validate_row_size(index_t{rows.vocabulary}, name, ".vocabulary");
+    if constexpr (has_data<Rows>) refuse_null(rows.data, (std::string(name) + ".data").c_str());
+    if constexpr (has_states<Rows>) refuse_null(rows.states, (std::string(name) + ".states").c_str());
+}
+
+/// Refuses what no request of a batch has to be looked at for.
+template <draft_law Law, class Target, class Draft>
+void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
+                          request_batch const& requests) {
+    tree_batch const& trees = drafts.trees;
+    if (trees.requests < 0) refuse("trees.requests", trees.requests, "a batch has 0 requests or more");
+    if (trees.requests == 0) {
+        if (trees.nodes != 0) refuse("trees.nodes", trees.nodes, "a batch of no requests has no nodes");
+        return;
+    }
+    refuse_null(trees.offsets, "trees.offsets");
+    refuse_null(trees.parents, "trees.parents");
+    refuse_null(trees.tokens, "trees.tokens");
+    if constexpr (counts_certain<Law>) refuse_null(trees.certain, "trees.certain");
+    refuse_null(requests.seeds, "requests.seeds");
+    refuse_null(requests.positions, "requests.positions");
+    refuse_bad_extents(target, "target");
+    if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>) {
+        refuse_bad_extents(draft, "draft");
+        if (draft.vocabulary != target.vocabulary)
+            refuse("draft.vocabulary", draft.vocabulary, "draft and target have one vocabulary");
+    }
+}
+
+/// Refuses a place for verdicts that is none.
+inline void refuse_bad_verdicts(verdict_batch const& out) {
+    refuse_null(out.path, "out.path");
+    refuse_null(out.accepted, "out.accepted");
+    refuse_null(out.next, "out.next");
+    if (out.path_stride < 0) refuse("out.path_stride", out.path_stride, "a path has room for 0 nodes or more");
+}
+
+/// Refuses what no entry of a level has to be looked at for.
+template <sampler Sampler, class T, class Layout>
+void refuse_bad_level(level_batch const& level, logit_batch<T, Layout> const& rows, request_batch const& requests,
+                      children_batch const& out) {
+    if (level.entries < 0) refuse("level.entries", level.entries, "a level has 0 entries or more");
+    if (level.entries == 0) return;
+    refuse_null(level.requests, "level.requests");
+    refuse_null(level.nodes, "level.nodes");
+    refuse_null(out.tokens, "out.tokens");
+    refuse_null(requests.seeds, "requests.seeds");
+    refuse_null(requests.positions, "requests.positions");
+    if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
+    if constexpr (is_addressed_by_text<Sampler>) refuse_null(level.depths, "level.depths");
+    if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
+    if constexpr (counts_certain<typename Sampler::law>) refuse_null(out.certain, "out.certain");
+    if (!std::is_same_v<real_of<T>, float> && out.states != nullptr)
+        refuse("out.states", "not null", "row states are those of rows in single precision");
+    refuse_bad_extents(rows, "draft");
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::detail

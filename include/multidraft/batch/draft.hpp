@@ -1,0 +1,82 @@
+// Drawing the children of a level of a batch on host threads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// Refuses entry e of a level where it cannot be drawn.
+template <class T, class Layout>
+void check_entry(level_batch const& level, logit_batch<T, Layout> const& rows, request_batch const& requests,
+                 children_batch const& out, std::int32_t e) {
+    std::int32_t const b = level.requests[e];
+    if (b < 0) refuse("level.requests", e, b, "a request has a number from 0 on");
+    node_id const node = level.nodes[e];
+    if (node < 0 || node >= max_nodes) refuse("level.nodes", e, node, "a node lies in [0, 2^24)");
+    if (level.depths != nullptr && level.depths[e] < 0)
+        refuse("level.depths", e, level.depths[e], "a node lies 0 levels below the root or more");
+    if (level.wanted != nullptr && level.wanted[e] < 0)
+        refuse("level.wanted", e, level.wanted[e], "a node is to have 0 children or more");
+    if (level.wanted != nullptr && out.first == nullptr && level.wanted[e] > out.stride)
+        refuse("level.wanted", e, level.wanted[e], "there are as many places for an entry as the stride says");
+    if (out.first != nullptr && out.first[e] < 0) refuse("out.first", e, out.first[e], "tokens begin at 0 or later");
+    if (out.node_index != nullptr && out.node_index[e] < 0)
+        refuse("out.node_index", e, out.node_index[e], "nodes are counted from 0");
+    if (requests.positions[b] < 0) refuse("positions", b, requests.positions[b], "a position is not negative");
+    batch_fault const f = check_sampling(rows.sampling_of(b), batch_argument::draft_temperature);
+    refuse_reported({f.what, b, b, none, f.value});
+    if (rows.row(e) < 0) refuse("draft.row_of", e, rows.row(e), "the row of an entry is not negative");
+}
+
+}  // namespace detail
+
+/// Bytes that `draft_batch` works in on a host: none.
+template <host_policy P>
+[[nodiscard]] constexpr std::size_t draft_workspace_size(P const&, std::int32_t /*entries*/) noexcept {
+    return 0;
+}
+
+/// Draws the children of the nodes of a level on host threads, with a sampler of `multidraft/draft/` such as
+/// `draft::sequential{}`: for each entry the row's normaliser and the draws. The same call runs on CUDA and Kokkos.
+///
+/// - `policy`: see `verify_batch`.
+/// - `rows`: `draft_rows` of a `logit_batch`; row e is that of entry e.
+/// - `out`: the tokens that the sampler draws for each entry alone, from the same seed. Where a row's support is
+/// smaller
+///   than the children wanted, and where a row is no distribution, the rest are `none`; `verify_batch` takes a tree
+///   with such children as it is, and the law of its draws with it: `drawn_by<Sampler::law>(trees)`.
+///
+/// A sampler of a law with certain children writes to `out.certain` how many are. Nothing is allocated. Throws
+/// `invalid_input` before anything is written for entries, sampling parameters and arrays that cannot be.
+template <host_policy P, sampler Sampler, class T, class Layout>
+void draft_batch(P const& policy, Sampler const& sampler, level_batch const& level,
+                 draft_rows<logit_batch<T, Layout>> const& rows, request_batch const& requests,
+                 children_batch const& out, workspace const& /*scratch*/ = {}) {
+    detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
+    for (std::int32_t e = 0; e < level.entries; ++e) detail::check_entry(level, rows.rows, requests, out, e);
+    detail::deal_out(policy, level.entries, [&](std::int32_t e, int) {
+        detail::draft_entry(detail::host_batch_group{}, sampler, e, level, rows.rows, requests, out);
+    });
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

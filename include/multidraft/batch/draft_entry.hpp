@@ -1,0 +1,55 @@
+// The children of one node of a level by any group: what host threads, CUDA and Kokkos run for each entry.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::detail {
+
+/// Draws the children of entry e of a level: the row's normaliser and the draws. A row that is no distribution gets
+/// none.
+template <sampler Sampler, group G, class T, class Layout>
+MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t e, level_batch const& level,
+                               logit_batch<T, Layout> const& rows, request_batch const& requests,
+                               children_batch const& out) {
+    std::int32_t const b = level.requests[e];
+    std::int64_t const begin = out.first == nullptr ? e * out.stride : out.first[e];
+    std::int64_t wanted = level.wanted == nullptr ? out.stride : level.wanted[e];
+    if (out.first == nullptr && wanted > out.stride) wanted = out.stride;
+    if (wanted < 0) wanted = 0;
+    std::int64_t const room = out.first == nullptr ? out.stride : wanted;
+    span<token_id> const children(out.tokens + begin, static_cast<std::size_t>(wanted));
+    std::int64_t const at = out.node_index == nullptr ? e : out.node_index[e];
+    drawn_children drawn;
+    if (wanted > 0 || out.states != nullptr) {
+        auto q = rows.with_sums(g, e, b);
+        addressed_source source{requests.uniforms(b)};
+        std::int32_t position = requests.positions[b];
+        if constexpr (is_addressed_by_text<Sampler>) position += level.depths[e];
+        if (wanted > 0 && q.sums.total > 0)
+            drawn = sampler(g, q.row, q.sums, source, draw_site{position, level.nodes[e]}, children);
+        if constexpr (std::is_same_v<real_of<T>, float>)
+            if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
+    }
+    // Until here any lane may write the children, those that could not be drawn among them.
+    g.barrier();
+    if (g.leader()) {
+        for (std::int64_t k = drawn.count; k < room; ++k) out.tokens[begin + k] = none;
+        if (out.counts != nullptr) out.counts[e] = drawn.count;
+        if (out.certain != nullptr) out.certain[at] = drawn.certain;
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::detail

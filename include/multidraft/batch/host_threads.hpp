@@ -1,0 +1,173 @@
+// Where the requests of a batch run on a host: threads of a pool, of the library's or of an engine's own.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <condition_variable>
+#include <cstddef>
+#include <exception>
+#include <mutex>
+#include <thread>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+struct any_task {
+    void operator()(int) const noexcept {}
+};
+
+}  // namespace detail
+
+/// Where a batched call runs on a host.
+///
+/// - `policy.concurrency()`: the tasks that may be at work at a time, at least 1. It divides the workspace.
+/// - `policy.parallel_for(count, task)`: calls `task(k)` once for every k < count, on any threads, in any order, at the
+///   same time or not, and returns when all have returned. count is at most `concurrency()`.
+///
+/// That is all a call asks for: its tasks take requests from a counter until there are none, so a pool needs to know
+/// neither how many there are nor how long each takes, and no decision depends on who took which.
+template <class P>
+concept host_policy = requires(P const& policy, int count, detail::any_task const& task) {
+    { policy.concurrency() } -> std::convertible_to<int>;
+    policy.parallel_for(count, task);
+};
+
+/// A pool of threads, for hosts that have none: `host_threads(4)` starts three, the caller's is the fourth. They sleep
+/// between calls and end with the object. Allocates when it is made and never again.
+///
+/// One call at a time: callers from several threads wait for one another, and a task must not call its own pool. What
+/// a task throws, its caller gets, when all tasks have ended.
+class host_threads {
+public:
+    /// Throws `invalid_input` for less than one thread, and what `std::thread` throws where the system has none left.
+    explicit host_threads(int threads) {
+        if (threads < 1) refuse("threads", threads, "work is done by one thread or more");
+        workers_.reserve(static_cast<std::size_t>(threads) - 1);
+        try {
+            for (int k = 1; k < threads; ++k) workers_.emplace_back([this] { work(); });
+        } catch (...) {
+            end();
+            throw;
+        }
+    }
+    host_threads(host_threads const&) = delete;
+    host_threads& operator=(host_threads const&) = delete;
+    ~host_threads() { end(); }
+
+    [[nodiscard]] int concurrency() const noexcept { return static_cast<int>(workers_.size()) + 1; }
+
+    /// Calls `task(k)` for k < count. See `host_policy`; here count may be any number.
+    template <class Task>
+    void parallel_for(int count, Task const& task) const {
+        if (count < 1) return;
+        if (count == 1 || workers_.empty()) {
+            for (int k = 0; k < count; ++k) task(k);
+            return;
+        }
+        std::scoped_lock const one_call(calls_);
+        {
+            std::scoped_lock const lock(mutex_);
+            task_ = &task;
+            run_ = [](void const* what, int k) { (*static_cast<Task const*>(what))(k); };
+            next_ = 0;
+            count_ = count;
+            unfinished_ = count;
+            failure_ = nullptr;
+        }
+        // No more threads than tasks are woken.
+        if (count > concurrency() - 1)
+            posted_.notify_all();
+        else
+            for (int k = 1; k < count; ++k) posted_.notify_one();
+        std::unique_lock lock(mutex_);
+        take_tasks(lock);
+        finished_.wait(lock, [this] { return unfinished_ == 0; });
+        if (failure_ != nullptr) std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+
+private:
+    void work() const {
+        std::unique_lock lock(mutex_);
+        for (;;) {
+            posted_.wait(lock, [this] { return ending_ || next_ < count_; });
+            if (ending_) return;
+            take_tasks(lock);
+        }
+    }
+
+    /// Runs tasks until none is left to be begun. The lock is held but while a task runs.
+    void take_tasks(std::unique_lock<std::mutex>& lock) const {
+        while (next_ < count_) {
+            int const k = next_++;
+            auto const run = run_;
+            void const* const task = task_;
+            lock.unlock();
+            std::exception_ptr failure;
+            try {
+                run(task, k);
+            } catch (...) {
+                failure = std::current_exception();
+            }
+            lock.lock();
+            if (failure != nullptr && failure_ == nullptr) failure_ = failure;
+            if (--unfinished_ == 0) finished_.notify_one();
+        }
+    }
+
+    void end() noexcept {
+        {
+            std::scoped_lock const lock(mutex_);
+            ending_ = true;
+        }
+        posted_.notify_all();
+        for (std::thread& worker : workers_) worker.join();
+    }
+
+    std::vector<std::thread> workers_;
+    mutable std::mutex calls_;  ///< held for a whole call
+    mutable std::mutex mutex_;  ///< of what follows
+    mutable std::condition_variable posted_;
+    mutable std::condition_variable finished_;
+    mutable void (*run_)(void const*, int) = nullptr;
+    mutable void const* task_ = nullptr;
+    mutable int next_ = 0;
+    mutable int count_ = 0;
+    mutable int unfinished_ = 0;
+    mutable std::exception_ptr failure_;
+    bool ending_ = false;
+};
+
+/// An engine's own pool: `host_tasks(n, [&](int count, auto const& task) { pool.for_each(count, task); })` runs calls
+/// on it, n tasks at a time; see `host_policy` for what the function does. Two pools for one set of cores would take
+/// them from each other.
+template <class ParallelFor>
+requires std::invocable<ParallelFor const&, int, detail::any_task const&>
+class host_tasks {
+public:
+    /// Throws `invalid_input` for less than one task at a time.
+    host_tasks(int concurrency, ParallelFor parallel_for)
+        : parallel_for_(std::move(parallel_for)), concurrency_(concurrency) {
+        if (concurrency < 1) refuse("concurrency", concurrency, "work is done by one task or more");
+    }
+
+    [[nodiscard]] int concurrency() const noexcept { return concurrency_; }
+    template <class Task>
+    void parallel_for(int count, Task const& task) const {
+        parallel_for_(count, task);
+    }
+
+private:
+    ParallelFor parallel_for_;
+    int concurrency_;
+};
+
+static_assert(host_policy<host_threads>);
+
+}  // namespace MULTIDRAFT_NAMESPACE

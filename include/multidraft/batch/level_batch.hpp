@@ -1,0 +1,38 @@
+// The nodes of a batch that get children now, and where those go.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/core/config.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Nodes of one or more requests, such as a level of every tree: entry e is node `nodes[e]` of request `requests[e]`.
+struct level_batch {
+    std::int32_t entries = 0;
+    std::int32_t const* requests = nullptr;
+    node_id const* nodes = nullptr;
+    std::int32_t const* wanted = nullptr;  ///< children of each; may be null: `children_batch::stride`
+    /// Levels below the root, of each: read for samplers that draw by the position in the text
+    /// (`draft::shared_randomness`); else may be null.
+    std::int32_t const* depths = nullptr;
+};
+
+/// The children drawn for the entries of a level.
+///
+/// Those of entry e begin at `tokens + first[e]`, `wanted[e]` of them; with `first` null at `tokens + e * stride`, and
+/// then there are `stride` places for each. What could not be drawn, and places beyond what was wanted, are `none`.
+struct children_batch {
+    token_id* tokens = nullptr;
+    std::int64_t const* first = nullptr;  ///< may be null: see `stride`
+    std::int64_t stride = 0;              ///< read where `first` or `wanted` is null
+    index_t* counts = nullptr;            ///< how many were drawn for each entry; may be null
+    /// How many of an entry's children are certain, for `tree_batch::certain`; may be null for laws without.
+    index_t* certain = nullptr;
+    row_state* states = nullptr;               ///< the entry's row, for `prepared_batch`; may be null
+    std::int64_t const* node_index = nullptr;  ///< where in `certain` and `states` an entry's go; may be null: at e
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

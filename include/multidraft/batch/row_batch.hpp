@@ -1,0 +1,179 @@
+// Rows of a batch where they lie: logits, logits whose normalisers are known, probabilities.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/truncation.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Rows of a batch as distributions: `rows(g, i, b)` is the distribution of node i of the batch, all requests counted
+/// through, which belongs to request b; `rows.vocabulary` is how many entries a row has. The three below, or an
+/// engine's own for rows of another kind. Rows that are normalised when they are asked for may have
+/// `rows.with_sums(g, i, b)`, the row with the chunk sums of its weights.
+template <class R>
+concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i, std::int32_t b) {
+    { rows.vocabulary } -> std::convertible_to<index_t>;
+    { rows(g, i, b) } -> distribution;
+};
+
+/// Rows of logits of type T: float, double, `half` or `bfloat16` (CUDA: not double).
+///
+/// Row r begins at `data + r * row_stride` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
+/// null: so a draft needs rows for nodes with children only, and rows of a pool stay where they are. In `draft_batch` i
+/// is the entry of the level. The normaliser of a row is made when the row is asked for.
+template <class T, class Layout = contiguous>
+struct logit_batch {
+    using element = T;
+    using layout_type = Layout;
+
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+    index_t vocabulary = 0;
+    std::int64_t const* row_of = nullptr;       ///< may be null
+    sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
+    sampling_params default_sampling{};         ///< where `sampling` is null
+    [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
+
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
+        return row_of == nullptr ? i : row_of[i];
+    }
+    [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
+        return {data + row(i) * row_stride, vocabulary, layout};
+    }
+    [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
+        return sampling == nullptr ? default_sampling : sampling[b];
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
+        return process_logits(g, view(i), sampling_of(b));
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
+        return with_sums(g, i, b).row;
+    }
+};
+
+namespace detail {
+
+/// Rows in memory, from `data` on.
+template <class Rows>
+concept has_data = requires(Rows const& rows) {
+    rows.data;
+};
+
+/// Rows of logits with what processing left of each (`prepared_batch`).
+template <class Rows>
+concept has_states = requires(Rows const& rows) {
+    rows.states;
+};
+
+/// Rows that say which one is a node's: `row_of[i]`.
+template <class Rows>
+concept has_row_of = requires(Rows const& rows, std::int64_t i) {
+    { rows.row_of[i] } -> std::convertible_to<std::int64_t>;
+};
+
+/// Rows of logits with the sampling parameters of each request.
+template <class Rows>
+concept has_sampling = requires(Rows const& rows, std::int32_t b) {
+    { rows.sampling_of(b) } -> std::same_as<sampling_params>;
+};
+
+/// Rows whose entries have a type, `element`.
+template <class Rows>
+concept has_element = requires {
+    typename Rows::element;
+};
+
+}  // namespace detail
+
+/// The numbers that make a distribution of a row of logits in single precision: `draft_batch` writes them and
+/// `prepared_batch` reads them, so that a verifier need not read the draft's row again for its normaliser. Trivially
+/// copyable; a row of no mass has mass NaN.
+struct row_state {
+    float largest = 0;
+    float scale = 1;
+    float mass = 1;
+    float cut_value = minus_infinity<float>;
+    index_t cut_last = 0;
+};
+
+/// What a processed row keeps.
+template <class View>
+[[nodiscard]] MULTIDRAFT_HD row_state state_of(softmax_row<View> const& row) noexcept {
+    static_assert(std::is_same_v<typename View::real, float>,
+                  "multidraft: row states are those of rows that are computed in single precision");
+    return {row.largest(), row.scale(), row.mass(), row.kept().value, row.kept().last};
+}
+
+/// Rows of logits that were processed before: `states[i]` is that of node i of the batch. T: float, `half` or
+/// `bfloat16`. Row and layout as in `logit_batch`.
+template <class T, class Layout = contiguous>
+struct prepared_batch {
+    using element = T;
+    using layout_type = Layout;
+
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+    index_t vocabulary = 0;
+    row_state const* states = nullptr;
+    std::int64_t const* row_of = nullptr;  ///< may be null
+    [[no_unique_address]] Layout layout{};
+
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
+        return row_of == nullptr ? i : row_of[i];
+    }
+    [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
+        return {data + row(i) * row_stride, vocabulary, layout};
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const&, std::int64_t i,
+                                                                            std::int32_t) const {
+        row_state const& s = states[i];
+        truncation_threshold<float> kept;
+        kept.value = s.cut_value;
+        kept.last = s.cut_last;
+        softmax_row<row_view<T, Layout>> row(view(i), s.largest, s.scale, kept);
+        row.set_mass(s.mass);
+        return row;
+    }
+};
+
+/// Rows of probabilities. Type, row and layout as in `logit_batch`.
+template <class T, class Layout = contiguous>
+struct probability_batch {
+    using element = T;
+    using layout_type = Layout;
+
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+    index_t vocabulary = 0;
+    std::int64_t const* row_of = nullptr;  ///< may be null
+    [[no_unique_address]] Layout layout{};
+
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
+        return row_of == nullptr ? i : row_of[i];
+    }
+    [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
+        return {data + row(i) * row_stride, vocabulary, layout};
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD probabilities<T, Layout> operator()(G const&, std::int64_t i, std::int32_t) const {
+        return probabilities<T, Layout>(view(i));
+    }
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

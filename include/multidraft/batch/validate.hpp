@@ -1,0 +1,67 @@
+// Looking for what is wrong with a batch, its rows included, on host threads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/arithmetic.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Bytes that `validate_batch` works in on a host: none.
+template <host_policy P>
+[[nodiscard]] constexpr std::size_t validate_workspace_size(P const&) noexcept {
+    return 0;
+}
+
+/// Checks what `verify_batch` takes and writes the first fault to `*report`: offsets, positions, sampling parameters,
+/// parents, tokens, what the law says of children (different tokens, how many are certain), and the rows: the target's
+/// of every node, the draft's of nodes with children. Rows below a child that could not be drawn are nobody's. Where
+/// there is no fault, the arithmetic of this build is looked at, which no macro tells of. `refuse_reported` throws what
+/// a report says. The same call runs on CUDA and Kokkos, where the report is the machine's memory.
+///
+/// One pass over all rows, so it is for bringing an engine up, not for every step. Nothing is allocated. Throws
+/// `invalid_input` for arrays that are missing.
+template <host_policy P, draft_law Law, row_batch Target, draft_row_batch Draft>
+void validate_batch(P const& policy, drafted_batch<Law> const& drafts, target_rows<Target> const& target,
+                    draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report,
+                    workspace const& /*scratch*/ = {}) {
+    tree_batch const& trees = drafts.trees;
+    detail::refuse_null(report, "report");
+    detail::refuse_bad_arguments(drafts, target.rows, draft.rows, requests);
+    std::atomic<detail::fault_key> first{detail::no_fault};
+    constexpr detail::host_batch_group g;
+    detail::deal_out(policy, trees.requests, [&](std::int32_t b, int) {
+        detail::lower(first, detail::fault_of_request(drafts, target.rows, draft.rows, requests, b));
+        if (!detail::offsets_are_valid(trees, b)) return;
+        for (node_id v = 0; v < trees.size(b); ++v) {
+            using what = batch_argument;
+            detail::lower(first, detail::key_of(b, detail::check_row(g, trees, target.rows, what::target, b, v)));
+            if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
+                detail::lower(first, detail::key_of(b, detail::check_row(g, trees, draft.rows, what::draft, b, v)));
+        }
+    });
+    *report = detail::report_of(g, drafts, target.rows, draft.rows, requests, first);
+    if (report->what != batch_argument::nothing) return;
+    if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
+        report->what = batch_argument::arithmetic;
+        report->value = static_cast<double>(fault);
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

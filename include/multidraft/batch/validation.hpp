@@ -1,0 +1,121 @@
+// What is wrong with a batch: the first bad argument, by request, index and value, and how a host refuses it.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "multidraft/core/arithmetic.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The arguments that `validate_batch` looks at, in the order of a request's checks.
+enum class batch_argument : std::int32_t {
+    nothing = 0,
+    offsets,
+    positions,
+    target_temperature,
+    target_top_k,
+    target_top_p,
+    target_min_p,
+    draft_temperature,
+    draft_top_k,
+    draft_top_p,
+    draft_min_p,
+    parents,
+    tokens,
+    certain,
+    target_row_of,
+    draft_row_of,
+    target,
+    draft,
+    arithmetic  ///< of the code that verifies, as it was compiled
+};
+
+/// The first bad argument of a batch, or `batch_argument::nothing`: of the lowest request, by the order of
+/// `batch_argument`, at the lowest index; where no request has one, the arithmetic.
+struct validation_report {
+    batch_argument what = batch_argument::nothing;
+    std::int32_t request = 0;
+    std::int64_t index = 0;  ///< the node, for `parents` and all that follow; else the request
+    index_t token = none;    ///< of a row: the entry at fault; `none` when its sum is, or when no entry has mass
+    double value = 0;        ///< for `arithmetic` an `arithmetic_fault`
+};
+
+/// The argument as the calls name it.
+[[nodiscard]] constexpr char const* name_of(batch_argument what) noexcept {
+    constexpr char const* names[] = {"",
+                                     "offsets",
+                                     "positions",
+                                     "target.temperature",
+                                     "target.top_k",
+                                     "target.top_p",
+                                     "target.min_p",
+                                     "draft.temperature",
+                                     "draft.top_k",
+                                     "draft.top_p",
+                                     "draft.min_p",
+                                     "parents",
+                                     "tokens",
+                                     "certain",
+                                     "target.row_of",
+                                     "draft.row_of",
+                                     "target",
+                                     "draft",
+                                     "arithmetic"};
+    return names[static_cast<int>(what)];
+}
+
+namespace detail {
+
+/// What is asked of an argument of a batch.
+[[nodiscard]] constexpr char const* rule_of(batch_argument what) noexcept {
+    switch (what) {
+        case batch_argument::offsets:
+            return "trees follow one another and have 1 to 2^24 nodes";
+        case batch_argument::positions:
+            return "a position is not negative";
+        case batch_argument::target_temperature:
+        case batch_argument::draft_temperature:
+            return "a temperature is a finite number, 0 or larger";
+        case batch_argument::target_top_k:
+        case batch_argument::draft_top_k:
+            return "top-k keeps 1 token or more; 0 turns it off";
+        case batch_argument::target_top_p:
+        case batch_argument::draft_top_p:
+            return "top-p lies in (0, 1]; 1 turns it off";
+        case batch_argument::target_min_p:
+        case batch_argument::draft_min_p:
+            return "min-p lies in [0, 1]; 0 turns it off";
+        case batch_argument::parents:
+            return "a parent comes before its child, and parents never decrease";
+        case batch_argument::tokens:
+            return "a token is in the vocabulary, and where the law draws different tokens no other child has it";
+        case batch_argument::certain:
+            return "the first children of a node are certain: no more than there are, different tokens, none drawn "
+                   "again";
+        case batch_argument::target_row_of:
+        case batch_argument::draft_row_of:
+            return "the row of a node that is read is not negative";
+        default:
+            return "the row of this node is no distribution";
+    }
+}
+
+}  // namespace detail
+
+/// Throws `invalid_input` for a report that names an argument.
+inline void refuse_reported(validation_report const& report) {
+    if (report.what == batch_argument::nothing) return;
+    if (report.what == batch_argument::arithmetic)
+        refuse(name_of(report.what), report.value,
+               std::string(text_of(static_cast<arithmetic_fault>(static_cast<std::int32_t>(report.value)))) +
+                   ": see docs/floating_point.md");
+    std::string why = detail::rule_of(report.what);
+    if (report.token != none) why += " (token " + std::to_string(report.token) + ')';
+    refuse(name_of(report.what), report.index, report.value, why + ", request " + std::to_string(report.request));
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,138 @@
+// Verifying a batch of draft trees on host threads.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <type_traits>
+
+#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/kept_rows.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/detail/request_rows.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// Bytes of one task: scratch, and the rows of both models that verifiers of whole trees ask for more than once.
+template <verify::verifier Verifier>
+[[nodiscard]] constexpr std::size_t task_bytes(node_id nodes, std::int32_t depth) {
+    std::size_t const rows = verify::needs_scratch<Verifier> ? 2 * static_cast<std::size_t>(nodes) * kept_row_bytes : 0;
+    return verify::scratch_bytes<Verifier>(nodes, depth) + rows;
+}
+
+/// Calls `use` with the rows of request b: kept in `memory` where that saves passes, else as they are. What is left of
+/// `memory` goes with them.
+template <verify::verifier Verifier, class Rows, class Use>
+void with_rows(Rows const& rows, tree_batch const& trees, std::int32_t b, span<std::byte> memory, Use const& use) {
+    if constexpr (std::is_same_v<Rows, verify::no_draft_rows>) {
+        use(rows, memory);
+    } else {
+        request_rows<Rows> const plain{rows, trees, b};
+        using kept = kept_rows<Rows, host_batch_group>;
+        if constexpr (verify::needs_scratch<Verifier> && kept::apply) {
+            std::size_t const of_rows = static_cast<std::size_t>(trees.size(b)) * kept_row_bytes;
+            use(kept(plain, memory.first(of_rows)), memory.subspan(of_rows));
+        } else {
+            use(plain, memory);
+        }
+    }
+}
+
+}  // namespace detail
+
+/// Bytes that `verify_batch` works in on a host, for batches of up to `requests` trees of up to `nodes` nodes (root
+/// included) and `depth` levels below the root: 0 for verifiers that decide node by node. Never less for more. Aligned
+/// to 16 bytes; `verify::scratch_memory` owns such memory.
+template <verify::verifier Verifier, host_policy P>
+[[nodiscard]] std::size_t verify_workspace_size(P const& policy, std::int32_t requests, node_id nodes,
+                                                std::int32_t depth) {
+    return static_cast<std::size_t>(detail::tasks_of(policy, requests)) * detail::task_bytes<Verifier>(nodes, depth);
+}
+
+/// Verifies the trees of a batch on host threads with a verifier of `multidraft/verify/`, such as
+/// `verify::recursive_rejection<law::sequential>{}`. The same call runs on CUDA and Kokkos, where `policy` says so.
+///
+/// - `policy`: `host_threads(n)`, or `host_tasks` over an engine's own pool.
+/// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile.
+/// - `target`: `target_rows(p)` of a `logit_batch`, a `probability_batch` or an engine's own `row_batch`; row i is the
+///   target's distribution after node i of the batch.
+/// - `draft`: `draft_rows(q)` of the same, or of a `prepared_batch`. Rows of nodes without children are not read. For
+///   verifiers that read none: `draft_rows(verify::no_draft_rows{})`.
+/// - `out`: see `verdict_batch`.
+/// - `scratch`: `verify_workspace_size<Verifier>(policy, ..)` bytes; may be left out where that is 0.
+///
+/// The decisions have the same bits for any number of threads, and are those of the verifier for each request alone. A
+/// request is the work of one thread, and the threads take the next one when they are done. Nothing is allocated.
+///
+/// Throws `invalid_input` before anything is written, naming argument, index, value and request: for trees that are
+/// none, tokens outside the vocabulary, children that the law cannot give, sampling parameters out of range, a path
+/// without room, too little workspace. That takes O(nodes), or O(nodes x children) where the law draws different
+/// tokens. What only the entries of its rows can tell is the fault of one request: it gets the token `none` and 0
+/// accepted nodes, as on every machine, and `validate_batch` says why.
+template <host_policy P, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
+void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> const& drafts,
+                  target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
+                  verdict_batch const& out, workspace const& scratch = {}) {
+    detail::require_fit<Verifier, Law, Draft>();
+    tree_batch const& trees = drafts.trees;
+    detail::refuse_bad_arguments(drafts, target.rows, draft.rows, requests);
+    if (trees.requests == 0) return;
+    detail::refuse_bad_verdicts(out);
+
+    std::atomic<detail::fault_key> first{detail::no_fault};
+    std::atomic<std::int32_t> without_room{std::numeric_limits<std::int32_t>::max()};
+    std::atomic<std::size_t> each{0};  // bytes of a task
+    detail::deal_out(policy, trees.requests, [&](std::int32_t b, int) {
+        detail::fault_key const fault = detail::fault_of_request(drafts, target.rows, draft.rows, requests, b);
+        detail::lower(first, fault);
+        if (fault != detail::no_fault) return;
+        std::int32_t const depth = trees(b).depth(trees.size(b) - 1);
+        if (static_cast<std::size_t>(depth) > out.path_of(trees, b).size()) detail::lower(without_room, b);
+        detail::raise(each, detail::task_bytes<Verifier>(trees.size(b), depth));
+    });
+    refuse_reported(detail::report_of(detail::host_batch_group{}, drafts, target.rows, draft.rows, requests, first));
+    if (std::int32_t const b = without_room; b < trees.requests)
+        refuse("out.path_stride", out.path_stride,
+               "the tree of request " + std::to_string(b) + " is " + std::to_string(trees(b).depth(trees.size(b) - 1)) +
+                   " levels deep");
+    std::size_t const bytes = each;
+    if constexpr (verify::needs_scratch<Verifier>) {
+        std::size_t const wanted = bytes * static_cast<std::size_t>(detail::tasks_of(policy, trees.requests));
+        if (scratch.size < wanted)
+            refuse("workspace.size", scratch.size,
+                   std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
+        auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
+        if (address % verify::scratch_alignment != 0)
+            refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+    }
+
+    detail::deal_out(policy, trees.requests, [&](std::int32_t b, int task) {
+        span<std::byte> const mine(static_cast<std::byte*>(scratch.data) + static_cast<std::size_t>(task) * bytes,
+                                   bytes);
+        detail::with_rows<Verifier>(target.rows, trees, b, mine, [&](auto const& p, span<std::byte> rest) {
+            detail::with_rows<Verifier>(draft.rows, trees, b, rest, [&](auto const& q, span<std::byte> left) {
+                detail::verify_rows_of(detail::host_batch_group{}, verifier, b, trees, requests, p, q, out, left);
+            });
+        });
+    });
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,81 @@
+// The verification of one tree of a batch by any group: what host threads, CUDA and Kokkos run for each request.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/detail/request_rows.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/verify/detail/checks.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::detail {
+
+/// What verifying a batch asks of its types, in one message each.
+template <verify::verifier Verifier, draft_law Law, class Draft>
+MULTIDRAFT_HD constexpr void require_fit() noexcept {
+    verify::require_law<Verifier, Law>();
+    static_assert(!std::is_same_v<Draft, verify::no_draft_rows> || !verify::reads_draft<Verifier>,
+                  "multidraft: this verifier reads the draft's rows: say draft_rows(q) with the rows that the tokens "
+                  "were drawn from");
+}
+
+/// Verifies the tree of request b from rows of its nodes. A tree that is none (that of a request which is there for its
+/// place only, say), one deeper than the path or larger than the scratch has room for, and whatever the verifier
+/// refuses, give 0 accepted nodes and the token `none`: the group's lanes run inside of somebody's launch, and throw
+/// nothing.
+template <verify::verifier Verifier, group G, class Target, class Draft>
+MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
+                                  request_batch const& requests, Target const& target, Draft const& draft,
+                                  verdict_batch const& out, span<std::byte> scratch) {
+    tree_view const tree = trees(b);
+    node_id const nodes = tree.size();
+    span<node_id> const path = out.path_of(trees, b);
+    verdict answer;
+    bool const is_tree = tree.is_tree();
+    std::int32_t const depth = is_tree ? tree.depth(nodes - 1) : 0;
+    if (is_tree && static_cast<std::size_t>(depth) <= path.size() &&
+        verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size() &&
+        (!verify::needs_scratch<Verifier> ||
+         reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0)) {
+        addressed_source source{requests.uniforms(b)};
+        answer = verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(b)),
+                                     target, draft, source, requests.positions[b], path, scratch);
+    }
+    if (g.leader()) {
+        out.accepted[b] = answer.next == none ? 0 : answer.accepted;
+        out.next[b] = answer.next;
+    }
+}
+
+/// Verifies the tree of request b of a batch, in `scratch` if the verifier needs some (`verify::scratch_bytes`). Trees
+/// of another law than the verifier's do not compile. `prefetched`: rows that a group which can (see `prefetch`) is
+/// asked to bring nearer at a time.
+template <verify::verifier Verifier, group G, draft_law Law, row_batch Target, draft_row_batch Draft>
+MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b,
+                                  drafted_batch<Law> const& drafts, target_rows<Target> const& target,
+                                  draft_rows<Draft> const& draft, request_batch const& requests,
+                                  verdict_batch const& out, span<std::byte> scratch = {}, int prefetched = 0) {
+    require_fit<Verifier, Law, Draft>();
+    request_rows<Target> const p{target.rows, drafts.trees, b, prefetched};
+    if constexpr (std::is_same_v<Draft, verify::no_draft_rows>)
+        verify_rows_of(g, verifier, b, drafts.trees, requests, p, verify::no_draft_rows{}, out, scratch);
+    else
+        verify_rows_of(g, verifier, b, drafts.trees, requests, p, request_rows<Draft>{draft.rows, drafts.trees, b}, out,
+                       scratch);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::detail

@@ -1,0 +1,60 @@
+// Rows that begin at multiples of 16 bytes, and how many of their entries a thread then reads at a time.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/optional_members.hpp"
+#include "multidraft/distribution/row_view.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::cuda::detail {
+
+/// Rows whose layout says at which multiple of bytes each begins.
+template <class Rows>
+concept has_aligned_layout = has_alignment<typename Rows::layout_type>;
+
+/// Entries of a row that a thread reads at a time.
+template <class Rows>
+inline constexpr int read_at_once = [] {
+    if constexpr (has_aligned_layout<Rows>)
+        return Rows::layout_type::alignment / static_cast<int>(sizeof(typename Rows::element));
+    else
+        return 1;
+}();
+
+/// Rows whose entries lie one after another, of which nobody has said that they are aligned.
+template <class Rows>
+concept contiguous_rows = std::is_same_v<typename Rows::layout_type, contiguous>;
+
+/// Whether every row begins at a multiple of 16 bytes, or there are no rows.
+template <class Rows>
+[[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {
+    if constexpr (contiguous_rows<Rows>)
+        return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 &&
+               rows.row_stride * static_cast<std::int64_t>(sizeof(typename Rows::element)) % 16 == 0;
+    else
+        return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
+}
+
+/// The same rows with the layout that says so.
+template <class Rows>
+[[nodiscard]] Rows as_aligned(Rows const& rows) noexcept {
+    return rows;
+}
+template <class T>
+[[nodiscard]] logit_batch<T, aligned<16>> as_aligned(logit_batch<T> const& rows) noexcept {
+    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling};
+}
+template <class T>
+[[nodiscard]] prepared_batch<T, aligned<16>> as_aligned(prepared_batch<T> const& rows) noexcept {
+    return {rows.data, rows.row_stride, rows.vocabulary, rows.states, rows.row_of};
+}
+template <class T>
+[[nodiscard]] probability_batch<T, aligned<16>> as_aligned(probability_batch<T> const& rows) noexcept {
+    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of};
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::cuda::detail
