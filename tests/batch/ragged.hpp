@@ -129,9 +129,9 @@ public:
                 auto q = process_logits(host_group{}, rows.view(e), sampling[b]);
                 addressed_source source{addressed_uniforms(seeds[b], ids[b])};
                 span<token_id> const children(out.tokens + out.first[e], static_cast<std::size_t>(l.wanted[e]));
-                drawn_children const drawn =
-                    sampler(host_group{}, q.row, q.sums, source,
-                            draw_site{positions[b] + (is_addressed_by_text<Sampler> ? l.depths[e] : 0), l.nodes[e]}, children);
+                drawn_children const drawn = sampler(
+                    host_group{}, q.row, q.sums, source,
+                    draw_site{positions[b] + (is_addressed_by_text<Sampler> ? l.depths[e] : 0), l.nodes[e]}, children);
                 for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k) children[k] = none;
                 certain[static_cast<std::size_t>(out.node_index[e])] = drawn.certain;
                 if constexpr (std::is_same_v<real_of<T>, float>) out.states[out.node_index[e]] = state_of(q.row);

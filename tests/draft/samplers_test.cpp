@@ -44,11 +44,12 @@ constexpr double last = 1.0 - 0x1p-53;  // the largest uniform
 constexpr float minus_infinity = -std::numeric_limits<float>::infinity();
 
 template <class Sampler, class Source>
-tokens draw(Sampler sampler, std::vector<float> const& row, std::size_t n, Source& source, draw_site site = {}) {
+tokens draw(Sampler sampler, std::vector<float> const& row, std::size_t n, Source& source, draw_site site = {},
+            token_id before = -7) {
     host_group const g;
     probabilities<float> const q(row.data(), static_cast<index_t>(row.size()));
     auto sums = g.sum_chunks(q.size(), weight_of{q});
-    tokens out(n, -7);
+    tokens out(n, before);
     out.resize(static_cast<std::size_t>(sampler(g, q, sums, source, site, span<token_id>(out)).count));
     return out;
 }
@@ -123,6 +124,27 @@ TEST(top_n, takes_the_largest_with_ties_to_the_lower_token_and_no_uniform) {
     EXPECT_EQ(draw(draft::top_n{}, {0.1F, 0.3F, 0.2F, 0.3F, 0.1F}, 4, source), (tokens{1, 3, 2, 0}));
     EXPECT_EQ(draw(draft::top_n{}, {0.0F, 0.5F, 0.0F, 0.5F}, 3, source), (tokens{1, 3})) << "no token without mass";
     EXPECT_EQ(source.used(), 0U);
+}
+
+// Memory of an earlier call holds tokens that could be this row's.
+TEST(samplers, never_read_the_tokens_that_they_are_to_write) {
+    // In several chunks, whose sums decide between them.
+    index_t const chunk = multidraft::chunk_size;
+    tokens const support{3, 5, chunk, chunk + 7, 2 * chunk + 1, 2 * chunk + 2};
+    std::vector<float> row(static_cast<std::size_t>(3 * chunk));
+    for (std::size_t k = 0; k < support.size(); ++k)
+        row[static_cast<std::size_t>(support[k])] = 0.05F + 0.1F * static_cast<float>(k);
+    for_every_sampler([&](auto sampler) {
+        for (std::uint64_t seed = 0; seed < 20; ++seed) {
+            auto const drawn_over = [&](token_id before) {
+                addressed_source source{addressed_uniforms(seed, 0)};
+                return draw(sampler, row, 4, source, {}, before);
+            };
+            tokens const expected = drawn_over(-7);
+            for (token_id const before : support)
+                EXPECT_EQ(drawn_over(before), expected) << "seed " << seed << ", over tokens " << before;
+        }
+    });
 }
 
 TEST(samplers, refuse_to_run_past_the_end_of_a_script) {

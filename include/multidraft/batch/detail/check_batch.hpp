@@ -69,8 +69,7 @@ template <class Target, class Draft>
         return {what::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
     if (requests.positions[b] < 0) return {what::positions, 0, none, static_cast<double>(requests.positions[b])};
     batch_fault result;
-    if constexpr (has_sampling<Target>)
-        result = check_sampling(target.sampling_of(b), what::target_temperature);
+    if constexpr (has_sampling<Target>) result = check_sampling(target.sampling_of(b), what::target_temperature);
     if constexpr (has_sampling<Draft>)
         if (result.what == what::nothing) result = check_sampling(draft.sampling_of(b), what::draft_temperature);
     return result;
