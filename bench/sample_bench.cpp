@@ -7,10 +7,15 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/adjusted_view.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/machine.hpp"
@@ -137,6 +142,10 @@ void vocabularies(benchmark::internal::Benchmark* b) {
     for (int v : {4096, 32000, 128256}) b->Arg(v);
     b->ArgNames({"V"})->Unit(benchmark::kMicrosecond);
 }
+void vocabularies_and_pairs(benchmark::internal::Benchmark* b) {
+    for (int v : {4096, 32000, 128256}) b->Args({v, 2});
+    b->ArgNames({"V", "children"})->Unit(benchmark::kMicrosecond);
+}
 void vocabularies_and_children(benchmark::internal::Benchmark* b) {
     for (int v : {4096, 32000, 128256}) b->Args({v, 4});
     b->ArgNames({"V", "children"})->Unit(benchmark::kMicrosecond);
@@ -158,7 +167,12 @@ BENCHMARK(softmax_normaliser)->Apply(vocabularies);
 BENCHMARK(draw<draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(draw<draft::sequential>)->Apply(vocabularies_and_children);
 BENCHMARK(draw<draft::gumbel_top_k>)->Apply(vocabularies_and_children);
+BENCHMARK(draw<draft::stratified>)->Apply(vocabularies_and_children);
 BENCHMARK(draw<draft::top_n>)->Apply(vocabularies_and_children);
+BENCHMARK(draw<draft::top_then_one>)->Apply(vocabularies_and_children);
+BENCHMARK(draw<draft::top_paired>)->Apply(vocabularies_and_pairs);
+BENCHMARK(draw<draft::conditional_poisson>)->Apply(vocabularies_and_children);
+BENCHMARK(draw<draft::shared_randomness>)->Apply(vocabularies_and_children);
 BENCHMARK_CAPTURE(logits_processing, greedy, sampling_params{.temperature = 0.0F})->Apply(vocabularies);
 BENCHMARK_CAPTURE(logits_processing, top_k_50, sampling_params{.top_k = 50})->Apply(vocabularies);
 BENCHMARK_CAPTURE(logits_processing, top_p_0_9, sampling_params{.top_p = 0.9F})->Apply(vocabularies);

@@ -13,13 +13,19 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
+#include "multidraft/verify/greedy_optimal.hpp"
+#include "multidraft/verify/k_seq.hpp"
+#include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
@@ -174,6 +180,45 @@ void node(benchmark::State& state) {
     state.counters["acceptance_rate"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
 }
 
+/// The rows of several draft models, one a candidate.
+struct rows_of_drafts {
+    float const* data;
+    index_t size;
+    [[nodiscard]] probabilities<float> of(index_t k) const noexcept {
+        return {data + static_cast<std::ptrdiff_t>(k) * size, size};
+    }
+};
+
+/// One node whose candidates were drawn from a model each.
+template <class Verifier>
+void node_of_several_drafts(benchmark::State& state) {
+    auto const v = static_cast<index_t>(state.range(0));
+    auto const children = static_cast<std::size_t>(state.range(1));
+    bench::rows const r(static_cast<index_t>(children), v);
+    host_group const g;
+    addressed_source source{addressed_uniforms(1)};
+    probabilities<float> const p(r.target.data(), v);
+    rows_of_drafts const drafts{r.draft.data(), v};
+    std::vector<std::vector<token_id>> tokens(256, std::vector<token_id>(children));
+    for (std::size_t k = 0; k < tokens.size(); ++k)
+        for (std::size_t model = 0; model < children; ++model) {
+            auto const q = drafts.of(static_cast<index_t>(model));
+            auto sums = g.sum_chunks(v, weight_of{q});
+            draw_site const site{static_cast<std::int32_t>(k), static_cast<node_id>(model)};
+            static_cast<void>(draft::iid{}(g, q, sums, source, site, span<token_id>(tokens[k]).subspan(model, 1)));
+        }
+    std::int32_t position = 0;
+    std::int64_t accepted = 0;
+    for (auto _ : state) {
+        span<token_id const> const candidates(tokens[static_cast<std::size_t>(position) % tokens.size()]);
+        verify::node_verdict const verdict =
+            Verifier{}.decide(g, p, drafts, candidates, source, draw_site{position++, 0});
+        accepted += verdict.child == none ? 0 : 1;
+        benchmark::DoNotOptimize(verdict);
+    }
+    state.counters["acceptance_rate"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
+}
+
 /// A whole tree straight from logits: the normalisers of the rows on the path are made as they are met.
 void tree_from_logits(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
@@ -216,6 +261,10 @@ void vocabularies_and_children(benchmark::internal::Benchmark* b) {
         for (int children : {1, 4}) b->Args({v, children});
     b->ArgNames({"V", "children"})->Unit(benchmark::kMicrosecond);
 }
+void vocabularies_and_pairs(benchmark::internal::Benchmark* b) {
+    for (int v : {4096, 32000, 128256}) b->Args({v, 2});
+    b->ArgNames({"V", "children"})->Unit(benchmark::kMicrosecond);
+}
 
 BENCHMARK(scalar_sum)->Apply(vocabularies);
 BENCHMARK(plain_sum)->Apply(vocabularies);
@@ -227,6 +276,10 @@ BENCHMARK(ratio_sort)->Apply(vocabularies);
 BENCHMARK(acceptance)->Apply(vocabularies);
 BENCHMARK(node<verify::recursive_rejection<law::sequential>>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::naive<law::sequential>>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::k_seq<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::greedy_optimal<law::top_then_one>, draft::top_then_one>)->Apply(vocabularies_and_children);
+BENCHMARK(node<verify::spec_hub<law::top_paired>, draft::top_paired>)->Apply(vocabularies_and_pairs);
+BENCHMARK(node_of_several_drafts<verify::multi_round<law::independent>>)->Apply(vocabularies_and_children);
 BENCHMARK(node<multidraft::testing::reference::ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::ranked<law::iid>, draft::iid>)->Apply(vocabularies_and_children);
 BENCHMARK(node<verify::ranked<law::stratified>, draft::stratified>)->Apply(vocabularies_and_children);

@@ -17,8 +17,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// n different tokens, the set S with P(S) in proportion to the product of its q (conditional Poisson sampling; the law
-/// whose bound [OptimalMDSD] 4.2.2 gives): what n independent draws are, given that they are different. Written in
+/// n different tokens, the set S with P(S) in proportion to the product of its q ([ConditionalPoisson]; the law whose
+/// bound [OptimalMDSD] 4.2.2 gives): what n independent draws are, given that they are different. Written in
 /// increasing order of the token, since the set is all that was drawn.
 ///
 /// By elementary symmetric polynomials e_k, in double; sums over a row are in its own type. The n most likely tokens

@@ -14,7 +14,7 @@
 namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Candidates without a draft model: what followed the last n tokens when they stood in the text before (prompt
-/// look-up).
+/// look-up; [LLMA] copies from references so).
 ///
 /// Law: `deterministic`. Longer matches come first, of equal ones the latest.
 struct ngram_lookup {

@@ -18,7 +18,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// Draws n tokens, the k-th as argmin S_i^(k) / q_i with S_i^(k) independent exponentials: each has the law q.
+/// Draws n tokens, the k-th as argmin S_i^(k) / q_i, S_i^(k) independent exponentials: each has the law q ([Rowan25]).
 ///
 /// The noise belongs to the text, not to the tree: `site.position` is the position of the node itself (the root's plus
 /// its level), and `site.node` is not in the address. Hence two nodes of one level draw from the same noise, and the

@@ -15,7 +15,7 @@
 namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// The children of `law::stratified`: the most likely tokens with certainty as long as the certainty rule holds
-/// (`take_certain`), then independent draws from the others, duplicates kept.
+/// (`take_certain`), then independent draws from the others, duplicates kept ([Ranked]).
 ///
 /// `theta`, the rule's threshold, is in [0, 1]: the smaller it is, the more children are certain. 0.7 did best
 /// (docs/research.md). It is no part of the law: the drawn tree says how many children are certain. An `invalid_input`

@@ -291,8 +291,8 @@ private:
 
 }  // namespace detail
 
-/// Greedy multi-path block verification: K independent paths from the root, of which one is kept and verified as a
-/// block with its own law.
+/// Greedy multi-path block verification ([MultiPathBlock]): K independent paths from the root, of which one is kept and
+/// verified as a block with its own law.
 ///
 /// Kept is the lexicographically largest path, tokens being ordered by p/q. Ratios that agree to a 32nd of an octave
 /// are one class, and the first drawn of a class goes before the others: any order that is a function of p and q gives

@@ -14,7 +14,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Draws y from p; if y is among the candidates its first occurrence is accepted, else y is emitted.
+/// Draws y from p; if y is among the candidates its first occurrence is accepted, else y is emitted ([SpecInfer]).
 ///
 /// Lossless for every law, since the candidates have no say in y; optimal for `law::deterministic`, where its
 /// acceptance rate p(S) cannot be exceeded. Reads one row of p a level and none of q (`no_draft_rows` may stand for the

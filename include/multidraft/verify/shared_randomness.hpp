@@ -25,7 +25,7 @@
 namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The target's token at a position is argmin_i min_k S_i^(k) / p_i over the lists k of `draft::shared_randomness`
-/// (Daliri et al. 2024 for one list; Rowan et al. 2025 for several). A child with that token is accepted; else the
+/// ([Daliri24] for one list; [Rowan25] for several). A child with that token is accepted; else the
 /// token is emitted.
 ///
 /// Lossless: the smallest of K independent exponentials is one, so the winner has the law p, whatever was drafted. No

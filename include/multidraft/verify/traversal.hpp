@@ -28,7 +28,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Traversal verification of a tree (Weng et al., "Traversal verification for speculative tree decoding", 2025).
+/// Traversal verification of a tree ([Traversal]), with scalars in the place of its rows.
 ///
 /// Depth first, in the order drawn. A node has a weight w: 1 at the root, min(1, w_P r(x) / d(x)) for a child x of P. A
 /// leaf is accepted with probability w. When the subtree of x was refused, its parent's target and weight become

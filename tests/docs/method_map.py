@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Where everything about a method is: writes docs/method_map.md from the repository, or checks that it is right.
+
+method_map.py [--root ROOT]          fails where the page is not what the repository says
+method_map.py [--root ROOT] --write  writes it
+method_map.py --self-test
+
+A method of multidraft/methods.hpp has a sampler and a verifier, each with a header that holds the formula. Found by name:
+the proof and the tests that include it, the deliberate bugs that a proof must reject, the benchmark that measures it, and
+the papers that its header cites. A method without a proof, a bench case or a reference fails.
+"""
+import argparse
+import re
+import sys
+import tempfile
+from pathlib import Path
+
+PAGE = "docs/method_map.md"
+HEAD = """# Where everything about a method is
+
+One line a method, written by `tests/docs/method_map.py --write` and checked by the tests. The header of the verifier holds the formula and what it promises.
+Every lossless method is proved by `tests/proof/methods_by_*_test.cpp` as well, which take the lists of `multidraft/methods.hpp`. What the methods are: [methods.md](methods.md). Keys: [references.md](references.md).
+"""
+# The reference forms are no methods of `generate`.
+LISTED = re.compile(r"struct (\w+)\s*:\s*listed_method<draft::(\w+),\s*(verify::[\w:<> ]+?)>\s*\{(.*?)\n\};", re.DOTALL)
+
+
+def verifier_of(text):
+    """`verify::merged<verify::k_seq<law::iid>>` -> ("k_seq", "iid")."""
+    names = re.findall(r"verify::(\w+)", text)
+    law = re.search(r"law::(\w+)", text)
+    return names[-1], law.group(1) if law else None
+
+
+def methods_of(root):
+    """[(name, sampler, verifier, law)] in the order of the lists."""
+    text = (root / "include/multidraft/methods.hpp").read_text(encoding="utf-8")
+    result = []
+    for _, sampler, verifier, body in LISTED.findall(text):
+        name = re.search(r'name = "([^"]+)"', body).group(1)
+        result.append((name, sampler, *verifier_of(verifier)))
+    return result
+
+
+def keys_in(root, *headers):
+    """The keys of docs/references.md that headers cite."""
+    known = set(re.findall(r"^- \*\*\[([\w-]+)\]\*\*", (root / "docs/references.md").read_text(encoding="utf-8"), re.MULTILINE))
+    found = []
+    for header in headers:
+        for key in re.findall(r"\[([A-Z][\w-]*)\]", (root / header).read_text(encoding="utf-8")):
+            if key in known and key not in found:
+                found.append(key)
+    return found
+
+
+def most_about(root, directory, verifier):
+    """The two tests that name a verifier most often."""
+    counts = {path: len(re.findall(rf"verify::{verifier}\b", path.read_text(encoding="utf-8")))
+              for path in (root / directory).glob("*_test.cpp") if path.name != "bugs_test.cpp"}
+    return sorted((path for path in counts if counts[path] > 0), key=lambda path: (-counts[path], path.name))[:2]
+
+
+def bugs_of(root, verifier):
+    """Those that use the verifier, by name or through another bug's header, and those named for it."""
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "tests/bugs").glob("*.hpp"))}
+
+    def uses(name, seen=()):
+        text = texts[name]
+        if f"verify/{verifier}.hpp" in text:
+            return True
+        return any(uses(other, (*seen, name)) for other in re.findall(r'#include "bugs/([\w.]+)"', text)
+                   if other in texts and other not in seen)
+
+    return [name[:-4] for name in texts if uses(name) or name.startswith((f"{verifier}_", f"plain_{verifier}"))]
+
+
+def benchmarks_of(root, name):
+    """{program: cases} whose case is named for a sampler or verifier."""
+    found = {}
+    for path in sorted((root / "bench").glob("*_bench.c*")):
+        for case in re.findall(r"^BENCHMARK\(([^)]+)\)", path.read_text(encoding="utf-8"), re.MULTILINE):
+            if re.search(rf"(?<![\w]){name}(_of_|<|\b(?!_))", case.replace("verify::", " ").replace("draft::", " ")):
+                found.setdefault(path.name, []).append(case)
+    return found
+
+
+def linked(path):
+    return f"[`{Path(path).name}`](../{path})"
+
+
+def page(root):
+    """The page, and what is missing."""
+    lines = [HEAD, "| method | law | sampler | verifier | proof | bugs | benchmark | cited |", "|" + "---|" * 8]
+    missing = []
+    for name, sampler, verifier, law in methods_of(root):
+        sampler_header, header = f"include/multidraft/draft/{sampler}.hpp", f"include/multidraft/verify/{verifier}.hpp"
+        for path in (sampler_header, header):
+            if not (root / path).is_file():
+                missing.append(f"{name}: no header {path}")
+        own = root / f"tests/proof/{verifier}_test.cpp"
+        proofs = [own] if own.is_file() else most_about(root, "tests/proof", verifier)
+        drawn = root / f"tests/proof/{sampler}_test.cpp"
+        if drawn.is_file() and drawn not in proofs:
+            proofs.append(drawn)
+        benchmarks = benchmarks_of(root, verifier)
+        cited = keys_in(root, *[p for p in (header, sampler_header) if (root / p).is_file()])
+        for what, found in (("proof", proofs), ("benchmark", benchmarks), ("reference", cited)):
+            if not found:
+                missing.append(f"{name}: no {what} of {verifier}")
+        lines.append("| " + " | ".join((
+            f"`{name}`", f"`{law}`" if law else "its own", linked(sampler_header), linked(header),
+            ", ".join(linked(p.relative_to(root)) for p in proofs),
+            ", ".join(linked(f"tests/bugs/{bug}.hpp") for bug in bugs_of(root, verifier)),
+            ", ".join(linked(f"bench/{program}") for program in benchmarks), " ".join(f"[{key}]" for key in cited))) + " |")
+    return "\n".join(lines) + "\n", missing
+
+
+def self_test():
+    """A repository with one method: found, and what is taken away is missed."""
+    with tempfile.TemporaryDirectory() as directory:
+        root = Path(directory)
+        files = {
+            "include/multidraft/methods.hpp": 'struct a_b : listed_method<draft::b, verify::a<law::b>> {\n'
+                                              '    static constexpr std::string_view name = "a/b";\n};\n',
+            "include/multidraft/verify/a.hpp": "/// [Paper23]\n", "include/multidraft/draft/b.hpp": "",
+            "docs/references.md": "- **[Paper23]** Title.\n", "tests/proof/a_test.cpp": "", "tests/bugs/c.hpp": '#include "multidraft/verify/a.hpp"\n',
+            "bench/verify_bench.cpp": "BENCHMARK(node<verify::a<law::b>>)->Apply(x);\nBENCHMARK(a_further)->Apply(x);\n"}
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text, encoding="utf-8")
+        text, missing = page(root)
+        assert not missing, missing
+        assert "a_test.cpp" in text and "c.hpp" in text and "verify_bench.cpp" in text and "[Paper23]" in text, text
+        for taken, what in (("tests/proof/a_test.cpp", "proof"), ("bench/verify_bench.cpp", "benchmark"), ("include/multidraft/draft/b.hpp", "header")):
+            (root / taken).unlink()
+            assert any(what in m for m in page(root)[1]), taken
+            (root / taken).write_text(files[taken], encoding="utf-8")
+        (root / "include/multidraft/verify/a.hpp").write_text("/// [Unknown]\n", encoding="utf-8")
+        assert any("reference" in m for m in page(root)[1])
+    print("The checks find what they are for.")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent.parent)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
+        return self_test()
+    text, missing = page(options.root)
+    for line in missing:
+        print(line)
+    if options.write:
+        (options.root / PAGE).write_text(text, encoding="utf-8")
+    elif not (options.root / PAGE).is_file() or (options.root / PAGE).read_text(encoding="utf-8") != text:
+        print(f"{PAGE} is not what the repository says: tests/docs/method_map.py --write")
+        return 1
+    return 1 if missing else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
