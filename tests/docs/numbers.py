@@ -1,0 +1,196 @@
+#!/usr/bin/env python3
+"""Numbers of the README and docs/benchmarks.md against the data in bench/results.
+
+numbers.py [--root ROOT]
+numbers.py --self-test
+
+  tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables, is what the
+           data say
+  prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
+           there fails too, so that this list stays true.
+"""
+import argparse
+import csv
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+MACHINE = "AMD_EPYC_2_cores"
+DOCUMENTS = ("README.md", "docs/benchmarks.md")
+# Tables whose rows come from elsewhere, by their first cell.
+OTHER = {"situation": "no numbers", "": "no numbers",
+         "normaliser of one row with a mask or a bias, CPU time": "a run of its own, as the text below it says"}
+
+
+class Data:
+    def __init__(self, root):
+        self.root = root
+        self.sweep = list(csv.DictReader((root / "bench/results/paper_tables/sweep.csv").open(encoding="utf-8")))
+        self.trees = list(csv.DictReader((root / "bench/results/tree_limit/tree_limit.csv").open(encoding="utf-8")))
+        self.runs = {t: {row["method"]: row for row in map(json.loads, (root / f"bench/results/{MACHINE}/compare_temperature_{t}.jsonl").read_text(encoding="utf-8").splitlines())}
+                     for t in ("0", "0.7", "1")}
+        self.times = {}
+        for name in ("verify", "sample", "tree", "step"):
+            for row in json.loads((root / f"bench/results/{MACHINE}/{name}.json").read_text(encoding="utf-8"))["benchmarks"]:
+                if row.get("aggregate_name") == "median":
+                    self.times[row["run_name"].replace("/real_time", "")] = row["real_time"]
+        done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results" / MACHINE], capture_output=True, text=True, check=True)
+        self.report = tables(done.stdout)
+
+    def step(self, temperature, tree):
+        """The row of the sweep."""
+        return next(row for row in self.sweep if row["temperature"] == temperature and row["tree"] == tree)
+
+    def gains(self, temperature):
+        """[(gain of the default over the best published, share of it, low end of the interval)] of all trees."""
+        result = []
+        for row in (row for row in self.sweep if row["temperature"] == temperature):
+            gain, low = re.match(r"([+-][\d.]+) \[([+-][\d.]+),", row["`nested_ranked_block/stratified` less the best published"]).groups()
+            result.append((float(gain), float(gain) / mean(row[row["best published"]]), float(low)))
+        return result
+
+
+def mean(cell):
+    return float(cell.split()[0])
+
+
+def tables(text):
+    """{first cell of the head: rows}, rows as tuples of cells."""
+    result, head = {}, None
+    for line in text.splitlines():
+        if not line.startswith("|"):
+            head = None
+            continue
+        cells = tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+        if head is None:
+            head = cells
+            result.setdefault(head, [])
+        elif not all(re.fullmatch(r":?-+:?", cell) for cell in cells):
+            result[head].append(cells)
+    return result
+
+
+def wins(data, temperature):
+    """On how many trees the default's interval against the best published lies above 0."""
+    return sum(low > 0 for _, _, low in data.gains(temperature))
+
+
+def percent(values):
+    """"2 to 5": of the gains whose intervals lie above 0."""
+    return f"{100 * min(values):.0f} to {100 * max(values):.0f}"
+
+
+def speed(data, t, name):
+    return data.runs[t][name]["speed_up"]
+
+
+def best_of_two_tokens(data):
+    """The best speed-up of lossless methods of about two tokens a call."""
+    return max(row["speed_up"] for run in data.runs.values() for row in run.values()
+               if row["lossless"] and row["block_efficiency"] < 2.2)
+
+
+def limits_reached(data, of):
+    shares = [float(row["mean_accepted"]) / float(row["limit_of_law"]) for row in data.trees if row["verifier"] == "nested_ranked_block" and row["law"] == "stratified"]
+    return of(shares)
+
+
+# (document, regular expression with one group a number, what the numbers are)
+NUMBER = r"([\d.]+)"
+CLAIMS = [
+    ("README.md", rf"two tokens a target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
+    ("docs/benchmarks.md", rf"About two tokens a target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
+    ("README.md", r"more than the best published method on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
+     lambda d: [{9: "nine"}[n] for n in {wins(d, t) for t in ("0.3", "0.6", "1.0")}] + ["ten"] * (len(d.gains("0.3")) == 10)),
+    ("docs/benchmarks.md", r"by (\d+ to \d+) % at 0.3, (\d+ to \d+) % at 0.6, (\d+ to \d+) % at 1",
+     lambda d: [percent([share for _, share, low in d.gains(t) if low > 0]) for t in ("0.3", "0.6", "1.0")]),
+    ("README.md", rf"One rejection takes {NUMBER} us at V = 128,256, within {NUMBER} times a plain vectorised sum",
+     lambda d: [f"{d.times['rejection_pass/V:128256']:.3g}", at_least(d.times["rejection_pass/V:128256"] / d.times["plain_sum/V:128256"])]),
+    ("docs/benchmarks.md", rf"look-up alone is {NUMBER} times at temperature 0", lambda d: [f"{speed(d, '0', 'naive/lookup'):.2f}"]),
+    ("docs/benchmarks.md", rf"takes {NUMBER} ms with `nested_ranked_block` and {NUMBER} us with `ranked_block`, against {NUMBER} us with recursive rejection",
+     lambda d: [f"{d.times['nested_ranked_block_of_a_tree/V:4096'] / 1000:.2f}", f"{d.times['ranked_block_of_a_tree/V:4096']:.0f}",
+                f"{d.times['recursive_rejection_of_a_tree/V:4096']:.1f}"]),
+    ("docs/benchmarks.md", rf"four draws without replacement from 128,256 logits cost {NUMBER} times the softmax normaliser, {NUMBER} times a softmax that is written out; with top-k 20 and top-p 0.8, what engines often default to, {NUMBER} normalisers",
+     lambda d: [f"{d.times['draw<draft::sequential>/V:128256/children:4'] / d.times['softmax_normaliser/V:128256']:.1f}",
+                f"{d.times['draw<draft::sequential>/V:128256/children:4'] / d.times['softmax_written/V:128256']:.1f}",
+                f"{d.times['logits_processing/top_k_20_top_p_0_8/V:128256'] / d.times['softmax_normaliser/V:128256']:.1f}"]),
+    ("docs/benchmarks.md", rf"`nested_ranked_block` reaches {NUMBER} % of its law's on average and {NUMBER} % at least",
+     lambda d: [f"{100 * limits_reached(d, lambda s: sum(s) / len(s)):.1f}", f"{100 * limits_reached(d, min):.0f}"]),
+]
+
+
+def at_least(ratio):
+    """The bound with one decimal that a ratio lies within."""
+    return f"{max(1.0, -(-ratio * 10 // 1) / 10):.1f}"
+
+
+def wrong_rows(name, text, data):
+    """Rows of a document that are not what the data say."""
+    wrong = []
+    for head, rows in tables(text).items():
+        if head in data.report:
+            wrong += [f"{name}: {' | '.join(row)}: bench/report.py prints no such row" for row in rows if row not in data.report[head]]
+        elif head[0] in ("tree", "temperature, tree"):
+            for row in rows:
+                temperature, tree = row[0].split(", ") if ", " in row[0] else ("1.0", row[0])
+                source = data.step(temperature, tree)
+                for column, cell in zip(head[1:], row[1:]):
+                    if "less the best published" in column:
+                        expected = source["`nested_ranked_block/stratified` less the best published"]
+                    else:
+                        expected = source[column].split()[0]
+                    if cell != expected:
+                        wrong.append(f"{name}: {tree}, temperature {temperature}, {column}: {cell}, the data say {expected}")
+        elif head[0] not in OTHER and any(re.search(r"\d\.\d", cell) for row in rows for cell in row):
+            wrong.append(f"{name}: a table of numbers that nothing checks: {' | '.join(head)}")
+    return wrong
+
+
+def wrong_claims(documents, data, claims):
+    wrong = []
+    for name, pattern, values in claims:
+        found = re.search(pattern, re.sub(r"\s+", " ", documents[name]))
+        if found is None:
+            wrong.append(f"{name}: no sentence \"{pattern}\"")
+        elif list(found.groups()) != values(data):
+            wrong.append(f"{name}: \"{found.group(0)}\": the data say {values(data)}")
+    return wrong
+
+
+def self_test(root):
+    data = Data(root)
+    documents = {name: (root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+    changed = documents["README.md"].replace("| 3x1 | 1.148", "| 3x1 | 1.149")
+    assert changed != documents["README.md"] and wrong_rows("README.md", changed, data)
+    other = documents["docs/benchmarks.md"].replace("12.5 us |", "12.6 us |", 1)
+    assert wrong_rows("docs/benchmarks.md", other, data)
+    assert wrong_rows("x", "| new | numbers |\n|---|---|\n| a | 1.5 |\n", data)
+    less = {**documents, "README.md": documents["README.md"].replace("One rejection takes", "A rejection takes")}
+    assert wrong_claims(less, data, CLAIMS)
+    false = {**documents, "README.md": documents["README.md"].replace("One rejection takes 12.5", "One rejection takes 11.5")}
+    assert wrong_claims(false, data, CLAIMS)
+    print("The checks find what they are for.")
+    return 0
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent.parent)
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    if options.self_test:
+        return self_test(options.root)
+    data = Data(options.root)
+    documents = {name: (options.root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
+    wrong = wrong_claims(documents, data, CLAIMS)
+    for name, text in documents.items():
+        wrong += wrong_rows(name, text, data)
+    for line in wrong:
+        print(line)
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
