@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/host_threads.hpp"

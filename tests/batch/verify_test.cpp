@@ -59,38 +59,51 @@ std::vector<outcome> verify_all(P const& policy, Verifier const& verifier, ragge
     return out.outcomes(b.trees());
 }
 
-/// Logits where they lie, rows in another order, entries apart, normalisers made before, on every policy.
+/// Logits where they lie, and normalisers made before.
 template <class T, class Verifier, class Sampler>
 void expect_verdicts_of_requests_alone(Verifier const& verifier, Sampler const& sampler, index_t vocabulary,
                                        std::vector<std::vector<node_id>> const& shapes = ragged_shapes) {
     ragged<T> b(shapes, vocabulary, samplings_of_all_kinds);
     b.draw_alone(sampler);
     auto const expected = b.template verify_alone<silent_group>(verifier);
+    for (int const threads : {1, 3}) {
+        host_threads const pool(threads);
+        EXPECT_EQ(verify_all(pool, verifier, b, b.target_logits(), b.draft_logits(), 0), expected);
+        if constexpr (std::is_same_v<real_of<T>, float>) {
+            EXPECT_EQ(verify_all(pool, verifier, b, b.target_logits(), b.prepared(), 0), expected);
+        }
+    }
+}
+
+// Rows in another order, entries apart, paths with a stride, on every policy.
+TEST(batch_verify, reads_rows_where_they_lie) {
+    index_t const vocabulary = 300;
+    verify::recursive_rejection<law::sequential> const verifier;
+    ragged<float> b(ragged_shapes, vocabulary, samplings_of_all_kinds);
+    b.draw_alone(draft::sequential{});
+    auto const expected = b.verify_alone<silent_group>(verifier);
     // The same rows, the other way round in a pool.
     std::vector<std::int64_t> turned(b.parents.size());
     std::iota(turned.rbegin(), turned.rend(), std::int64_t{0});
-    std::vector<T> pool(b.target.size());
+    std::vector<float> pool(b.target.size());
     for (std::size_t i = 0; i < turned.size(); ++i)
         std::copy_n(b.target.begin() + static_cast<std::ptrdiff_t>(i) * vocabulary, vocabulary,
                     pool.begin() + turned[i] * vocabulary);
-    logit_batch<T> elsewhere = b.target_logits();
+    logit_batch<float> elsewhere = b.target_logits();
     elsewhere.data = pool.data();
     elsewhere.row_of = turned.data();
     // And as columns of a matrix.
     auto const rows = static_cast<std::int64_t>(b.parents.size());
-    std::vector<T> columns(b.target.size());
+    std::vector<float> columns(b.target.size());
     for (std::int64_t r = 0; r < rows; ++r)
         for (index_t i = 0; i < vocabulary; ++i)
             columns[static_cast<std::size_t>(i * rows + r)] = b.target[static_cast<std::size_t>(r * vocabulary + i)];
-    logit_batch<T, strided> const apart{columns.data(), 1, vocabulary, nullptr, b.sampling.data(), {}, {rows}};
+    logit_batch<float, strided> const apart{columns.data(), 1, vocabulary, nullptr, b.sampling.data(), {}, {rows}};
     with_policies([&](auto const& policy) {
         EXPECT_EQ(verify_all(policy, verifier, b, b.target_logits(), b.draft_logits(), 0), expected);
         EXPECT_EQ(verify_all(policy, verifier, b, b.target_logits(), b.draft_logits(), 9), expected);
         EXPECT_EQ(verify_all(policy, verifier, b, elsewhere, b.draft_logits(), 0), expected);
         EXPECT_EQ(verify_all(policy, verifier, b, apart, b.draft_logits(), 0), expected);
-        if constexpr (std::is_same_v<real_of<T>, float>) {
-            EXPECT_EQ(verify_all(policy, verifier, b, b.target_logits(), b.prepared(), 0), expected);
-        }
     });
 }
 

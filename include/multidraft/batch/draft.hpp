@@ -26,9 +26,9 @@ namespace MULTIDRAFT_NAMESPACE {
 namespace detail {
 
 /// Refuses entry e of a level where it cannot be drawn.
-template <class T, class Layout>
-void check_entry(level_batch const& level, logit_batch<T, Layout> const& rows, request_batch const& requests,
-                 children_batch const& out, std::int32_t e) {
+template <logit_row_batch Rows>
+void check_entry(level_batch const& level, Rows const& rows, request_batch const& requests, children_batch const& out,
+                 std::int32_t e) {
     std::int32_t const b = level.requests[e];
     if (b < 0) refuse("level.requests", e, b, "a request has a number from 0 on");
     node_id const node = level.nodes[e];
@@ -46,6 +46,8 @@ void check_entry(level_batch const& level, logit_batch<T, Layout> const& rows, r
     batch_fault const f = check_sampling(rows.sampling_of(b), batch_argument::draft_temperature);
     refuse_reported({f.what, b, b, none, f.value});
     if (rows.row(e) < 0) refuse("draft.row_of", e, rows.row(e), "the row of an entry is not negative");
+    batch_fault const of_bias = check_bias(rows, batch_argument::draft, e, e);
+    refuse_reported({of_bias.what, b, of_bias.index, of_bias.token, of_bias.value});
 }
 
 }  // namespace detail
@@ -60,7 +62,7 @@ template <host_policy P>
 /// `draft::sequential{}`: for each entry the row's normaliser and the draws. The same call runs on CUDA and Kokkos.
 ///
 /// - `policy`: see `verify_batch`.
-/// - `rows`: `draft_rows` of a `logit_batch`; row e is that of entry e.
+/// - `rows`: `draft_rows` of a `logit_batch` or an `adjusted_batch`; row e is that of entry e.
 /// - `out`: the tokens that the sampler draws for each entry alone, from the same seed. Where a row's support is
 /// smaller
 ///   than the children wanted, and where a row is no distribution, the rest are `none`; `verify_batch` takes a tree
@@ -68,10 +70,9 @@ template <host_policy P>
 ///
 /// A sampler of a law with certain children writes to `out.certain` how many are. Nothing is allocated. Throws
 /// `invalid_input` before anything is written for entries, sampling parameters and arrays that cannot be.
-template <host_policy P, sampler Sampler, class T, class Layout>
-void draft_batch(P const& policy, Sampler const& sampler, level_batch const& level,
-                 draft_rows<logit_batch<T, Layout>> const& rows, request_batch const& requests,
-                 children_batch const& out, workspace const& /*scratch*/ = {}) {
+template <host_policy P, sampler Sampler, logit_row_batch Rows>
+void draft_batch(P const& policy, Sampler const& sampler, level_batch const& level, draft_rows<Rows> const& rows,
+                 request_batch const& requests, children_batch const& out, workspace const& /*scratch*/ = {}) {
     detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
     for (std::int32_t e = 0; e < level.entries; ++e) detail::check_entry(level, rows.rows, requests, out, e);
     detail::deal_out(policy, level.entries, [&](std::int32_t e, int) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -20,10 +21,9 @@ namespace MULTIDRAFT_NAMESPACE::detail {
 
 /// Draws the children of entry e of a level: the row's normaliser and the draws. A row that is no distribution gets
 /// none.
-template <sampler Sampler, group G, class T, class Layout>
+template <sampler Sampler, group G, logit_row_batch Rows>
 MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t e, level_batch const& level,
-                               logit_batch<T, Layout> const& rows, request_batch const& requests,
-                               children_batch const& out) {
+                               Rows const& rows, request_batch const& requests, children_batch const& out) {
     std::int32_t const b = level.requests[e];
     std::int64_t const begin = out.first == nullptr ? e * out.stride : out.first[e];
     std::int64_t wanted = level.wanted == nullptr ? out.stride : level.wanted[e];
@@ -40,7 +40,7 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
         if constexpr (is_addressed_by_text<Sampler>) position += level.depths[e];
         if (wanted > 0 && q.sums.total > 0)
             drawn = sampler(g, q.row, q.sums, source, draw_site{position, level.nodes[e]}, children);
-        if constexpr (std::is_same_v<real_of<T>, float>)
+        if constexpr (std::is_same_v<real_of<typename Rows::element>, float> && !has_adjustments<Rows>)
             if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
     }
     // Until here any lane may write the children, those that could not be drawn among them.

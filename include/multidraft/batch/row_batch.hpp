@@ -100,6 +100,14 @@ concept has_element = requires {
 
 }  // namespace detail
 
+/// Rows of logits, from which drafts are drawn: `logit_batch`, or the same with masks and biases (`adjusted_batch`).
+template <class R>
+concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has_element<R> &&
+    requires(R const& rows, host_group const& g, std::int64_t i, std::int32_t b) {
+    { rows.row(i) } -> std::convertible_to<std::int64_t>;
+    rows.with_sums(g, i, b);
+};
+
 /// The numbers that make a distribution of a row of logits in single precision: `draft_batch` writes them and
 /// `prepared_batch` reads them, so that a verifier need not read the draft's row again for its normaliser. Trivially
 /// copyable; a row of no mass has mass NaN.

@@ -29,6 +29,8 @@ enum class batch_argument : std::int32_t {
     certain,
     target_row_of,
     draft_row_of,
+    target_bias,
+    draft_bias,
     target,
     draft,
     arithmetic  ///< of the code that verifies, as it was compiled
@@ -62,6 +64,8 @@ struct validation_report {
                                      "certain",
                                      "target.row_of",
                                      "draft.row_of",
+                                     "target.bias",
+                                     "draft.bias",
                                      "target",
                                      "draft",
                                      "arithmetic"};
@@ -99,6 +103,9 @@ namespace detail {
         case batch_argument::target_row_of:
         case batch_argument::draft_row_of:
             return "the row of a node that is read is not negative";
+        case batch_argument::target_bias:
+        case batch_argument::draft_bias:
+            return "the bias of a node is one of those there are, and its tokens are of the vocabulary and rise";
         default:
             return "the row of this node is no distribution";
     }

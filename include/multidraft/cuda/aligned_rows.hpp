@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/optional_members.hpp"
@@ -47,6 +48,10 @@ template <class Rows>
 template <class T>
 [[nodiscard]] logit_batch<T, aligned<16>> as_aligned(logit_batch<T> const& rows) noexcept {
     return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling};
+}
+template <class T>
+[[nodiscard]] adjusted_batch<T, aligned<16>> as_aligned(adjusted_batch<T> const& rows) noexcept {
+    return {as_aligned(static_cast<logit_batch<T> const&>(rows)), rows.adjustments};
 }
 template <class T>
 [[nodiscard]] prepared_batch<T, aligned<16>> as_aligned(prepared_batch<T> const& rows) noexcept {

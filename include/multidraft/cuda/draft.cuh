@@ -59,13 +59,14 @@ __global__ void __launch_bounds__(row_threads, 1)
 /// Draws the children of the nodes of a level on a device, with the arguments of every machine (`batch/draft.hpp`): the
 /// normaliser and the draws in one kernel; a block, a cluster or many blocks a node.
 ///
-/// `rows`: float, `half` or `bfloat16`. The tokens are those that the host draws from the same seed. `scratch`:
-/// `draft_workspace_size(..)` bytes, or none: then never grid-wide. `cudaErrorInvalidValue` for a sampler of a law with
-/// certain children that has no `out.certain` to write to, for one that draws by text without `level.depths`, and for
-/// `out.first` without `level.wanted`. See `verify_batch` for what holds of every launch.
-template <sampler Sampler, class T, class Layout>
+/// `rows`: a `logit_batch` or an `adjusted_batch` of float, `half` or `bfloat16`. The tokens are those that the host
+/// draws from the same seed. `scratch`: `draft_workspace_size(..)` bytes, or none: then never grid-wide.
+/// `cudaErrorInvalidValue` for a sampler of a law with certain children that has no `out.certain` to write to, for one
+/// that draws by text without `level.depths`, for `out.first` without `level.wanted`, and for `out.states` with
+/// adjusted rows. See `verify_batch` for what holds of every launch.
+template <sampler Sampler, logit_row_batch Rows>
 [[nodiscard]] cudaError_t draft_batch(cuda::stream_policy const& policy, Sampler const& sampler,
-                                      level_batch const& level, draft_rows<logit_batch<T, Layout>> const& rows,
+                                      level_batch const& level, draft_rows<Rows> const& rows,
                                       request_batch const& requests, children_batch const& out,
                                       workspace const& scratch = {}) {
     namespace device = cuda::detail;
@@ -76,6 +77,8 @@ template <sampler Sampler, class T, class Layout>
         return cudaErrorInvalidValue;
     if constexpr (counts_certain<typename Sampler::law>)
         if (out.certain == nullptr) return cudaErrorInvalidValue;
+    if constexpr (multidraft::detail::has_adjustments<Rows>)
+        if (out.states != nullptr) return cudaErrorInvalidValue;
     if constexpr (is_addressed_by_text<Sampler>)
         if (level.depths == nullptr) return cudaErrorInvalidValue;
     device::partition parts;
@@ -104,9 +107,8 @@ template <sampler Sampler, class T, class Layout>
     }
     // One shape serves rows that are read entry by entry, and those never grid-wide.
     parts.has_grid = false;
-    using plain_rows = logit_batch<T, Layout>;
-    return with(device::draft_kernel<device::short_split, Sampler, plain_rows>,
-                device::draft_kernel<device::short_split, Sampler, plain_rows>, nullptr, rows.rows);
+    return with(device::draft_kernel<device::short_split, Sampler, Rows>,
+                device::draft_kernel<device::short_split, Sampler, Rows>, nullptr, rows.rows);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

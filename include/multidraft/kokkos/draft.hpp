@@ -52,17 +52,17 @@ template <class Space, template <class> class Group>
 /// team an entry. The tokens are those that the sampler draws on the host, whatever the team size. Throws
 /// `invalid_input`, with nothing launched, for arrays that are missing. In the launch nothing throws: a row that is no
 /// distribution gets no children.
-template <class Space, template <class> class Group, sampler Sampler, class T, class Layout>
+template <class Space, template <class> class Group, sampler Sampler, logit_row_batch Rows>
 void draft_batch(kokkos::space_policy<Space, Group> const& policy, Sampler const& sampler, level_batch const& level,
-                 draft_rows<logit_batch<T, Layout>> const& rows, request_batch const& requests,
-                 children_batch const& out, workspace const& /*scratch*/ = {}) {
+                 draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out,
+                 workspace const& /*scratch*/ = {}) {
     detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
     auto const teams =
         kokkos::team_policy<Group>(policy.space, static_cast<std::size_t>(level.entries), policy.options);
     if (level.entries == 0) return;
-    Kokkos::parallel_for("multidraft::draft_batch", teams,
-                         kokkos::detail::draft_kernel<Space, Group, Sampler, logit_batch<T, Layout>>{
-                             sampler, level, rows.rows, requests, out});
+    Kokkos::parallel_for(
+        "multidraft::draft_batch", teams,
+        kokkos::detail::draft_kernel<Space, Group, Sampler, Rows>{sampler, level, rows.rows, requests, out});
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

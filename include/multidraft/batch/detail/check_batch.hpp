@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
@@ -163,16 +164,45 @@ template <class T>
     return verify::is_present(tree, v) && (what != batch_argument::draft || !tree.children(v).empty());
 }
 
-/// Which row a node has, where it may be read.
+/// The bias of row i, where rows have one: that it is there, and its tokens. A fault is that of `node`.
+template <class Rows>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_bias([[maybe_unused]] Rows const& rows,
+                                                   [[maybe_unused]] batch_argument what,
+                                                   [[maybe_unused]] std::int64_t i,
+                                                   [[maybe_unused]] std::int64_t node) noexcept {
+    if constexpr (has_adjustments<Rows>) {
+        batch_argument const fault =
+            what == batch_argument::draft ? batch_argument::draft_bias : batch_argument::target_bias;
+        logit_biases const& bias = rows.adjustments.bias;
+        std::int64_t const r = rows.adjustments.bias_number(i);
+        if (r < 0) return {};
+        if (!bias.offsets.empty()) {
+            auto const at = static_cast<std::size_t>(r);
+            if (at + 1 >= bias.offsets.size()) return {fault, node, none, static_cast<double>(r)};
+            std::int64_t const first = bias.offsets[at];
+            std::int64_t const last = bias.offsets[at + 1];
+            if (first < 0 || first > last || last > static_cast<std::int64_t>(bias.tokens.size()))
+                return {fault, node, none, static_cast<double>(last)};
+        }
+        span<token_id const> const tokens = bias(r).tokens;
+        for (std::size_t k = 0; k < tokens.size(); ++k)
+            if (tokens[k] < 0 || tokens[k] >= rows.vocabulary || (k > 0 && tokens[k] <= tokens[k - 1]))
+                return {fault, node, none, static_cast<double>(tokens[k])};
+    }
+    return {};
+}
+
+/// Which row a node has and with which bias, where it may be read.
 template <class Rows>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_row_index(tree_batch const& trees, Rows const& rows, batch_argument what,
                                                         std::int32_t b, node_id v) noexcept {
     if constexpr (has_row_of<Rows>) {
-        if (rows.row_of == nullptr || !may_be_read(trees(b), what, v)) return {};
-        std::int64_t const row = rows.row_of[trees.offsets[b] + v];
-        if (row < 0)
+        if (!may_be_read(trees(b), what, v)) return {};
+        std::int64_t const i = trees.offsets[b] + v;
+        if (rows.row_of != nullptr && rows.row_of[i] < 0)
             return {what == batch_argument::draft ? batch_argument::draft_row_of : batch_argument::target_row_of, v,
-                    none, static_cast<double>(row)};
+                    none, static_cast<double>(rows.row_of[i])};
+        return check_bias(rows, what, i, v);
     }
     return {};
 }
@@ -205,9 +235,9 @@ template <group G, draft_law Law, class Target, class Draft>
     auto const found = static_cast<what>((key >> 28) & 31U);
     auto const v = static_cast<node_id>(key & 0xfffffffU);
     batch_fault f;
-    if (found == what::target || found == what::target_row_of)
+    if (found == what::target || found == what::target_row_of || found == what::target_bias)
         f = check_row(g, drafts.trees, target, what::target, report.request, v);
-    else if (found == what::draft || found == what::draft_row_of) {
+    else if (found == what::draft || found == what::draft_row_of || found == what::draft_bias) {
         if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
             f = check_row(g, drafts.trees, draft, what::draft, report.request, v);
     } else if (found >= what::parents) {

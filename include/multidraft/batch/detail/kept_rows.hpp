@@ -18,7 +18,7 @@
 namespace MULTIDRAFT_NAMESPACE::detail {
 
 /// Bytes that are set aside for a row.
-inline constexpr std::size_t kept_row_bytes = 112;
+inline constexpr std::size_t kept_row_bytes = 160;
 
 /// The rows of one request with what makes each a distribution in the caller's memory: made when the row is first asked
 /// for. For groups of one lane. The bits are those of rows that are made anew (see `remembered_rows`).

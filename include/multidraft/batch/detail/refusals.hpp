@@ -1,11 +1,12 @@
-// What a host refuses of a batched call before it looks at any request: arrays that are missing, extents that cannot
-// be. SPDX-License-Identifier: Apache-2.0
+// What a host refuses of a batched call before it looks at any request: missing arrays, extents that cannot be.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <type_traits>
 
+#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -30,6 +31,12 @@ void refuse_bad_extents(Rows const& rows, char const* name) {
     validate_row_size(index_t{rows.vocabulary}, name, ".vocabulary");
     if constexpr (has_data<Rows>) refuse_null(rows.data, (std::string(name) + ".data").c_str());
     if constexpr (has_states<Rows>) refuse_null(rows.states, (std::string(name) + ".states").c_str());
+    if constexpr (has_adjustments<Rows>) {
+        logit_biases const& bias = rows.adjustments.bias;
+        if (bias.values.size() != bias.tokens.size())
+            refuse(std::string(name) + ".bias.values.size", bias.values.size(),
+                   "there is one value a token: " + std::to_string(bias.tokens.size()));
+    }
 }
 
 /// Refuses what no request of a batch has to be looked at for.
@@ -65,21 +72,24 @@ inline void refuse_bad_verdicts(verdict_batch const& out) {
 }
 
 /// Refuses what no entry of a level has to be looked at for.
-template <sampler Sampler, class T, class Layout>
-void refuse_bad_level(level_batch const& level, logit_batch<T, Layout> const& rows, request_batch const& requests,
+template <sampler Sampler, logit_row_batch Rows>
+void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch const& requests,
                       children_batch const& out) {
     if (level.entries < 0) refuse("level.entries", level.entries, "a level has 0 entries or more");
     if (level.entries == 0) return;
     refuse_null(level.requests, "level.requests");
     refuse_null(level.nodes, "level.nodes");
     refuse_null(out.tokens, "out.tokens");
+    if constexpr (has_adjustments<Rows>)
+        if (out.states != nullptr)
+            refuse("out.states", "an array", "rows with masks and biases are not prepared: leave it null");
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
     if constexpr (is_addressed_by_text<Sampler>) refuse_null(level.depths, "level.depths");
     if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
     if constexpr (counts_certain<typename Sampler::law>) refuse_null(out.certain, "out.certain");
-    if (!std::is_same_v<real_of<T>, float> && out.states != nullptr)
+    if (!std::is_same_v<real_of<typename Rows::element>, float> && out.states != nullptr)
         refuse("out.states", "not null", "row states are those of rows in single precision");
     refuse_bad_extents(rows, "draft");
 }

@@ -1,0 +1,87 @@
+// Rows of logits of a batch with masks and biases, applied as they are read.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/distribution/adjusted_view.hpp"
+#include "multidraft/distribution/logit_bias.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/token_mask.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The masks and biases of the nodes of a batch. Either may be left out, for all nodes or for some.
+///
+/// Node i of the batch, all requests counted through, has the mask `allowed(allowed_of[i])` and the bias
+/// `bias(bias_of[i])`: none where that number is negative, those of number i where the array is null. So one mask may
+/// serve many nodes, and requests without a grammar have none. The arrays lie where the batch is verified.
+struct batch_adjustments {
+    token_masks allowed{};
+    std::int64_t const* allowed_of = nullptr;  ///< may be null
+    logit_biases bias{};
+    std::int64_t const* bias_of = nullptr;  ///< may be null
+
+    /// The mask of node i.
+    [[nodiscard]] MULTIDRAFT_HD token_mask mask(std::int64_t i) const noexcept {
+        std::int64_t const r = allowed_of == nullptr ? i : allowed_of[i];
+        return r < 0 ? token_mask{} : allowed(r);
+    }
+    /// The number of the bias of node i; negative: it has none.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t bias_number(std::int64_t i) const noexcept {
+        if (bias.empty()) return -1;
+        return bias_of == nullptr ? i : bias_of[i];
+    }
+    /// The bias of node i.
+    [[nodiscard]] MULTIDRAFT_HD logit_bias bias_at(std::int64_t i) const noexcept {
+        std::int64_t const r = bias_number(i);
+        return r < 0 ? logit_bias{} : bias(r);
+    }
+};
+
+/// A `logit_batch` with grammar masks, logit bias and penalties: `adjusted_batch(rows, {.allowed = {bits, words}})`.
+/// The decisions have the bits of rows that were changed so beforehand (`adjusted_view`), on every machine.
+///
+/// In `draft_batch` entry e has the mask and the bias of number e. What `draft_batch` writes to
+/// `children_batch::states` is of plain rows, so it is left out here, and the draft's rows are given to `verify_batch`
+/// as they were drawn from: with their masks. Where every token of a row is forbidden, the request gets the token
+/// `none`.
+template <class T, class Layout = contiguous>
+struct adjusted_batch : logit_batch<T, Layout> {
+    batch_adjustments adjustments{};
+
+    adjusted_batch() = default;
+    /// Rows and adjustments are the caller's.
+    MULTIDRAFT_HD adjusted_batch(logit_batch<T, Layout> const& rows, batch_adjustments const& of_nodes) noexcept
+        : logit_batch<T, Layout>(rows), adjustments(of_nodes) {}
+
+    /// The row of node i with its mask and bias.
+    [[nodiscard]] MULTIDRAFT_HD adjusted_view<row_view<T, Layout>> view(std::int64_t i) const noexcept {
+        return {logit_batch<T, Layout>::view(i), adjustments.mask(i), adjustments.bias_at(i)};
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
+        return process_logits(g, view(i), this->sampling_of(b));
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
+        return with_sums(g, i, b).row;
+    }
+};
+
+namespace detail {
+
+/// Rows of logits with masks and biases.
+template <class Rows>
+concept has_adjustments = requires(Rows const& rows) {
+    { rows.adjustments } -> std::convertible_to<batch_adjustments>;
+};
+
+}  // namespace detail
+
+}  // namespace MULTIDRAFT_NAMESPACE
