@@ -351,8 +351,8 @@ public:
         return table::functions[index_](q, sums, key, parent, out);
     }
 
-    /// The same from a row of logits, to which `w` is applied (see `process_logits`). Throws for a row that is no
-    /// distribution.
+    /// The same from a row of logits, to which `w` is applied (see `process_logits`). Throws for a row that is not
+    /// a distribution.
     template <class T, class Layout>
     [[nodiscard]] drawn_children draw(row_view<T, Layout> logits, sampling_params const& w, draw_key const& key,
                                       parent_node const& parent, span<token_id> out) const {
@@ -384,7 +384,7 @@ public:
     /// - `scratch`: `scratch_bytes(..)` bytes or more, aligned to 16, of any content.
     ///
     /// Throws `invalid_input`, before `path` is changed, for a tree of another law, a shape that the method does not
-    /// take, rows that do not fit or are no distributions, tokens that cannot have been drawn, a path too short, and
+    /// take, rows that do not fit or are not distributions, tokens that cannot have been drawn, a path too short, and
     /// scratch that is too small (the message says how many bytes are wanted) or not aligned.
     ///
     /// Nothing is allocated. Methods of whole trees ask for a row more than once; rows of logits are then made anew

@@ -190,7 +190,7 @@ TEST(batch_verify, takes_a_batch_of_no_requests) {
                  draft_rows(verify::no_draft_rows{}), {}, {});
 }
 
-// A row that is no distribution is the fault of its request alone; children that could not be drawn are left out.
+// A row that is not a distribution is the fault of its request alone; children that could not be drawn are left out.
 TEST(batch_verify, answers_none_where_rows_are_bad) {
     ragged<float> b(ragged_shapes, 300, {{}});
     b.draw_alone(draft::sequential{});

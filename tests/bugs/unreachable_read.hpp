@@ -15,7 +15,7 @@
 
 namespace multidraft::bugs {
 
-/// Makes sure of every row before it decides anything. What follows a token that a grammar forbids is no distribution,
+/// Makes sure of every row before it decides anything. What follows a token that a grammar forbids is not a distribution,
 /// and no matter.
 template <draft_law Law>
 struct unreachable_read : verify::traversal<Law> {

@@ -15,7 +15,7 @@
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
 // In all of them the rate is the sum over tokens of p times the probability that the token is drafted. `invalid_input`
-// for rows that are no distributions over one vocabulary and for n < 1.
+// for rows that are not distributions over one vocabulary and for n < 1.
 
 /// n independent drafts: sum p (1 - (1-q)^n). O(V).
 [[nodiscard]] inline double acceptance_naive_iid(std::span<double const> p, std::span<double const> q, index_t n) {

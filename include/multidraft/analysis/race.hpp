@@ -112,7 +112,7 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, race_vector cons
 /// The probability, for every token, that it is among n tokens drawn from q without replacement.
 ///
 /// Sums to min(n, support of q). Exact to rounding; O(V n) time at each of about a thousand points, O(V n) memory.
-/// Throws `invalid_input` for a row that is no distribution and for n < 1.
+/// Throws `invalid_input` for a row that is not a distribution and for n < 1.
 [[nodiscard]] inline std::vector<double> sequential_inclusion(std::span<double const> q, index_t n) {
     detail::check_count(n);
     auto const row = detail::checked(q, "q");

@@ -17,7 +17,7 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 /// Recursive rejection of n independent drafts ([MCSD] Alg. 1): 1 - product of sum (r_k - q)+ over k = 1..n, r_1 = p,
 /// r_{k+1} = Norm[(r_k - q)+]. O(V n).
 ///
-/// `invalid_input` for rows that are no distributions over one vocabulary and for n < 1.
+/// `invalid_input` for rows that are not distributions over one vocabulary and for n < 1.
 [[nodiscard]] inline double acceptance_recursive_iid(std::span<double const> p, std::span<double const> q, index_t n) {
     auto rows = detail::checked(p, q);
     detail::check_count(n);
@@ -68,7 +68,7 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
 /// prefixes.
 ///
 /// O(V^n), V the support of q; when V^(n-1) exceeds 10^6 it throws `invalid_input`: use Monte Carlo. Also for rows that
-/// are no distributions over one vocabulary and for n < 1.
+/// are not distributions over one vocabulary and for n < 1.
 [[nodiscard]] inline double acceptance_recursive_sequential(std::span<double const> p, std::span<double const> q,
                                                             index_t n) {
     auto const rows = detail::checked(p, q);

@@ -11,7 +11,7 @@
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// sum min(p, q), one minus the total variation between the rows: the rate at which one token drawn from q is accepted
-/// ([Leviathan23], Corollary 3.6). O(V). `invalid_input` for rows that are no distributions over one
+/// ([Leviathan23], Corollary 3.6). O(V). `invalid_input` for rows that are not distributions over one
 /// vocabulary.
 [[nodiscard]] inline double acceptance_speculative_sampling(std::span<double const> p, std::span<double const> q) {
     auto const rows = detail::checked(p, q);

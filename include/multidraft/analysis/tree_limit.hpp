@@ -166,7 +166,7 @@ void rows_of_target(Target const& target, std::vector<token_id>& tokens, std::si
 /// `children.size()` tokens, as something that converts to `std::span<double const>`. `theta` is the threshold of the
 /// certainty rule (`tree_draw::stratified`). One column for each node but the root of each different tree.
 ///
-/// `invalid_input` for rows that are no distributions over one vocabulary, no levels, a level without children.
+/// `invalid_input` for rows that are not distributions over one vocabulary, no levels, a level without children.
 template <class Target, class Draft>
 [[nodiscard]] linear_program tree_limit_program(Target const& target, Draft const& draft, std::span<int const> children,
                                                 tree_draw law, double theta = 0.7) {

@@ -65,7 +65,7 @@ template <host_policy P>
 /// - `rows`: `draft_rows` of a `logit_batch` or an `adjusted_batch`; row e is that of entry e.
 /// - `out`: the tokens that the sampler draws for each entry alone, from the same seed. Where a row's support is
 /// smaller
-///   than the children wanted, and where a row is no distribution, the rest are `none`; `verify_batch` takes a tree
+///   than the children wanted, and where a row is not a distribution, the rest are `none`; `verify_batch` takes a tree
 ///   with such children as it is, and the law of its draws with it: `drawn_by<Sampler::law>(trees)`.
 ///
 /// A sampler of a law with certain children writes to `out.certain` how many are. Nothing is allocated. Throws

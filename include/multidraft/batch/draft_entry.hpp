@@ -19,7 +19,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// Draws the children of entry e of a level: the row's normaliser and the draws. A row that is no distribution gets
+/// Draws the children of entry e of a level: the row's normaliser and the draws. A row that is not a distribution gets
 /// none.
 template <sampler Sampler, group G, logit_row_batch Rows>
 MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t e, level_batch const& level,

@@ -107,7 +107,7 @@ namespace detail {
         case batch_argument::draft_bias:
             return "the bias of a node is one of those there are, and its tokens are of the vocabulary and rise";
         default:
-            return "the row of this node is no distribution";
+            return "the row of this node is not a distribution";
     }
 }
 

@@ -33,7 +33,7 @@ MULTIDRAFT_HD constexpr void require_fit() noexcept {
                   "were drawn from");
 }
 
-/// Verifies the tree of request b from rows of its nodes. A tree that is none (that of a request which is there for its
+/// Verifies the tree of request b from rows of its nodes. An invalid tree (that of a request which is there for its
 /// place only, say), one deeper than the path or larger than the scratch has room for, and whatever the verifier
 /// refuses, give 0 accepted nodes and the token `none`: the group's lanes run inside of somebody's launch, and throw
 /// nothing.

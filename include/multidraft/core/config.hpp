@@ -7,7 +7,7 @@
 #include "multidraft/core/abi.hpp"
 
 // Under these flags NaN is not found, sums have another order, divisions another rounding and -0 is not 0: rows that
-// are no distributions would decide something, and no two builds would decide the same. What flags do, and how to
+// are not distributions would decide something, and no two builds would decide the same. What flags do, and how to
 // compile one file of a program without them: docs/floating_point.md.
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
 #error "multidraft: not with -ffast-math, -Ofast or /fp:fast (see docs/floating_point.md)"

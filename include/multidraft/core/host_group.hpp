@@ -147,7 +147,7 @@ public:
                 Real const here = largest_of_chunk(begin, n, x);
                 peak[c - first] = here;
                 result.largest = here > result.largest ? here : result.largest;
-                // A chunk of minus infinities has no mass (and infinity - infinity is no number); one that holds NaN
+                // A chunk of minus infinities has no mass (and infinity - infinity is not a number); one that holds NaN
                 // has a NaN sum.
                 Real const base = here == nothing ? Real(0) : here;
                 result.sums.values[c - first] =

@@ -144,7 +144,7 @@ concept has_may_have_mass = requires(D const& row, index_t i) {
     { row.may_have_mass(i) } -> std::convertible_to<bool>;
 };
 
-/// A row that says by `row.may_have_all_mass()` when asking `may_have_mass` is in vain.
+/// A row that says by `row.may_have_all_mass()` when asking `may_have_mass` gains nothing.
 template <class D>
 concept has_may_have_all_mass = requires(D const& row) {
     { row.may_have_all_mass() } -> std::convertible_to<bool>;

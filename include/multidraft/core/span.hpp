@@ -1,4 +1,4 @@
-// A span that host and device may both use: `std::span`'s members are no device functions.
+// A span that host and device may both use: `std::span`'s members are not device functions.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -111,7 +111,7 @@ struct best_parts {
 /// `trees`: `parents` are nodes of the input, -1 for the root, which may stand anywhere. The children of a node keep
 /// the order in which they came, so draws keep theirs, and trees their law. `out`: as many nodes; `out.order[k]` says
 /// which input node a request's node k was, for rows and caches that were laid out before. A request whose `faults` is
-/// not 0 is no tree.
+/// not 0 is not a tree.
 ///
 /// One merge sort of all requests' nodes, O(N log N depth) comparisons. Workspace and outputs are device memory, the
 /// workspace aligned to 256 bytes; neither allocates nor synchronises; may be captured in a graph.

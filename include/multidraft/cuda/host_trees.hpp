@@ -21,7 +21,7 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `build_trees` on the CPU: the same result from the same functions, through Thrust. `policy`: `thrust::host`,
 /// `thrust::seq`, `thrust::omp::par`, .. All pointers are to host memory. Throws `invalid_input` for a request that is
-/// no tree, after writing what `build_trees` writes. O(N log N depth).
+/// not a tree, after writing what `build_trees` writes. O(N log N depth).
 template <class Policy>
 void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_trees const& out) {
     std::int64_t const nodes = trees.nodes;

@@ -99,8 +99,8 @@ template <verify::verifier Verifier>
 ///   need `trees.largest`.
 ///
 /// The decisions have the bits of the host's, whatever the batch and the shape of the launch. Neither allocates nor
-/// synchronises; may be captured in a graph. Nothing is checked (see `validate_batch`), but a tree that is none, and a
-/// row that is no distribution, give the token `none`.
+/// synchronises; may be captured in a graph. Nothing is checked (see `validate_batch`), but an invalid tree, and a
+/// row that is not a distribution, give the token `none`.
 ///
 /// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
 /// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when

@@ -21,7 +21,7 @@ namespace MULTIDRAFT_NAMESPACE {
 template <class Rows>
 class indexed_rows {
 public:
-    /// Throws `invalid_input` on the host for an index that is no row. O(nodes).
+    /// Throws `invalid_input` on the host for an index outside the rows. O(nodes).
     MULTIDRAFT_HD indexed_rows(Rows rows, span<index_t const> row_of_node)
         : rows_(std::move(rows)), row_of_node_(row_of_node) {
 #if !MULTIDRAFT_ON_DEVICE

@@ -71,7 +71,7 @@ template <class T>
     return 2e-2;
 }
 
-/// Throws `invalid_input` naming `argument`, the token and the value when a row is no distribution: an entry that is
+/// Throws `invalid_input` naming `argument`, the token and the value when a row is not a distribution: an entry that is
 /// not finite or is negative, a sum far from 1; or naming the arithmetic when it is not what the library needs
 /// (`validate_arithmetic`). One pass; a second one only to find the culprit.
 template <group G, class T, class Layout>

@@ -144,7 +144,7 @@ struct processed_row {
 
 namespace detail {
 
-/// Throws for a row of logits that is no distribution, naming the first token at fault.
+/// Throws for a row of logits that is not a distribution, naming the first token at fault.
 template <class View>
 [[noreturn]] void refuse_logits(View const& logits, char const* argument) {
     for (index_t i = 0; i < logits.size(); ++i)
@@ -159,7 +159,7 @@ template <class View>
            "a row has at least one token with a logit above minus infinity");
 }
 
-/// What `process_logits` does with a row of logits that is no distribution: throws on the host. Where nothing may be
+/// What `process_logits` does with a row of logits that is not a distribution: throws on the host. Where nothing may be
 /// thrown, the row keeps no token and its probabilities are NaN, so that samplers draw nothing and verifiers answer
 /// `none`.
 template <group G, class View>
@@ -305,7 +305,7 @@ public:
     /// Rows of plain logits, all with the same sampling parameters.
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w) noexcept requires(plain)
         : rows_(rows), sampling_(w) {}
-    /// Throws `invalid_input` on the host for a bias that is none of these rows (`validate`).
+    /// Throws `invalid_input` on the host for a bias that is not of these rows (`validate`).
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w,
                              logit_adjustments const& adjustments) requires(!plain)
         : rows_(rows), adjustments_(adjustments), sampling_(w) {

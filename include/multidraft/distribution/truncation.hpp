@@ -102,7 +102,7 @@ template <class G, class Counters>
         return histogram_bin_reaching(counters, wanted);
 }
 
-/// 1 for the entries that equal the cut and have mass: those that were cut off before are no ties.
+/// 1 for the entries that equal the cut and have mass: those that were cut off before are not ties.
 template <class X, class Mass, class Real>
 struct tie {
     X x;

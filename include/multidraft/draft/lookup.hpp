@@ -23,7 +23,7 @@ struct ngram_lookup {
     std::int32_t longest = 4;   ///< tokens of the longest match looked for
     std::int32_t shortest = 1;  ///< and of the shortest that counts, at least 1
 
-    /// Throws `invalid_input` for lengths that are none.
+    /// Throws `invalid_input` for invalid lengths.
     void validate() const {
         if (shortest < 1) refuse("shortest", shortest, "a match has one token or more");
         if (longest < shortest) refuse("longest", longest, "the longest match is no shorter than the shortest");

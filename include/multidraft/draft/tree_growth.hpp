@@ -94,7 +94,7 @@ public:
     }
 
     /// The root alone: the last token of the text, at its position there. The tree is to have the first `depth` levels
-    /// of `shape`, which is copied. Throws `invalid_input` for a token or a position that is none.
+    /// of `shape`, which is copied. Throws `invalid_input` for an invalid token or position.
     void start(token_id root, std::int32_t position, topology const& shape,
                std::int32_t depth = std::numeric_limits<std::int32_t>::max()) {
         if (depth < 0) refuse("depth", depth, "a tree has 0 levels below the root or more");
@@ -133,7 +133,7 @@ public:
     }
 
     /// The same for nodes of the engine's choice, whose parents the draft has read: for trees that grow where it is
-    /// worth most. Throws `invalid_input`, with nothing changed, for a node that is none, was read before or stands
+    /// worth most. Throws `invalid_input`, with nothing changed, for a node that does not exist, was read before or stands
     /// here twice, and for one whose parent was not read.
     draft_inputs read(span<node_id const> nodes) requires(!fixed) {
         for (std::size_t k = 0; k < nodes.size(); ++k) {
@@ -153,7 +153,7 @@ public:
     /// Draws the children of a node from the draft's distribution there, as many as the shape has for it; `sums` are
     /// the chunk sums of its weights (`process_logits` gives both) and may be changed. Returns the children's numbers.
     ///
-    /// Throws `invalid_input` for a node that is none or has its children, and where there is no shape.
+    /// Throws `invalid_input` for a node that does not exist or has its children, and where there is no shape.
     template <sampler Sampler, distribution Q, class Sums, draw_source Source>
     node_range draw(node_id node, Sampler const& sampler, Q const& q, Sums& sums, Source& source) {
         check_undrawn(node);
@@ -172,7 +172,7 @@ public:
     /// Adds the children of a node that the engine drew itself by `Law`, in the order drawn, the certain ones first.
     /// Under a shape fewer than it asks for may come only where the support ended.
     ///
-    /// Throws `invalid_input`, with nothing changed, for a node that is none or has its children, more children than
+    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children, more children than
     /// the shape has for it, negative tokens, certain children that cannot be. What the law forbids besides, such as a
     /// token twice, verifiers refuse.
     node_range add(node_id node, span<token_id const> tokens, index_t certain = 0) {
@@ -200,7 +200,7 @@ public:
     }
 
     /// Leaves out all that is below a node, which becomes a leaf: effective with `arrange`. The decision may look at
-    /// what `DependsOn` says and at nothing below the node. Throws `invalid_input` for a node that is none.
+    /// what `DependsOn` says and at nothing below the node. Throws `invalid_input` for a node that does not exist.
     void cut_below(node_id node) requires(!fixed) {
         check_node(node);
         gone_[at(node)] |= below_is_gone;
@@ -291,7 +291,7 @@ public:
     /// Parents and tokens by the numbers that `draw` takes, whatever their order: no tree for a verifier.
     [[nodiscard]] tree_view as_added() const noexcept { return {added_.parents, added_.tokens}; }
 
-    // What the target reads, and the rest, one entry a node. They throw as `drafts` does for an order that is none.
+    // What the target reads, and the rest, one entry a node. They throw as `drafts` does for an invalid order.
 
     [[nodiscard]] node_id size() const { return current().size(); }
     /// The parent of each node, `none` for the root.

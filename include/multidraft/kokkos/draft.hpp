@@ -50,8 +50,8 @@ template <class Space, template <class> class Group>
 
 /// Draws the children of the nodes of a level with Kokkos, with the arguments of every machine (`batch/draft.hpp`), one
 /// team an entry. The tokens are those that the sampler draws on the host, whatever the team size. Throws
-/// `invalid_input`, with nothing launched, for arrays that are missing. In the launch nothing throws: a row that is no
-/// distribution gets no children.
+/// `invalid_input`, with nothing launched, for arrays that are missing. In the launch nothing throws: a row that is not
+/// a distribution gets no children.
 template <class Space, template <class> class Group, sampler Sampler, logit_row_batch Rows>
 void draft_batch(kokkos::space_policy<Space, Group> const& policy, Sampler const& sampler, level_batch const& level,
                  draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out,

@@ -65,8 +65,8 @@ template <verify::verifier Verifier, class Space, template <class> class Group>
 ///
 /// `scratch`: `verify_workspace_size<Verifier>(..)` bytes; verifiers of whole trees also need `trees.largest`. The
 /// decisions have the bits of the host's, whatever the team size. Throws `invalid_input`, with nothing launched, for
-/// arrays that are missing, vocabularies that differ and a workspace that does not do. In the launch nothing throws: a
-/// tree that is none, a path or scratch without room and rows that hold no distribution give the token `none` and 0
+/// arrays that are missing, vocabularies that differ and a workspace that does not do. In the launch nothing throws: an
+/// invalid tree, a path or scratch without room and rows that hold no distribution give the token `none` and 0
 /// accepted nodes, and `validate_batch` says why.
 template <class Space, template <class> class Group, verify::verifier Verifier, draft_law Law, row_batch Target,
           draft_row_batch Draft>

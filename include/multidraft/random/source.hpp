@@ -20,7 +20,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// - `bernoulli(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the
 ///   numerator is 0.
 /// - `categorical(g, sums, n, w, taken, a)`: a token with probability in proportion to w, tokens `taken` excluded;
-///   `sums` are the chunk sums of exactly those weights, with a positive total. `none` where the total is no number:
+///   `sums` are the chunk sums of exactly those weights, with a positive total. `none` where the total is not a number:
 ///   infinite, or NaN.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 ///

@@ -33,7 +33,7 @@ struct silent_group : host_group {
 /// With `silent_group` every node has all the children wanted, as in a launch: the token of those that could not be
 /// drawn is `none`, and what is below them means nothing: any tokens, and rows of NaN.
 ///
-/// Throws `std::logic_error` for a verdict that is none: a path that does not follow the tree, more written of it than
+/// Throws `std::logic_error` for an invalid verdict: a path that does not follow the tree, more written of it than
 /// was accepted, no token.
 template <sampler Sampler, verify::verifier Verifier, class Real = double, group Group = host_group>
 class small_step {

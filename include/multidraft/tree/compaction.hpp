@@ -58,7 +58,7 @@ MULTIDRAFT_HD void compact_element(T* first, std::int64_t entry_stride, span<std
 /// Compacts a cache whose entries are rows of `entry_size` elements, one after the other. Returns the new length.
 ///
 /// `storage` holds the context's entries and those after it; what lies past the new length is unspecified. Throws
-/// `invalid_input`, with nothing moved, for storage that is no whole number of rows, a context longer than it, and
+/// `invalid_input`, with nothing moved, for storage that is not a whole number of rows, a context longer than it, and
 /// entries that do not increase strictly within it. O(entries entry_size).
 template <class T>
 std::int64_t compact(std::span<T> storage, std::int64_t entry_size, std::int64_t context,

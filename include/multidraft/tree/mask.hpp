@@ -158,7 +158,7 @@ private:
 /// The mask of a tree that stopped early: the first `nodes` nodes of the tree of `full`, which has `full_nodes`.
 ///
 /// A *sliced* mask ([ImprovingMCSD] 3.2): no node attends to a later one, so the mask of every prefix is the upper left
-/// corner of the largest tree's, made once. O(1), nothing is copied. Throws `invalid_input` for a prefix that is none.
+/// corner of the largest tree's, made once. O(1), nothing is copied. Throws `invalid_input` for an invalid prefix.
 [[nodiscard]] inline mask_view sliced(mask_view full, node_id full_nodes, node_id nodes) {
     if (nodes < 0 || nodes > full_nodes)
         refuse("nodes", nodes, "the tree of the mask has " + std::to_string(full_nodes) + " nodes");

@@ -208,8 +208,8 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
 ///   (see `from_choices`);
 /// - "[-1 0 0 1]": the parents of all nodes.
 ///
-/// Throws `invalid_input` that names the level or entry for what is none of these, a factor below 1, a tree that is
-/// none and a tree too large.
+/// Throws `invalid_input` that names the level or entry for what is none of these, a factor below 1, an invalid
+/// tree and a tree too large.
 [[nodiscard]] inline topology parse_shape(std::string_view text) {
     if (text == "0") return topology();
     if (text.starts_with("fork:")) {

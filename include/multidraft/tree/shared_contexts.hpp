@@ -28,7 +28,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Entries are numbered as their texts first occur; a context comes after the one that it goes on from. Memory is kept.
 class shared_contexts {
 public:
-    /// Finds them. `position` is that of the root in the text. Throws `invalid_input` for a tree that is none.
+    /// Finds them. `position` is that of the root in the text. Throws `invalid_input` for an invalid tree.
     /// O(nodes x children).
     void build(tree_view tree, std::int32_t position) {
         validate_tree(tree.parents);
@@ -75,7 +75,7 @@ public:
     [[nodiscard]] mask_view mask() const noexcept { return mask_.view(); }
 
     /// The entries of the root and a path below it (`accepted_text::nodes`), strictly rising: what `compact` keeps.
-    /// Throws `invalid_input` for a node that is none. Valid until the next call.
+    /// Throws `invalid_input` for a node that does not exist. Valid until the next call.
     [[nodiscard]] std::span<index_t const> entries_of(span<node_id const> nodes) {
         kept_.clear();
         for (std::size_t k = 0; k < nodes.size(); ++k) {

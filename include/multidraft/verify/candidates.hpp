@@ -16,7 +16,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The tokens of a node's children in the order drawn, of which the first `certain` are no draws (0 for laws without
+/// The tokens of a node's children in the order drawn, of which the first `certain` were not drawn (0 for laws without
 /// certain children). Converts from and to a span of tokens.
 struct candidate_list {
     span<token_id const> tokens;
@@ -98,7 +98,7 @@ template <draft_law Law>
 }
 
 /// Whether a node and all nodes above it were drawn. No verifier looks at what is below a child that could not be
-/// drawn. O(depth); of parents that are no tree the answer means nothing.
+/// drawn. O(depth); of parents that do not form a tree the answer means nothing.
 [[nodiscard]] MULTIDRAFT_HD inline bool is_present(tree_view tree, node_id node) {
     while (node > 0) {
         if (tree.tokens[static_cast<std::size_t>(node)] == none) return false;

@@ -77,7 +77,7 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
             else
                 here = with(no_draft_rows{});
         }
-        // An accepted token whose probability is infinite: the row is no distribution.
+        // An accepted token whose probability is infinite: the row is not a distribution.
         if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
     }
 #if !MULTIDRAFT_ON_DEVICE
@@ -121,8 +121,8 @@ public:
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
     /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
     ///
-    /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for a
-    /// tree that is none, tokens outside the vocabulary, children that the law cannot give (two alike where the law
+    /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for an
+    /// invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law
     /// draws different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the
     /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
     /// is `none`.

@@ -63,7 +63,7 @@ void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target
     }
 }
 
-/// Refuses a place for verdicts that is none.
+/// Refuses an invalid place for verdicts.
 inline void refuse_bad_verdicts(verdict_batch const& out) {
     refuse_null(out.path, "out.path");
     refuse_null(out.accepted, "out.accepted");

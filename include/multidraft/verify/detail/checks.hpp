@@ -76,7 +76,7 @@ void check_children(drafted<Law> const& drafts) {
     }
 }
 
-/// Refuses a tree that is none, tokens outside the vocabulary, children that its law cannot give, rows that do not fit,
+/// Refuses an invalid tree, tokens outside the vocabulary, children that its law cannot give, rows that do not fit,
 /// a path that is too short.
 template <draft_law Law, class Target, class Draft>
 void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& draft, span<node_id> path) {
@@ -101,7 +101,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     }
 }
 
-/// Refuses a row that is no distribution, saying whose it is and what is wrong with it.
+/// Refuses a row that is not a distribution, saying whose it is and what is wrong with it.
 template <group G, distribution Row>
 void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
@@ -109,7 +109,7 @@ void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     if (mass > 0 && mass <= largest_number<decltype(mass)>) return;
     for (index_t i = 0; i < row.size(); ++i)
         if (!(row(i) >= 0 && row(i) <= largest_number<decltype(row(i))>))
-            refuse(argument, node, row(i), whose + " is no distribution (token " + std::to_string(i) + ")");
+            refuse(argument, node, row(i), whose + " is not a distribution (token " + std::to_string(i) + ")");
     refuse(argument, node, mass, whose + " has no mass");
 }
 

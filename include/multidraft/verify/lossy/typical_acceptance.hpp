@@ -49,7 +49,7 @@ public:
 #endif
     }
 
-    /// A flag a node.
+    /// One flag per node.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t /*depth*/) {
         return static_cast<std::size_t>(nodes);
     }
