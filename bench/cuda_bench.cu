@@ -56,8 +56,8 @@ public:
         require(cudaEventCreate(&begin_));
         require(cudaEventCreate(&end_));
     }
-    stopwatch(stopwatch const&) = delete;
-    stopwatch& operator=(stopwatch const&) = delete;
+    stopwatch(detail::stopwatch const&) = delete;
+    stopwatch& operator=(detail::stopwatch const&) = delete;
     ~stopwatch() {
         static_cast<void>(cudaEventDestroy(begin_));
         static_cast<void>(cudaEventDestroy(end_));
@@ -276,11 +276,11 @@ void dense_masks(benchmark::State& state) {
     std::int64_t const words = (state.range(1) + 63) / 64;
     std::int64_t const columns = (state.range(1) + 15) / 16 * 16;
     buffer<std::uint64_t> const packed(static_cast<std::size_t>(b.rows * words));
-    buffer<multidraft::half> const out(static_cast<std::size_t>(b.rows * columns));
+    buffer<multidraft::float16> const out(static_cast<std::size_t>(b.rows * columns));
     require(mc::write_masks(nullptr, b.trees(), packed.data(), words));
     measure(state, static_cast<double>(b.rows * columns) * 2, [&] {
         require(mc::write_bias(nullptr, b.trees(), packed.data(), words,
-                               mc::dense_rows<multidraft::half>{out.data(), columns, columns, nullptr}));
+                               mc::dense_rows<multidraft::float16>{out.data(), columns, columns, nullptr}));
     });
 }
 
@@ -361,7 +361,7 @@ void add_rows(std::string const& type, std::int64_t requests, std::int64_t nodes
                 add_rows<bfloat16>("bfloat16", requests, nodes, v, static_cast<double>(total));
             }
             add("packed_masks", packed_masks)->ArgNames({"B", "nodes"})->Args({requests, nodes});
-            add("dense_masks/half", dense_masks)->ArgNames({"B", "nodes"})->Args({requests, nodes});
+            add("dense_masks/float16", dense_masks)->ArgNames({"B", "nodes"})->Args({requests, nodes});
         }
         add("compaction", compaction)->ArgNames({"B"})->Args({requests});
     }

@@ -14,7 +14,7 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 
 namespace multidraft::examples {
 namespace {
@@ -212,7 +212,7 @@ void npy_array::read(std::int64_t row, std::span<double> out) const {
             case npy_type::float16: {
                 std::uint16_t bits = 0;
                 std::memcpy(&bits, from, sizeof bits);
-                out[i] = static_cast<double>(static_cast<float>(half::from_bits(bits)));
+                out[i] = static_cast<double>(static_cast<float>(float16::from_bits(bits)));
                 break;
             }
             case npy_type::float32: {

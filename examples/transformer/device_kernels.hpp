@@ -9,7 +9,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/span.hpp"
 
 namespace multidraft::examples::device {

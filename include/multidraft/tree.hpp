@@ -8,4 +8,5 @@
 #include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/shared_contexts.hpp"
+#include "multidraft/tree/token_ids.hpp"
 #include "multidraft/tree/topology.hpp"

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
 namespace {
@@ -83,7 +83,7 @@ TEST(npy, reads_every_type_and_version) {
         EXPECT_EQ(row_of(parse_npy(single), 0), (std::vector<double>{double{0.1F}, double{0.9F}}));
         EXPECT_TRUE(parse_npy(single).one_dimensional);
 
-        std::vector<multidraft::half> const halves{multidraft::half(0.25F), multidraft::half::from_bits(1)};
+        std::vector<multidraft::float16> const halves{multidraft::float16(0.25F), multidraft::float16::from_bits(1)};
         auto const narrow = file_of(header_of("<f2", "(1, 2)"), data_of(halves), version);
         EXPECT_EQ(row_of(parse_npy(narrow), 0), (std::vector<double>{0.25, 0x1p-24}));
     }

@@ -28,7 +28,7 @@
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
-static_assert(logit_row_batch<adjusted_batch<half>>);
+static_assert(logit_row_batch<adjusted_batch<float16>>);
 static_assert(std::is_trivially_copyable_v<adjusted_batch<float>>, "it is an argument of launches");
 
 /// A pool of masks and of biases, of which every third node has none.

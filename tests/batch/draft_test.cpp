@@ -45,7 +45,7 @@ void expect_draws_of_entries_alone(Sampler const& sampler) {
 
 TEST(batch_draft, draws_as_entries_alone_do) {
     expect_draws_of_entries_alone<float>(draft::sequential{});
-    expect_draws_of_entries_alone<half>(draft::iid{});
+    expect_draws_of_entries_alone<float16>(draft::iid{});
     expect_draws_of_entries_alone<double>(draft::sequential{});
     expect_draws_of_entries_alone<float>(draft::stratified{});
     expect_draws_of_entries_alone<bfloat16>(draft::gumbel_top_k{});

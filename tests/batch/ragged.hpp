@@ -13,7 +13,7 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/law.hpp"

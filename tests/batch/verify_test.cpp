@@ -115,7 +115,7 @@ TEST(batch_verify, decides_as_requests_alone_do) {
     expect_verdicts_of_requests_alone<bfloat16>(recursive_rejection<law::sequential>{}, draft::sequential{}, 5000);
     expect_verdicts_of_requests_alone<double>(recursive_rejection<law::sequential>{}, draft::sequential{}, 300);
     expect_verdicts_of_requests_alone<float>(naive<law::deterministic>{}, draft::top_n{}, 300);
-    expect_verdicts_of_requests_alone<half>(traversal<law::sequential>{}, draft::sequential{}, 300);
+    expect_verdicts_of_requests_alone<float16>(traversal<law::sequential>{}, draft::sequential{}, 300);
     expect_verdicts_of_requests_alone<double>(traversal<law::iid>{}, draft::iid{}, 300);
     expect_verdicts_of_requests_alone<float>(multi_path_block{}, draft::iid{}, 300, forks);
     expect_verdicts_of_requests_alone<float>(ranked_block<law::stratified>{}, draft::stratified{}, 300);
@@ -176,7 +176,7 @@ struct even_rows {
         return {vocabulary};
     }
 };
-static_assert(row_batch<even_rows> && row_batch<logit_batch<half>> && !row_batch<request_batch>);
+static_assert(row_batch<even_rows> && row_batch<logit_batch<float16>> && !row_batch<request_batch>);
 
 TEST(batch_verify, takes_rows_of_another_kind) {
     ragged<float> b(ragged_shapes, 7, {{}});

@@ -26,7 +26,7 @@ using multidraft::testing::searches;
 
 TEST_F(cuda_device, operations_of_a_warp_have_the_bits_of_the_host_group) {
     for (index_t const n : {1, 33, 4097})
-        expect_parity<operations, mc::warp_group<>, multidraft::half, contiguous>(n, 1);
+        expect_parity<operations, mc::warp_group<>, multidraft::float16, contiguous>(n, 1);
 }
 
 TEST_F(cuda_device, operations_of_a_block_have_the_bits_of_the_host_group) {

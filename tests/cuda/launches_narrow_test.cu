@@ -30,12 +30,12 @@ TEST_F(cuda_device, bfloat16_steps_are_those_of_the_host) {
     expect(152064, {}, {.max_cluster = 1});
 }
 
-// `half` has the bytes of `__half`: a row of those is read through a pointer to these.
+// `float16` has the bytes of `__half`: a row of those is read through a pointer to these.
 TEST_F(cuda_device, half_steps_are_those_of_the_host) {
     for (index_t const n : {4999, 32000})
-        mt::expect_step<multidraft::half, draft::sequential, verifier>(n, {}, true, {}, how::at_once);
-    mt::expect_step<multidraft::half, draft::sequential, verifier>(32000, {.temperature = 0.7F, .top_p = 0.9F}, false,
-                                                                   {}, how::at_once);
+        mt::expect_step<multidraft::float16, draft::sequential, verifier>(n, {}, true, {}, how::at_once);
+    mt::expect_step<multidraft::float16, draft::sequential, verifier>(32000, {.temperature = 0.7F, .top_p = 0.9F},
+                                                                      false, {}, how::at_once);
 }
 
 /// Leaves its mark on each node in scratch and walks down the first children that the target likes less than the mark.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cuda/on_device.cuh"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/compact.cuh"
 #include "multidraft/cuda/host_trees.hpp"
@@ -36,9 +36,9 @@ TEST_F(cuda_device, masks_are_those_of_the_host) {
     EXPECT_CUDA(mc::write_masks(nullptr, batch, words.data(), 5));
     on_device<std::uint8_t> const dense(all * 320);
     EXPECT_CUDA(mc::write_bytes(nullptr, batch, words.data(), 5, {dense.data(), 310, 320, contexts.data()}));
-    on_device<multidraft::half> const bias(all * 311);  // rows that do not begin at multiples of 16 bytes
+    on_device<multidraft::float16> const bias(all * 311);  // rows that do not begin at multiples of 16 bytes
     EXPECT_CUDA(
-        mc::write_bias<multidraft::half>(nullptr, batch, words.data(), 5, {bias.data(), 310, 311, contexts.data()}));
+        mc::write_bias<multidraft::float16>(nullptr, batch, words.data(), 5, {bias.data(), 310, 311, contexts.data()}));
     EXPECT_CUDA(cudaDeviceSynchronize());
     auto const packed = words.host();
     auto const bytes = dense.host();

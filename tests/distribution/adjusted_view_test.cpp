@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
@@ -146,7 +146,7 @@ TEST(adjusted_view, has_the_bits_of_a_row_changed_beforehand) {
     all_rows<float, std::uint32_t>(small);
     all_rows<float, std::uint64_t>({9001, 20011});
 }
-TEST(adjusted_view, of_half) { all_rows<half, std::int32_t>({33, 100, 4500}); }
+TEST(adjusted_view, of_half) { all_rows<float16, std::int32_t>({33, 100, 4500}); }
 TEST(adjusted_view, of_bfloat16) { all_rows<bfloat16, std::uint64_t>({33, 100, 4500}); }
 TEST(adjusted_view, of_double) { all_rows<double, std::int64_t>({33, 100, 4500}); }
 

@@ -7,14 +7,14 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 
 namespace {
 
 using multidraft::bfloat16;
-using multidraft::half;
+using multidraft::float16;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::invalid_input;
@@ -23,7 +23,8 @@ using multidraft::strided;
 
 constexpr host_group g;
 
-static_assert(multidraft::distribution<probabilities<float>> && multidraft::distribution<probabilities<half, strided>>);
+static_assert(multidraft::distribution<probabilities<float>> &&
+              multidraft::distribution<probabilities<float16, strided>>);
 static_assert(multidraft::distribution<multidraft::softmax_row<multidraft::row_view<bfloat16>>>);
 static_assert(std::is_same_v<multidraft::probability_of<probabilities<bfloat16>>, float>);
 
@@ -86,12 +87,12 @@ TEST(probabilities, may_be_rounded_to_their_type) {
         double const each = 1.0 / n;
         EXPECT_EQ(message(std::vector<double>(size, each)), "");
         EXPECT_EQ(message(std::vector<float>(size, static_cast<float>(each))), "");
-        EXPECT_EQ(message(std::vector<half>(size, half(static_cast<float>(each)))), "");
+        EXPECT_EQ(message(std::vector<float16>(size, float16(static_cast<float>(each)))), "");
         EXPECT_EQ(message(std::vector<bfloat16>(size, bfloat16(static_cast<float>(each)))), "");
     }
     EXPECT_NE(message(std::vector<double>{0.5, 0.5 + 1e-8}), "");
     EXPECT_NE(message(std::vector<float>{0.5F, 0.501F}), "");
-    EXPECT_NE(message(std::vector<half>{half(0.5F), half(0.4F)}), "");
+    EXPECT_NE(message(std::vector<float16>{float16(0.5F), float16(0.4F)}), "");
     EXPECT_NE(message(std::vector<bfloat16>{bfloat16(-0.5F), bfloat16(1.5F)}), "");
 }
 

@@ -7,7 +7,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -33,7 +33,7 @@ struct halves {
 namespace {
 
 using multidraft::bfloat16;
-using multidraft::half;
+using multidraft::float16;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::process_logits;
@@ -45,9 +45,9 @@ using multidraft::testing::test_numbers;
 
 constexpr host_group g;
 
-static_assert(std::is_same_v<row_view<half>::real, float> && std::is_same_v<row_view<bfloat16>::real, float>);
+static_assert(std::is_same_v<row_view<float16>::real, float> && std::is_same_v<row_view<bfloat16>::real, float>);
 static_assert(std::is_same_v<row_view<float>::real, float> && std::is_same_v<row_view<double>::real, double>);
-static_assert(std::is_trivially_copyable_v<row_view<half, strided>>);
+static_assert(std::is_trivially_copyable_v<row_view<float16, strided>>);
 
 /// Every operation gives the bits that a contiguous copy in float gives.
 template <class View>
@@ -87,7 +87,7 @@ std::vector<T> random_row(std::size_t n, std::uint64_t seed) {
 
 template <class T>
 class row_of : public testing::Test {};
-using elements = testing::Types<float, double, half, bfloat16>;
+using elements = testing::Types<float, double, float16, bfloat16>;
 TYPED_TEST_SUITE(row_of, elements);
 
 TYPED_TEST(row_of, reads_as_its_copy) {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/testing/exact_law.hpp"
@@ -20,7 +20,7 @@
 
 namespace {
 
-using multidraft::half;
+using multidraft::float16;
 using multidraft::host_group;
 using multidraft::index_t;
 using multidraft::invalid_input;

@@ -411,7 +411,7 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
 template <class Case>
 class kokkos_batch : public ::testing::Test {};
 using cases =
-    ::testing::Types<std::tuple<own_group, float>, std::tuple<own_group, half>, std::tuple<own_group, bfloat16>,
+    ::testing::Types<std::tuple<own_group, float>, std::tuple<own_group, float16>, std::tuple<own_group, bfloat16>,
                      std::tuple<own_group, double>, std::tuple<device_group, float>, std::tuple<device_group, double>>;
 TYPED_TEST_SUITE(kokkos_batch, cases);
 

@@ -135,7 +135,7 @@ constexpr sampling_params sampling[] = {{}, {.temperature = 0.7F, .top_k = 40, .
 TYPED_TEST(kokkos_programs, operations_have_the_bits_of_the_host_group) {
     for (index_t const n : {1, 31, 257, 4097, 32000})
         expect_parity<TypeParam, operations, float>({}, n, static_cast<std::uint64_t>(n), {});
-    expect_parity<TypeParam, operations, half>({}, 4097, 5, {});
+    expect_parity<TypeParam, operations, float16>({}, 4097, 5, {});
     expect_parity<TypeParam, operations, bfloat16>({}, 257, 6, {});
 }
 
@@ -151,7 +151,7 @@ TYPED_TEST(kokkos_programs, verifiers_decide_as_with_the_host_group) {
         for (index_t const n : {1, 31, 4097, 32000})
             expect_parity<TypeParam, verifiers, float>({}, n, static_cast<std::uint64_t>(n) + 2, w);
     expect_parity<TypeParam, verifiers, bfloat16>({}, 152064, 4, sampling[1]);
-    expect_parity<TypeParam, verifiers, half>({}, 4097, 9, {});
+    expect_parity<TypeParam, verifiers, float16>({}, 4097, 9, {});
 }
 
 }  // namespace

@@ -178,7 +178,7 @@ TEST_F(emulated, operations_have_the_bits_of_the_host_group) {
 
 TEST_F(emulated, operations_over_half_and_bfloat16) {
     for (index_t const n : {257, 4097}) {
-        expect_parity<256, 8, operations, half>(1, {}, n, 5, {}, order::first_come);
+        expect_parity<256, 8, operations, float16>(1, {}, n, 5, {}, order::first_come);
         expect_parity<64, 2, operations, bfloat16>(2, {}, n, 6, {}, order::last_come);
     }
 }
@@ -257,7 +257,7 @@ TEST_F(emulated, verifiers_decide_as_with_the_host_group) {
         all_groups(verifiers{}, n, static_cast<std::uint64_t>(n) + 2, samplings[n % 3], orders[(n + 1) % 3]);
     for (sampling_params const& w : samplings) all_groups(verifiers{}, 4097, 1, w, order::first_come);
     if (sanitized) return;
-    expect_parity<64, 2, verifiers, half>(2, {}, 4097, 9, {}, order::first_come);
+    expect_parity<64, 2, verifiers, float16>(2, {}, 4097, 9, {}, order::first_come);
     expect_parity<256, 1, verifiers, float>(1, {}, 128256, 3, {}, order::first_come);
     expect_parity<256, 4, verifiers, bfloat16>(4, {}, 128256, 4, samplings[1], order::warp_by_warp);
     expect_parity<256, 2, verifiers, bfloat16, 8>(8, {}, 128256, 4, samplings[1], order::first_come);

@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "tree/random_tree.hpp"
 
@@ -155,8 +155,8 @@ TEST(dense_mask, of_a_causal_view_is_a_triangle) {
 TEST(dense_mask, of_some_rows_and_in_half_precision) {
     auto const parents = random_parents(90, 12, 4);
     ancestor_mask const packed(parents);
-    std::vector<multidraft::half> bias(at(10 * 90));
-    multidraft::write_bias<multidraft::half>(packed.view().from_row(80), 0, {bias.data(), 10, 90, 90});
+    std::vector<multidraft::float16> bias(at(10 * 90));
+    multidraft::write_bias<multidraft::float16>(packed.view().from_row(80), 0, {bias.data(), 10, 90, 90});
     for (node_id i = 0; i < 10; ++i) {
         for (node_id j = 0; j < 90; ++j)
             ASSERT_EQ(bias[at(i * 90 + j)].bits, attends(parents, 80 + i, j) ? 0x0000 : 0xfc00);

@@ -7,7 +7,7 @@ using namespace multidraft;
 using namespace multidraft::testing;
 
 TEST(any_method_rows, half_logits) {
-    expect_all_the_same<methods::for_engines, any_rows<half, false>, any_rows<half, false>>(25);
+    expect_all_the_same<methods::for_engines, any_rows<float16, false>, any_rows<float16, false>>(25);
 }
 TEST(any_method_rows, bfloat16_logits_and_a_draft_of_floats) {
     expect_all_the_same<methods::for_engines, any_rows<bfloat16, false>, any_rows<float, false>>(25);

@@ -29,7 +29,7 @@ concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i,
     { rows(g, i, b) } -> distribution;
 };
 
-/// Rows of logits of type T: float, double, `half` or `bfloat16` (CUDA: not double).
+/// Rows of logits of type T: float, double, `float16` or `bfloat16` (CUDA: not double).
 ///
 /// Row r begins at `data + r * row_stride` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
 /// null: so a draft needs rows for nodes with children only, and rows of a pool stay where they are. In `draft_batch` i
@@ -127,7 +127,7 @@ template <class View>
     return {row.largest(), row.scale(), row.mass(), row.kept().value, row.kept().last};
 }
 
-/// Rows of logits that were processed before: `states[i]` is that of node i of the batch. T: float, `half` or
+/// Rows of logits that were processed before: `states[i]` is that of node i of the batch. T: float, `float16` or
 /// `bfloat16`. Row and layout as in `logit_batch`.
 template <class T, class Layout = contiguous>
 struct prepared_batch {

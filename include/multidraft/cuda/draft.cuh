@@ -59,7 +59,7 @@ __global__ void __launch_bounds__(row_threads, 1)
 /// Draws the children of the nodes of a level on a device, with the arguments of every machine (`batch/draft.hpp`): the
 /// normaliser and the draws in one kernel; a block, a cluster or many blocks a node.
 ///
-/// `rows`: a `logit_batch` or an `adjusted_batch` of float, `half` or `bfloat16`. The tokens are those that the host
+/// `rows`: a `logit_batch` or an `adjusted_batch` of float, `float16` or `bfloat16`. The tokens are those that the host
 /// draws from the same seed. `scratch`: `draft_workspace_size(..)` bytes, or none: then never grid-wide.
 /// `cudaErrorInvalidValue` for a sampler of a law with certain children that has no `out.certain` to write to, for one
 /// that draws by text without `level.depths`, for `out.first` without `level.wanted`, and for `out.states` with

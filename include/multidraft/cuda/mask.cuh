@@ -72,7 +72,7 @@ template <class T>
     return write_dense(stream, trees, words, row_words, out, std::uint8_t{1}, std::uint8_t{0});
 }
 
-/// The dense mask as a bias to add to attention scores: 0 attends, -inf does not. T: float, `half` or `bfloat16`.
+/// The dense mask as a bias to add to attention scores: 0 attends, -inf does not. T: float, `float16` or `bfloat16`.
 template <class T>
 [[nodiscard]] cudaError_t write_bias(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
                                      std::int64_t row_words, dense_rows<T> const& out) {

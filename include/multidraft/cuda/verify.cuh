@@ -92,7 +92,7 @@ template <verify::verifier Verifier>
 /// Verifies the trees of a batch on a device, with the arguments of every machine (`batch/verify.hpp`):
 /// `verify_batch(cuda::on(stream), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`.
 ///
-/// - `target`, `draft`: T is float, `half` or `bfloat16`. A `prepared_batch` of the draft, with the row states that
+/// - `target`, `draft`: T is float, `float16` or `bfloat16`. A `prepared_batch` of the draft, with the row states that
 ///   `draft_batch` wrote, saves a pass over memory for each node on the path.
 /// - `scratch`: `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node does with less or
 ///   none, and then never uses the grid-wide form (see `cuda::detail::choose_shape`). Verifiers of whole trees also

@@ -113,8 +113,8 @@ public:
     /// over a row a token; none for rows that are prepared or remembered.
     ///
     /// `out` is as long as `tokens()`. Throws `invalid_input`, with nothing written, for another length, and for rows
-    /// that are not those of the tree or the vocabulary; of a row that is not a distribution as the row does. A token to
-    /// which a row gives no mass has minus infinity, as with a lossy verifier or other sampling parameters.
+    /// that are not those of the tree or the vocabulary; of a row that is not a distribution as the row does. A token
+    /// to which a row gives no mass has minus infinity, as with a lossy verifier or other sampling parameters.
     template <class Rows>
     void write_log_probabilities(Rows const& rows, span<double> out) const {
         if (out.size() != tokens_.size())

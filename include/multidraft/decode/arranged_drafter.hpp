@@ -102,7 +102,7 @@ protected:
 
     /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them.
     void finish(generation_metrics& m, std::span<char const> kept = {}) {
-        stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.mask_seconds);
         tree_.arrange(kept);
         rows_.assign(at(size()), row());
         for (node_id v = 0; v < size(); ++v) {

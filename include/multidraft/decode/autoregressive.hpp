@@ -32,24 +32,24 @@ generation autoregressive(Target& target, std::span<token_id const> prompt, gene
     generation_metrics& m = result.metrics;
     text_state state(prompt, options, on_tokens, target.context_limit());
     {
-        stopwatch const whole(m.seconds);
+        detail::stopwatch const whole(m.seconds);
         host_group const g;
         std::vector<std::int32_t> positions;
         std::vector<logit> logits(static_cast<std::size_t>(vocabulary));
         target.keep(0, {});
         if (!state.ended()) {
-            stopwatch const time(m.prompt_seconds);
+            detail::stopwatch const time(m.prompt_seconds);
             catch_up(target, state.text().first(prompt.size() - 1), positions, {});
         }
         while (!state.ended()) {
             {
-                stopwatch const time(m.target_seconds);
+                detail::stopwatch const time(m.target_seconds);
                 catch_up(target, state.text(), positions, logits);
                 ++m.target_calls;
             }
             token_id next = none;
             {
-                stopwatch const time(m.verify_seconds);
+                detail::stopwatch const time(m.verify_seconds);
                 auto const p =
                     process_logits(g, row_view<logit>(logits.data(), vocabulary), options.sampling, "target logits");
                 draw_site const site{state.length() - 1, 0};

@@ -69,7 +69,7 @@ public:
                 this->expand_root(g, text, w, m);
             else
                 this->expand(g, level_, w, m);
-            stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.sample_seconds);
             auto const width = static_cast<std::size_t>(widths_[static_cast<std::size_t>(d)]);
             steps_.resize(width);
             next_.resize(beams_.size());

@@ -84,7 +84,7 @@ public:
                 this->expand_root(g, text, w, m);
             else
                 this->expand(g, level_, w, m);
-            stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.sample_seconds);
             node_id const begin = this->tree_.size();
             for (node_id const v : level_) {
                 auto const q = this->distribution(v);
@@ -100,7 +100,7 @@ public:
             std::iota(level_.begin(), level_.end(), begin);
             keep_likeliest(level_, options_.width);
         }
-        stopwatch const time(m.sample_seconds);
+        detail::stopwatch const time(m.sample_seconds);
         ranked_.resize(this->at(this->tree_.size() - 1));
         std::iota(ranked_.begin(), ranked_.end(), 1);
         keep_likeliest(ranked_, options_.nodes);
@@ -166,7 +166,7 @@ public:
                 this->expand_root(g, text, w, m);
             else
                 this->expand(g, level_, w, m);
-            stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.sample_seconds);
             node_id const begin = this->tree_.size();
             // What is left for the levels below is kept for them: a level takes its share of the nodes that are left.
             std::int32_t const levels = depth - d;

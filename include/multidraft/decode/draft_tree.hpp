@@ -62,7 +62,7 @@ public:
             if (!expands) break;
             make_room(end);
             {
-                stopwatch const time(m.draft_seconds);
+                detail::stopwatch const time(m.draft_seconds);
                 std::span<Logit> const logits(logits_.data() + static_cast<std::ptrdiff_t>(at(begin) * at(vocabulary)),
                                               at(end - begin) * at(vocabulary));
                 if (level == 0) {
@@ -76,18 +76,18 @@ public:
                 ++m.draft_calls;
             }
             if constexpr (stops_early) {
-                stopwatch const time(m.sample_seconds);
+                detail::stopwatch const time(m.sample_seconds);
                 if (stops(g, draft, begin, end, shape, w)) {
                     rows_.resize(at(end));  // the nodes were read and have no children
                     break;
                 }
             }
             {
-                stopwatch const time(m.sample_seconds);
+                detail::stopwatch const time(m.sample_seconds);
                 for (node_id v = begin; v < end; ++v) draw_children(g, v, shape, w, source, position);
             }
             {
-                stopwatch const time(m.mask_seconds);
+                detail::stopwatch const time(m.mask_seconds);
                 extend_mask(end, shape);
             }
             begin = end;

@@ -107,14 +107,14 @@ public:
         level_.assign(1, 0);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             read_level(g, text, w, m);
-            stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.sample_seconds);
             node_id const begin = tree_.size();
             for (node_id const v : level_) draw_children(g, v, source, position);
             level_.clear();
             for (node_id v = begin; v < tree_.size(); ++v)
                 if (shape_.child_count(shape_node_[at(v)]) > 0) level_.push_back(v);
         }
-        stopwatch const time(m.mask_seconds);
+        detail::stopwatch const time(m.mask_seconds);
         tree_.arrange();
         rows_.clear();
         for (auto const& model : models_)

@@ -125,6 +125,8 @@ private:
     static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 };
 
+namespace detail {
+
 /// Adds the time of its life to a number of seconds.
 class stopwatch {
 public:
@@ -138,5 +140,7 @@ private:
     double& seconds_;
     std::chrono::steady_clock::time_point begin_;
 };
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

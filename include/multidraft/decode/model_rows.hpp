@@ -79,7 +79,7 @@ public:
         mask_.append(span<node_id const>(&root, 1));
         std::span<logit> const logits = block(1);
         {
-            stopwatch const time(m.draft_seconds);
+            detail::stopwatch const time(m.draft_seconds);
             catch_up(*model_, text, positions_, logits);
             ++m.draft_calls;
         }
@@ -92,12 +92,12 @@ public:
                        std::span<std::int32_t const> positions, sampling_params const& w, generation_metrics& m) {
         node_id const first = entries();
         {
-            stopwatch const time(m.mask_seconds);
+            detail::stopwatch const time(m.mask_seconds);
             mask_.append(parent_entries);
         }
         std::span<logit> const logits = block(tokens.size());
         {
-            stopwatch const time(m.draft_seconds);
+            detail::stopwatch const time(m.draft_seconds);
             model_->forward(token_batch{tokens, positions, position_, mask_.view().from_row(first)}, logits);
             ++m.draft_calls;
         }
@@ -131,7 +131,7 @@ private:
     }
 
     void take(host_group const& g, std::span<logit const> logits, sampling_params const& w, generation_metrics& m) {
-        stopwatch const time(m.sample_seconds);
+        detail::stopwatch const time(m.sample_seconds);
         auto const v = static_cast<std::size_t>(vocabulary());
         for (std::size_t i = 0; i < logits.size() / v; ++i) {
             auto q = process_logits(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), vocabulary()), w,

@@ -60,7 +60,7 @@ public:
                 this->expand_root(g, text, w, m);
             else
                 this->expand(g, level_, w, m);
-            stopwatch const time(m.sample_seconds);
+            detail::stopwatch const time(m.sample_seconds);
             next_level_.clear();
             next_here_.clear();
             for (std::size_t i = 0; i < level_.size(); ++i) {

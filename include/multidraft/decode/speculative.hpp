@@ -65,11 +65,11 @@ public:
         generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target_.context_limit());
         {
-            stopwatch const whole(m.seconds);
+            detail::stopwatch const whole(m.seconds);
             target_.keep(0, {});
             tree_.reset();
             if (!state.ended()) {
-                stopwatch const time(m.prompt_seconds);
+                detail::stopwatch const time(m.prompt_seconds);
                 auto const context = state.text().first(prompt.size() - 1);
                 catch_up(target_, context, positions_, {});
                 tree_.read(context);
@@ -105,7 +105,7 @@ private:
         auto const nodes = static_cast<std::size_t>(tree_.size());
         if (logits_.size() < nodes * vocabulary) logits_.resize(nodes * vocabulary);
         {
-            stopwatch const time(m.target_seconds);
+            detail::stopwatch const time(m.target_seconds);
             target_.forward(
                 token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
                 std::span<logit>(logits_.data(), nodes * vocabulary));
@@ -117,7 +117,7 @@ private:
             logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.sampling),
             memory_);
         {
-            stopwatch const time(m.verify_seconds);
+            detail::stopwatch const time(m.verify_seconds);
             v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
                                     scratch_.template of<Verifier>(tree_.size(), depth));
         }
@@ -136,7 +136,7 @@ private:
         emitted_.push_back(v.next);
         std::int32_t const count = state.emit(emitted_);
         m.tokens += count;
-        stopwatch const time(m.cache_seconds);
+        detail::stopwatch const time(m.cache_seconds);
         keep(context, count);
     }
 

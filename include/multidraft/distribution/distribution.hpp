@@ -25,7 +25,8 @@ concept distribution = requires(D const& row, index_t i) {
 };
 
 /// False only where the row has no mass; cheaper to ask than for the mass. A distribution that knows says so by a
-/// member of this name, and by `may_have_all_mass()` when asking gains nothing; others are taken to have mass everywhere.
+/// member of this name, and by `may_have_all_mass()` when asking gains nothing; others are taken to have mass
+/// everywhere.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
     if constexpr (has_may_have_mass<D>)

@@ -34,8 +34,8 @@ concept counted_rows = requires(Rows const& rows) {
 ///   returned by value: a view of the row with a few numbers. It may be asked for more than once, or not at all.
 ///
 /// Asked by all lanes of a group together, with the same node. It does not change the rows, so that one source may
-/// serve many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may not
-/// throw, such a row has no mass or a NaN, and the verdict's token is `none`.
+/// serve many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may
+/// not throw, such a row has no mass or a NaN, and the verdict's token is `none`.
 ///
 /// What it may have besides (core/optional_members.hpp):
 ///

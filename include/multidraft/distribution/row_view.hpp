@@ -6,7 +6,7 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -31,7 +31,7 @@ struct aligned {
     [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t operator()(index_t i) const noexcept { return i; }
 };
 
-/// One row of V entries, read only. `T` is float, double, `half` or `bfloat16`; entries are read as `real_of<T>`.
+/// One row of V entries, read only. `T` is float, double, `float16` or `bfloat16`; entries are read as `real_of<T>`.
 ///
 /// `Layout` maps an index to an offset; `contiguous` and `strided` are given, an engine may bring its own.
 template <class T, class Layout = contiguous>
@@ -62,7 +62,7 @@ public:
 private:
 #if defined(__CUDA_ARCH__)
     static constexpr bool in_blocks =
-        std::is_same_v<T, float> || std::is_same_v<T, half> || std::is_same_v<T, bfloat16>;
+        std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
     /// Entry i of an aligned row, as part of the 16 bytes that it lies in, which are loaded at once by name: nvcc joins
     /// loads of adjacent words where it sees nothing between them that could write, but not of halves of words.

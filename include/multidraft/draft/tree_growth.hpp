@@ -133,8 +133,8 @@ public:
     }
 
     /// The same for nodes of the engine's choice, whose parents the draft has read: for trees that grow where it is
-    /// worth most. Throws `invalid_input`, with nothing changed, for a node that does not exist, was read before or stands
-    /// here twice, and for one whose parent was not read.
+    /// worth most. Throws `invalid_input`, with nothing changed, for a node that does not exist, was read before or
+    /// stands here twice, and for one whose parent was not read.
     draft_inputs read(span<node_id const> nodes) requires(!fixed) {
         for (std::size_t k = 0; k < nodes.size(); ++k) {
             node_id const v = nodes[k];
@@ -172,9 +172,9 @@ public:
     /// Adds the children of a node that the engine drew itself by `Law`, in the order drawn, the certain ones first.
     /// Under a shape fewer than it asks for may come only where the support ended.
     ///
-    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children, more children than
-    /// the shape has for it, negative tokens, certain children that cannot be. What the law forbids besides, such as a
-    /// token twice, verifiers refuse.
+    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children, more children
+    /// than the shape has for it, negative tokens, certain children that cannot be. What the law forbids besides, such
+    /// as a token twice, verifiers refuse.
     node_range add(node_id node, span<token_id const> tokens, index_t certain = 0) {
         check_undrawn(node);
         auto const n = static_cast<index_t>(std::min(tokens.size(), at(max_nodes)));

@@ -233,7 +233,7 @@ inline void write_bytes(mask_view mask, std::int64_t context, dense_mask<std::ui
     write_dense(mask, context, out, std::uint8_t{1}, std::uint8_t{0});
 }
 
-/// The dense mask as a bias to add to attention scores: 0 attends, -inf does not. T: float, `half` or `bfloat16`.
+/// The dense mask as a bias to add to attention scores: 0 attends, -inf does not. T: float, `float16` or `bfloat16`.
 template <class T>
 void write_bias(mask_view mask, std::int64_t context, dense_mask<T> out) {
     write_dense(mask, context, out, T(0.0F), T(-std::numeric_limits<float>::infinity()));

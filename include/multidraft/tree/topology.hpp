@@ -135,7 +135,8 @@ public:
     /// The root alone.
     topology() : topology(std::vector<node_id>{none}) {}
 
-    /// The tree with these parents, in level order (see `tree_view`). O(N). Throws `invalid_input` if they do not form a tree.
+    /// The tree with these parents, in level order (see `tree_view`). O(N). Throws `invalid_input` if they do not form
+    /// a tree.
     [[nodiscard]] static topology from_parents(span<node_id const> parents) {
         validate_tree(parents);
         return topology(std::vector<node_id>(parents.begin(), parents.end()));

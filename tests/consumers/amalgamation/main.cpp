@@ -4,7 +4,7 @@
 #include "multidraft.hpp"
 #else
 #include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"

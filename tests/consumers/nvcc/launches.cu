@@ -13,7 +13,7 @@
 #include "multidraft/verify/traversal.hpp"
 
 namespace mc = multidraft::cuda;
-using multidraft::half;
+using multidraft::float16;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
 
@@ -28,12 +28,12 @@ struct batch {
 };
 
 template <class Verifier, class Draft>
-cudaError_t check(batch const& b, md::logit_batch<half> const& p, Draft const& q) {
+cudaError_t check(batch const& b, md::logit_batch<float16> const& p, Draft const& q) {
     return md::verify_batch(mc::on(b.stream), Verifier{}, md::drawn_by<typename Verifier::law>(b.trees),
                             md::target_rows(p), md::draft_rows(q), b.requests, b.out, b.scratch);
 }
 
-cudaError_t check_all(batch const& b, md::logit_batch<half> const& p, md::logit_batch<half> const& q,
+cudaError_t check_all(batch const& b, md::logit_batch<float16> const& p, md::logit_batch<float16> const& q,
                       md::level_batch const& level, md::children_batch const& out, md::validation_report* report) {
     if (cudaError_t const e = md::draft_batch(mc::on(b.stream), md::draft::conditional_poisson{}, level,
                                               md::draft_rows(q), b.requests, out, b.scratch))

@@ -75,7 +75,7 @@ bool every_method_decides() {
     using stratified = draft::stratified;
     using law_of_stratified = law::stratified;
     return decides<draft::iid, verify::speculative_sampling<law::iid>>() &&
-           decides<draft::iid, verify::recursive_rejection<law::iid>, half>() &&
+           decides<draft::iid, verify::recursive_rejection<law::iid>, float16>() &&
            decides<draft::sequential, verify::recursive_rejection<law::sequential>, bfloat16>() &&
            decides<draft::gumbel_top_k, verify::recursive_rejection<law::sequential>>() &&
            decides<draft::sequential, verify::traversal<law::sequential>>() &&

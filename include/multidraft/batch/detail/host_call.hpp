@@ -17,8 +17,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// The host group inside of a batched call: a row that is not a distribution is the fault of one request, and the others
-/// get their verdicts.
+/// The host group inside of a batched call: a row that is not a distribution is the fault of one request, and the
+/// others get their verdicts.
 struct host_batch_group : host_group {
     static constexpr bool throws = false;
 };

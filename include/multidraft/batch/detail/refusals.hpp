@@ -14,7 +14,7 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"

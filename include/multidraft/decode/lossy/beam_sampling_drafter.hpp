@@ -61,7 +61,7 @@ public:
                 this->expand_root(g, text, of_rows, m);
             else
                 this->expand(g, level_, of_rows, m);
-            stopwatch const time(m.sample_seconds);
+            multidraft::detail::stopwatch const time(m.sample_seconds);
             steps_.resize(width);
             mass_.resize(beams_.size());
             counts_.resize(beams_.size());

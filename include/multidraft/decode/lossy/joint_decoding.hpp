@@ -44,11 +44,11 @@ public:
         generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target_.context_limit());
         {
-            stopwatch const whole(m.seconds);
+            multidraft::detail::stopwatch const whole(m.seconds);
             host_group const g;
             beams_.reset();
             if (!state.ended()) {
-                stopwatch const time(m.prompt_seconds);
+                multidraft::detail::stopwatch const time(m.prompt_seconds);
                 beams_.read(state.text().first(prompt.size() - 1));
             }
             while (!state.ended()) {
@@ -63,7 +63,7 @@ public:
                 auto const chain = beams_.tokens().subspan(1);
                 std::int32_t const count = state.emit(chain);
                 m.tokens += count;
-                stopwatch const time(m.cache_seconds);
+                multidraft::detail::stopwatch const time(m.cache_seconds);
                 nodes_.clear();
                 for (node_id v = 0; v < count; ++v) nodes_.push_back(v);  // the last token emitted is read next time
                 beams_.keep(length - 1, nodes_);

@@ -53,7 +53,7 @@ public:
         if (depth > 0) this->expand_root(g, text, w, m);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, level_, w, m);
-            stopwatch const time(m.sample_seconds);
+            multidraft::detail::stopwatch const time(m.sample_seconds);
             next_.clear();
             for (node_id const v : level_) {
                 token_id x = none;
@@ -102,11 +102,11 @@ public:
         generation_metrics& m = result.metrics;
         text_state state(prompt, options, on_tokens, target_.context_limit());
         {
-            stopwatch const whole(m.seconds);
+            multidraft::detail::stopwatch const whole(m.seconds);
             target_.keep(0, {});
             tree_.reset();
             if (!state.ended()) {
-                stopwatch const time(m.prompt_seconds);
+                multidraft::detail::stopwatch const time(m.prompt_seconds);
                 logits_.resize(static_cast<std::size_t>(target_.vocabulary()));
                 catch_up(target_, state.text(), positions_, std::span<logit>(logits_));
                 tree_.read(state.text().first(prompt.size() - 1));
@@ -176,13 +176,13 @@ private:
         logits_.resize(std::max(logits_.size(), nodes * vocabulary));
         {
             // The root was scored by the step before: the batch is what is below it.
-            stopwatch const time(m.target_seconds);
+            multidraft::detail::stopwatch const time(m.target_seconds);
             target_.forward(
                 token_batch{tree_.tokens().subspan(1), tree_.positions().subspan(1), root, tree_.mask().from_row(1)},
                 std::span<logit>(logits_.data(), nodes * vocabulary));
             ++m.target_calls;
         }
-        stopwatch const time(m.verify_seconds);
+        multidraft::detail::stopwatch const time(m.verify_seconds);
         // Rows are read from `logits_`; the row of node v is v - 1.
         best_.clear();
         bool best_refused = false;

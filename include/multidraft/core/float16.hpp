@@ -1,4 +1,4 @@
-// The two 16-bit float formats that engines keep logits in: IEEE binary16 and bfloat16.
+// The two 16-bit formats that engines keep logits in, IEEE binary16 and bfloat16, and how rows of any type are read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,17 +16,17 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Two bytes, trivially copyable, laid out as `__half`, `_Float16` and torch.float16 are, so that a row of those may be
 /// read through a pointer to this type. Conversions are integer code without branches: loops over them vectorise, and
 /// they give the same bits everywhere.
-struct half {
+struct float16 {
     std::uint16_t bits = 0;
 
-    half() = default;
+    float16() = default;
 
     /// The nearest value, ties to even; above 65519.99 infinity. A NaN keeps its sign and upper payload.
-    MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr half(float x) noexcept : bits(round(x)) {}
+    MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr float16(float x) noexcept : bits(round(x)) {}
 
     /// The value whose pattern is `bits`.
-    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static constexpr half from_bits(std::uint16_t bits) noexcept {
-        half result{};
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static constexpr float16 from_bits(std::uint16_t bits) noexcept {
+        float16 result{};
         result.bits = bits;
         return result;
     }
@@ -104,16 +104,40 @@ private:
     }
 };
 
-static_assert(sizeof(half) == 2 && std::is_trivially_copyable_v<half>);
+static_assert(sizeof(float16) == 2 && std::is_trivially_copyable_v<float16>);
 static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 
-/// An element of a row as a number to compute with: float for `half`, `bfloat16` and float, double for double. Exact.
+/// Rows of binary16 whose engine keeps them as words of 16 bits. Nothing is copied.
+[[nodiscard]] MULTIDRAFT_HD inline float16 const* as_float16(std::uint16_t const* words) noexcept {
+    return reinterpret_cast<float16 const*>(words);
+}
+/// The same of bfloat16.
+[[nodiscard]] MULTIDRAFT_HD inline bfloat16 const* as_bfloat16(std::uint16_t const* words) noexcept {
+    return reinterpret_cast<bfloat16 const*>(words);
+}
+
+/// An element of a row as a number to compute with: float for `float16`, `bfloat16`, `_Float16`, `__bf16` and float,
+/// double for double. Exact.
 ///
 /// A row of an engine's own type is read by overloading this function in that type's namespace.
-[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(half x) noexcept { return static_cast<float>(x); }
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(float16 x) noexcept {
+    return static_cast<float>(x);
+}
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(bfloat16 x) noexcept {
     return static_cast<float>(x);
 }
+#if defined(__FLT16_MANT_DIG__) && !defined(__CUDACC__)
+// The compiler's own type. By its bits: without instructions for it a conversion is a call of a function.
+[[nodiscard]] MULTIDRAFT_INLINE constexpr float to_real(_Float16 x) noexcept {
+    return to_real(float16::from_bits(__builtin_bit_cast(std::uint16_t, x)));
+}
+#endif
+#if (defined(__BFLT16_MANT_DIG__) || (defined(__x86_64__) && defined(__clang_major__) && __clang_major__ >= 18)) && \
+    !defined(__CUDACC__)
+[[nodiscard]] MULTIDRAFT_INLINE constexpr float to_real(__bf16 x) noexcept {
+    return to_real(bfloat16::from_bits(__builtin_bit_cast(std::uint16_t, x)));
+}
+#endif
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(float x) noexcept { return x; }
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr double to_real(double x) noexcept { return x; }
 

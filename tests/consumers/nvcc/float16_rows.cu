@@ -1,7 +1,7 @@
 // A kernel over rows of half as somebody writes it who adds include/ by hand and no flag of ours.
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 
-__global__ void widen(multidraft::half const* x, float* q, int n) {
+__global__ void widen(multidraft::float16 const* x, float* q, int n) {
     int const i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
     if (i < n) q[i] = multidraft::to_real(x[i]);
 }

@@ -1,5 +1,5 @@
 // Every pattern of the two 16-bit formats, and rounding to them against an independent search.
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,7 +11,7 @@
 namespace {
 
 using multidraft::bfloat16;
-using multidraft::half;
+using multidraft::float16;
 using multidraft::real_of;
 using multidraft::to_real;
 
@@ -81,44 +81,61 @@ void check_rounding(int exponent_bits) {
     }
 }
 
-TEST(half, converts_every_pattern_exactly) { check_all_patterns<half>(5); }
-TEST(half, rounds_to_nearest_even) { check_rounding<half>(5); }
+TEST(float16, converts_every_pattern_exactly) { check_all_patterns<float16>(5); }
+TEST(float16, rounds_to_nearest_even) { check_rounding<float16>(5); }
 TEST(bfloat16, converts_every_pattern_exactly) { check_all_patterns<bfloat16>(8); }
 TEST(bfloat16, rounds_to_nearest_even) { check_rounding<bfloat16>(8); }
 
-TEST(half, overflows_where_ieee_says) {
-    EXPECT_EQ(half(65504.0F).bits, 0x7bff);
-    EXPECT_EQ(half(65519.996F).bits, 0x7bff);
-    EXPECT_EQ(half(65520.0F).bits, 0x7c00);
-    EXPECT_EQ(half(1e30F).bits, 0x7c00);
-    EXPECT_EQ(half(-HUGE_VALF).bits, 0xfc00);
+TEST(float16, overflows_where_ieee_says) {
+    EXPECT_EQ(float16(65504.0F).bits, 0x7bff);
+    EXPECT_EQ(float16(65519.996F).bits, 0x7bff);
+    EXPECT_EQ(float16(65520.0F).bits, 0x7c00);
+    EXPECT_EQ(float16(1e30F).bits, 0x7c00);
+    EXPECT_EQ(float16(-HUGE_VALF).bits, 0xfc00);
 }
 
-TEST(half, keeps_a_nan_a_nan) {
-    EXPECT_EQ(half(__builtin_bit_cast(float, 0x7f800001U)).bits, 0x7e00);
+TEST(float16, keeps_a_nan_a_nan) {
+    EXPECT_EQ(float16(__builtin_bit_cast(float, 0x7f800001U)).bits, 0x7e00);
     EXPECT_EQ(bfloat16(__builtin_bit_cast(float, 0x7f800001U)).bits, 0x7fc0);
     EXPECT_EQ(bfloat16(__builtin_bit_cast(float, 0xffffffffU)).bits, 0xffff);
 }
 
-TEST(half, converts_the_same_in_a_loop_and_in_a_constant) {
-    std::vector<half> row(65536);
+TEST(float16, converts_the_same_in_a_loop_and_in_a_constant) {
+    std::vector<float16> row(65536);
     std::vector<float> out(row.size());
-    for (std::size_t i = 0; i < row.size(); ++i) row[i] = half::from_bits(static_cast<std::uint16_t>(i));
+    for (std::size_t i = 0; i < row.size(); ++i) row[i] = float16::from_bits(static_cast<std::uint16_t>(i));
     for (std::size_t i = 0; i < row.size(); ++i) out[i] = to_real(row[i]);
     for (std::size_t i = 0; i < row.size(); ++i) {
         ASSERT_EQ(__builtin_bit_cast(std::uint32_t, out[i]),
-                  __builtin_bit_cast(std::uint32_t, static_cast<float>(half::from_bits(row[i].bits))));
+                  __builtin_bit_cast(std::uint32_t, static_cast<float>(float16::from_bits(row[i].bits))));
     }
-    static_assert(static_cast<float>(half::from_bits(0x3c00)) == 1.0F);
-    static_assert(half(0.5F).bits == 0x3800 && half(0x1p-24F).bits == 1 && half(-0.0F).bits == 0x8000);
+    static_assert(static_cast<float>(float16::from_bits(0x3c00)) == 1.0F);
+    static_assert(float16(0.5F).bits == 0x3800 && float16(0x1p-24F).bits == 1 && float16(-0.0F).bits == 0x8000);
     static_assert(bfloat16(1.0F).bits == 0x3f80 && to_real(bfloat16::from_bits(0xc000)) == -2.0F);
 }
 
 TEST(to_real, computes_in_float_but_for_double) {
-    static_assert(std::is_same_v<real_of<half>, float> && std::is_same_v<real_of<bfloat16>, float>);
+    static_assert(std::is_same_v<real_of<float16>, float> && std::is_same_v<real_of<bfloat16>, float>);
     static_assert(std::is_same_v<real_of<float>, float> && std::is_same_v<real_of<double const&>, double>);
     EXPECT_EQ(to_real(0.1), 0.1);
     EXPECT_EQ(to_real(0.1F), 0.1F);
+}
+
+// Rows that an engine keeps as words, or in the compiler's own types.
+TEST(float16, is_read_from_words_and_from_the_types_of_the_compiler) {
+    std::vector<std::uint16_t> const words{0x3c00, 0x3800, 0xbf80, 0x0001};
+    for (std::size_t i = 0; i < words.size(); ++i) {
+        EXPECT_EQ(multidraft::as_float16(words.data())[i].bits, words[i]);
+        EXPECT_EQ(multidraft::as_bfloat16(words.data())[i].bits, words[i]);
+#if defined(__FLT16_MANT_DIG__)
+        EXPECT_EQ(to_real(__builtin_bit_cast(_Float16, words[i])), to_real(float16::from_bits(words[i])));
+        static_assert(std::is_same_v<real_of<_Float16>, float>);
+#endif
+#if defined(__BFLT16_MANT_DIG__)
+        EXPECT_EQ(to_real(__builtin_bit_cast(__bf16, words[i])), to_real(bfloat16::from_bits(words[i])));
+        static_assert(std::is_same_v<real_of<__bf16>, float>);
+#endif
+    }
 }
 
 }  // namespace
