@@ -56,8 +56,8 @@ public:
         require(cudaEventCreate(&begin_));
         require(cudaEventCreate(&end_));
     }
-    stopwatch(detail::stopwatch const&) = delete;
-    stopwatch& operator=(detail::stopwatch const&) = delete;
+    stopwatch(stopwatch const&) = delete;
+    stopwatch& operator=(stopwatch const&) = delete;
     ~stopwatch() {
         static_cast<void>(cudaEventDestroy(begin_));
         static_cast<void>(cudaEventDestroy(end_));
