@@ -1,5 +1,5 @@
 // expect: drafter
-// expect: draft_rows
+// expect: draft_row_source
 // errors: 1
 // A drafter whose rows are no rows.
 #include "multidraft/decode/lookup_drafter.hpp"

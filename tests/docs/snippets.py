@@ -52,6 +52,7 @@ TESTED = {
     "--typical-delta": "{generate} --method lossy/typical_acceptance --typical-delta 0.4 --tokens 8",
     "--decision-models": "{generate} --method recursive_rejection/early_stop --decision-models models/early_stop --tokens 8",
     "--list-methods": "{generate} --list-methods",
+    "tests/docs/method_map.py --write": "python3 tests/docs/method_map.py",
     "--draft-temperature": "{generate} --draft-temperature 1.2 --tokens 8",
     "--perplexity": "{generate} --json --perplexity --tokens 8",
     "--search": "{generate} --search --budget 4 --prompts 1 --tokens 16",

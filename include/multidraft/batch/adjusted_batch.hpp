@@ -68,6 +68,7 @@ struct adjusted_batch : logit_batch<T, Layout> {
     [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
         return process_logits(g, view(i), this->sampling_of(b));
     }
+    /// The distribution of node i, of request b.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
         return with_sums(g, i, b).row;

@@ -61,6 +61,7 @@ public:
     host_threads& operator=(host_threads const&) = delete;
     ~host_threads() { end(); }
 
+    /// How many tasks run at a time.
     [[nodiscard]] int concurrency() const noexcept { return static_cast<int>(workers_.size()) + 1; }
 
     /// Calls `task(k)` for k < count. See `host_policy`; here count may be any number.
@@ -157,7 +158,9 @@ public:
         if (concurrency < 1) refuse("concurrency", concurrency, "work is done by one task or more");
     }
 
+    /// How many tasks run at a time.
     [[nodiscard]] int concurrency() const noexcept { return concurrency_; }
+    /// Calls `task(k)` for 0 <= k < count, and returns when all are done.
     template <class Task>
     void parallel_for(int count, Task const& task) const {
         parallel_for_(count, task);

@@ -18,6 +18,7 @@ struct request_batch {
     std::int32_t const* positions = nullptr;  ///< of each request's root in its text, from 0
     std::uint32_t const* ids = nullptr;       ///< tells requests of one seed apart; may be null: 0
 
+    /// What the draws of request b are addressed in.
     [[nodiscard]] MULTIDRAFT_HD addressed_uniforms uniforms(std::int32_t b) const noexcept {
         return addressed_uniforms(seeds[b], ids == nullptr ? 0U : ids[b]);
     }

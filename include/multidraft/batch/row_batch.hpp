@@ -47,12 +47,15 @@ struct logit_batch {
     sampling_params default_sampling{};         ///< where `sampling` is null
     [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
 
+    /// The row that node i has.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
+    /// The entries of that row.
     [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
         return {data + row(i) * row_stride, vocabulary, layout};
     }
+    /// The sampling parameters of request b.
     [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
         return sampling == nullptr ? default_sampling : sampling[b];
     }
@@ -60,6 +63,7 @@ struct logit_batch {
     [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
         return process_logits(g, view(i), sampling_of(b));
     }
+    /// The distribution of node i, of request b.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
         return with_sums(g, i, b).row;
@@ -141,12 +145,15 @@ struct prepared_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
+    /// The row that node i has.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
+    /// The entries of that row.
     [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
         return {data + row(i) * row_stride, vocabulary, layout};
     }
+    /// The distribution of node i.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const&, std::int64_t i,
                                                                             std::int32_t) const {
@@ -172,12 +179,15 @@ struct probability_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
+    /// The row that node i has.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
+    /// The entries of that row.
     [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
         return {data + row(i) * row_stride, vocabulary, layout};
     }
+    /// The distribution of node i.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD probabilities<T, Layout> operator()(G const&, std::int64_t i, std::int32_t) const {
         return probabilities<T, Layout>(view(i));

@@ -34,12 +34,15 @@ struct tree_batch {
     [[nodiscard]] MULTIDRAFT_HD node_id size(std::int32_t b) const noexcept {
         return static_cast<node_id>(offsets[b + 1] - offsets[b]);
     }
+    /// The parents of the nodes of request b, counted from its own root.
     [[nodiscard]] MULTIDRAFT_HD span<node_id const> parents_of(std::int32_t b) const noexcept {
         return {parents + offsets[b], static_cast<std::size_t>(size(b))};
     }
+    /// The tree of request b.
     [[nodiscard]] MULTIDRAFT_HD tree_view operator()(std::int32_t b) const noexcept {
         return {parents_of(b), {tokens + offsets[b], static_cast<std::size_t>(size(b))}};
     }
+    /// How many children of each node of request b are certain; empty where the law has none.
     [[nodiscard]] MULTIDRAFT_HD span<index_t const> certain_of(std::int32_t b) const noexcept {
         if (certain == nullptr) return {};
         return {certain + offsets[b], static_cast<std::size_t>(size(b))};

@@ -23,6 +23,7 @@ struct verdict_batch {
     std::int32_t* accepted = nullptr;
     token_id* next = nullptr;
 
+    /// Where the path of request b is written.
     [[nodiscard]] MULTIDRAFT_HD span<node_id> path_of(tree_batch const& trees, std::int32_t b) const noexcept {
         if (path_stride > 0) return {path + b * path_stride, static_cast<std::size_t>(path_stride)};
         return {path + trees.offsets[b], static_cast<std::size_t>(trees.size(b))};

@@ -17,7 +17,9 @@ struct workspace {
     std::size_t size = 0;
 
     workspace() = default;
+    /// So many bytes from an address on, the caller's.
     constexpr workspace(void* bytes, std::size_t count) noexcept : data(bytes), size(count) {}
+    /// The bytes of a span, the caller's.
     constexpr workspace(span<std::byte> bytes) noexcept  // NOLINT: a view of what is passed
         : data(bytes.data()), size(bytes.size()) {}
 };
