@@ -92,11 +92,13 @@ UNTESTED = {
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
     "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
+    "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
 }
 # Options that stand alone, and the file that must have them.
 OPTIONS_OF = {
     "--device cuda": "examples/generate/main.cpp",
+    "bench/pictures --data": "bench/pictures",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
     "--dim 256 --layers 8 --heads 4 --kv-heads 2 --ffn 688 --lr 2e-3 --seed 1": "models/train/train.py",
     "--dim 96 --layers 2 --heads 3 --kv-heads 1 --ffn 256 --lr 4e-3 --seed 2": "models/train/train.py",
