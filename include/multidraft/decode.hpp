@@ -12,6 +12,7 @@
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/early_stop.hpp"
+#include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
@@ -27,4 +28,5 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/stop_rule.hpp"
+#include "multidraft/decode/text_limits.hpp"
 #include "multidraft/decode/text_state.hpp"
