@@ -19,7 +19,7 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
-#include "multidraft/decode/shaped_drafter.hpp"
+#include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
@@ -158,8 +158,8 @@ private:
 /// draft, shape)`.
 template <sampler Sampler, verify::verifier Verifier, language_model Target, language_model Draft>
 [[nodiscard]] auto make_speculative(Target& target, Draft& draft, topology shape) {
-    return speculative<Target, shaped_drafter<Draft, Sampler>, Verifier>(
-        target, shaped_drafter<Draft, Sampler>(draft, std::move(shape)));
+    return speculative<Target, static_tree_drafter<Draft, Sampler>, Verifier>(
+        target, static_tree_drafter<Draft, Sampler>(draft, std::move(shape)));
 }
 
 /// The loop over the trees of any drafter: `make_speculative<verify::naive<law::deterministic>>(target,

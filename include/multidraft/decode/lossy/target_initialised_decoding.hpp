@@ -13,12 +13,12 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/arranged_drafter.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -33,10 +33,10 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// Chains of the draft below tokens that are given.
 template <language_model Draft>
-class chains_below : public arranged_drafter<Draft, law::iid> {
+class chains_below : public single_model_drafter<Draft, law::iid> {
 public:
     /// The model is the caller's and outlives this.
-    explicit chains_below(Draft& draft) : arranged_drafter<Draft, law::iid>(draft) {}
+    explicit chains_below(Draft& draft) : single_model_drafter<Draft, law::iid>(draft) {}
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return this->model_.depth_limit(length);
@@ -51,9 +51,10 @@ public:
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         level_.clear();
         for (token_id const x : starts) level_.push_back(this->add(0, x));
-        if (depth > 0) this->expand_root(g, text, w, m);
+        node_id const root = 0;
+        if (depth > 0) this->expand(g, text, {&root, 1}, w, m);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
-            this->expand(g, level_, w, m);
+            this->expand(g, text, level_, w, m);
             multidraft::detail::stopwatch const time(m.sample_seconds);
             next_.clear();
             for (node_id const v : level_) {
@@ -80,14 +81,14 @@ private:
 /// text comes out that greedy decoding would not give. With width 1 it is exact. Its block efficiency is not comparable
 /// with that of lossless methods.
 template <language_model Target, language_model Draft>
-class target_start : public generation_loop<target_start<Target, Draft>> {
+class target_initialised_decoding : public generation_loop<target_initialised_decoding<Target, Draft>> {
 public:
     static constexpr bool lossless = false;
 
     /// `depth` levels of the draft below the starts, as the paper counts them: a step emits `depth` + 1 tokens at most,
     /// and `metrics::accepted_fraction(depth)` is 1 where all are accepted. Throws `invalid_input` for a width below 1
     /// and a depth below 0.
-    target_start(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
+    target_initialised_decoding(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
         : target_(target), tree_(draft), width_(width), depth_(depth) {
         if (width < 1 || width > 1 << 12) refuse("width", width, "1 to 2^12 tokens start a tree");
         if (depth < 0 || depth > 1 << 12) refuse("depth", depth, "0 to 2^12 levels are drafted below the starts");
@@ -95,7 +96,7 @@ public:
     }
 
 private:
-    friend class generation_loop<target_start>;
+    friend class generation_loop<target_initialised_decoding>;
     using logit = logit_of<Target>;
     using real = real_of<logit>;
     using row = softmax_row<row_view<logit>>;

@@ -1,4 +1,4 @@
-// The drafter of a fixed shape: one draft model, one sampler, so many children for each node.
+// The drafter of static trees: one draft model, one sampler, a fixed number of children for each node.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Draws the children of each node of `shape` with `Sampler` from one draft model (`draft_tree`); with a `StopRule`, as
 /// many levels of it as the rule lets grow.
 template <language_model Draft, sampler Sampler, class StopRule = never_stop>
-class shaped_drafter {
+class static_tree_drafter {
 public:
     using law = typename Sampler::law;
     using logit = logit_of<Draft>;
@@ -33,7 +33,7 @@ public:
 
     /// Trees of `shape`, of which `StopRule` may leave out the last levels. The model is the caller's and outlives the
     /// drafter.
-    shaped_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
+    static_tree_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
         : draft_(&draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
 
     void check(std::int32_t vocabulary) const {
