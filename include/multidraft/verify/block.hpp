@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -95,14 +94,9 @@ public:
                       "verifier, such as verify::block<law::sequential>; verify::naive<Law> fits every law");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_tree(drafts, target, draft, path);
-#endif
+        detail::check_input<block>(g, drafts, target, draft, path, scratch);
         if (!detail::is_chain<G>(tree, "block verification takes one child a node; for trees use verify::traversal"))
             return {};
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_scratch<block>(tree, scratch);
-#endif
         auto* const weights = reinterpret_cast<real*>(scratch.data());
         if (g.leader()) weights[0] = 1;
         std::int32_t levels = 0;
@@ -111,21 +105,16 @@ public:
             auto const next = static_cast<std::size_t>(levels) + 1;
             token_id const x = tree.tokens[next];
             if (certain_of(drafts, {static_cast<node_id>(next), 1}, levels) != 0) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>)
-                    refuse("certain", levels, 1,
-                           "block verification divides by q and takes a draw; for certain children use "
-                           "verify::ranked_block");
-#endif
+                detail::refuse_on_host<G>("certain", levels, 1,
+                                          "block verification divides by q and takes a draw; for certain children use "
+                                          "verify::ranked_block");
                 return {};
             }
             if constexpr (!may_throw<G>)
                 if (x == none) break;  // room for a child that could not be drawn
             real const qx = draft(g, levels)(x);
             if (!(qx > 0)) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, levels);
-#endif
+                detail::refuse_node_on_host(g, drafts, target, draft, levels);
                 return {};
             }
             w = next_weight(w, target(g, levels)(x), qx);

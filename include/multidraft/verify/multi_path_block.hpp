@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
@@ -331,19 +330,12 @@ public:
         tree_view const tree = drafts.tree;
         std::int32_t const paths = tree.children(0).count;
         std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<multi_path_block>(tree, scratch);
-        }
-#endif
+        detail::check_input<multi_path_block>(g, drafts, target, draft, path, scratch);
         if (!is_fork(tree, paths)) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("parents", tree.size() - 1, tree.parents[static_cast<std::size_t>(tree.size() - 1)],
-                       "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
-                       "other trees use verify::traversal");
-#endif
+            detail::refuse_on_host<G>(
+                "parents", tree.size() - 1, tree.parents[static_cast<std::size_t>(tree.size() - 1)],
+                "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
+                "other trees use verify::traversal");
             return {};
         }
         kept best(tree, target, draft, paths, reinterpret_cast<double*>(scratch.data()));
@@ -352,9 +344,7 @@ public:
             auto const descent = best.descend(g);
             if (descent == kept::descent::ended) break;
             if (descent == kept::descent::invalid) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, best.wrong_node());
-#endif
+                detail::refuse_node_on_host(g, drafts, target, draft, best.wrong_node());
                 return {};
             }
         }

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
@@ -17,6 +16,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -106,10 +106,8 @@ public:
                                                     draw_site site) const {
         using real = probability_of<P>;
         if (candidates.size() > most_children) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", site.node, candidates.size(), "multi-round verification takes up to 64 candidates");
-#endif
+            detail::refuse_on_host<G>("children", site.node, candidates.size(),
+                                      "multi-round verification takes up to 64 candidates");
             return {};
         }
         real scale[most_children];

@@ -80,16 +80,12 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
         // An accepted token whose probability is infinite: the row is not a distribution.
         if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
     }
-#if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
-        if (here.token == none) {
-            if constexpr (asks_draft)
-                refuse_node(g, tree, target, draft, node);
-            else
-                refuse_node(g, tree, target, no_draft_rows{}, node);
-        }
+    if (here.token == none) {
+        if constexpr (asks_draft)
+            refuse_node_on_host(g, tree, target, draft, node);
+        else
+            refuse_node_on_host(g, tree, target, no_draft_rows{}, node);
     }
-#endif
     return {here.child == none ? none : children.first + here.child, here.token};
 }
 
@@ -137,12 +133,7 @@ public:
             std::is_same_v<Drawn, Law>,
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
-            if constexpr (needs_scratch<Self>) detail::check_scratch<Self>(tree.tree, scratch);
-        }
-#endif
+        detail::check_input<Self>(g, tree, target, draft, path, scratch);
         verdict result;
         node_id node = 0;
         for (;;) {

@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -66,12 +65,7 @@ public:
                       "the verifier, such as verify::ranked_block<law::stratified>");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<ranked_block>(tree, scratch);
-        }
-#endif
+        detail::check_input<ranked_block>(g, drafts, target, draft, path, scratch);
         std::int32_t const depth = tree.depth(tree.size() - 1);
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());
         std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));
@@ -93,9 +87,7 @@ public:
                 detail::make_pick(g, p, q, children, best_rank_cdf{children.draws()}, table, numbers[level]);
             if (made == detail::made::leaf) break;
             if (made == detail::made::nothing) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, node);
-#endif
+                detail::refuse_node_on_host(g, drafts, target, draft, node);
                 return {};
             }
             index_t next = none;

@@ -80,11 +80,7 @@ public:
             token_id const x =
                 winner(g, target(g, node), race_noise{source.uniforms(), below(position, result.accepted)},
                        lists_ > 0 ? lists_ : own);
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) {
-                if (x == none) detail::refuse_node(g, drafts, target, no_draft_rows{}, node);
-            }
-#endif
+            if (x == none) detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, node);
             node_verdict const here = found_among(candidates_of(drafts, children, node), x);
             if (here.child == none) {
                 result.next = x;

@@ -22,8 +22,8 @@
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
+#include "multidraft/verify/detail/residual.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -88,12 +88,7 @@ public:
                       "the verifier, such as verify::traversal<law::sequential>; verify::naive<Law> fits every law");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<traversal>(tree, scratch);
-        }
-#endif
+        detail::check_input<traversal>(g, drafts, target, draft, path, scratch);
         auto* const stack = reinterpret_cast<frame<real>*>(scratch.data());
         frame<real> here;
         std::int32_t level = 0;
@@ -195,11 +190,7 @@ private:
     [[nodiscard]] MULTIDRAFT_HD static verdict answer(G const& g, tree_view tree, [[maybe_unused]] Target const& target,
                                                       [[maybe_unused]] Draft const& draft, node_id node, token_id token,
                                                       span<node_id> path) {
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            if (token == none) detail::refuse_node(g, drafted<Law>{tree}, target, draft, node);
-        }
-#endif
+        if (token == none) detail::refuse_node_on_host(g, drafted<Law>{tree}, target, draft, node);
         if (token == none) return {};
         verdict const result{tree.depth(node), token};
         detail::write_path(g, tree, node, result.accepted, path);

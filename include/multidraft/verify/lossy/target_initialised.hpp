@@ -63,12 +63,7 @@ public:
                       "multidraft: this verifier is for trees that start with tokens of the target: name "
                       "law::target_initialised<Law> as the law of the tree");
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            verify::detail::check_tree(drafts, target, draft, path);
-            if constexpr (needs_scratch<Verifier>) verify::detail::check_scratch<target_initialised>(tree, scratch);
-        }
-#endif
+        verify::detail::check_input<target_initialised>(g, drafts, target, draft, path, scratch);
         auto const starts = tree.children(0);
         verdict best{0, none};
         node_id end = 0;
@@ -93,11 +88,7 @@ public:
         }
         if (best.accepted == 0) {
             best.next = emit_at(g, target, 0, source, draw_site{position, 0});
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) {
-                if (best.next == none) verify::detail::refuse_node(g, drafts, target, no_draft_rows{}, 0);
-            }
-#endif
+            if (best.next == none) verify::detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, 0);
         }
         verify::detail::write_path(g, tree, end, best.accepted, path);
         return best;

@@ -66,12 +66,7 @@ public:
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::lossy::typical_acceptance<law::deterministic>");
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            verify::detail::check_tree(drafts, target, draft, path);
-            verify::detail::check_scratch<typical_acceptance>(tree, scratch);
-        }
-#endif
+        verify::detail::check_input<typical_acceptance>(g, drafts, target, draft, path, scratch);
         auto* const passes = scratch.data();
         if (g.leader()) passes[0] = std::byte{1};
         g.barrier();
@@ -104,9 +99,7 @@ public:
         verdict result;
         result.next = emit_at(g, target, deepest, source, draw_site{position, deepest});
         if (result.next == none) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, no_draft_rows{}, deepest);
-#endif
+            verify::detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, deepest);
             return {};
         }
         result.accepted = depth;
