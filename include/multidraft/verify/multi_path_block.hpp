@@ -164,15 +164,55 @@ public:
     /// What a level down came to.
     enum class descent : std::uint8_t { down, ended, invalid };
 
-    /// One level down: chooses the token, writes the next level. `wrong` for a token that the draft gives no mass;
-    /// `ended` where a child could not be drawn.
+    /// One level down: chooses the token, writes the next level.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD descent descend(G const& g) {
         std::int32_t const level = length_;
         auto const p = target_(g, node(level));
         auto const q = draft_(g, node(level));
-        std::int32_t best = none;
-        index_t best_class = none;
+        survivor best;
+        auto const found = find_best(p, q, level, best);
+        if (found != descent::down) return found;
+        token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, best.column))];
+        // Of this level only one class is asked for: sums, without the table of all.
+        auto const mass_where = [&](auto const& wanted) {
+            using real = probability_of<decltype(q)>;
+            return static_cast<double>(g.sum(q.size(), [p, q, wanted](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                real const mass = q(i);
+                return wanted(ratio_class(p(i), static_cast<Real>(mass))) ? mass : real(0);
+            }));
+        };
+        index_t const ratio = best.ratio;
+        double const worse = mass_where([ratio](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c < ratio; });
+        double const same = mass_where([ratio](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c == ratio; });
+        double const better = mass_where([ratio](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c > ratio; });
+        double const all = worse + same + better;
+        if (g.leader()) {
+            double const* const here = at(level);
+            double* const next = at(level + 1);
+            auto const who = survivors(level);
+            double const m = fp::mul(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
+            next[0] = static_cast<double>(
+                next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
+            next[1] = best.column;
+            next[2] = who.after(worse / all, same / all, static_cast<double>(q(x)) / all, next + 3);
+        }
+        g.barrier();
+        ++length_;
+        return descent::down;
+    }
+
+private:
+    /// A path that goes on: its column, and the class of its next token.
+    struct survivor {
+        std::int32_t column = none;
+        index_t ratio = none;
+    };
+
+    /// The first of the survivors whose next token is of the best class; `invalid` for a token that the draft gives no
+    /// mass, `ended` where a child could not be drawn.
+    template <distribution P, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD descent find_best(P const& p, Q const& q, std::int32_t level, survivor& best) {
         for (std::int32_t k = column(level); k < paths_; ++k) {
             if (!survives(k, level)) continue;
             token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, k))];
@@ -182,40 +222,11 @@ public:
                 return descent::invalid;
             }
             index_t const c = ratio_class(p(x), q(x));
-            if (c > best_class) {
-                best = k;
-                best_class = c;
-            }
+            if (c > best.ratio) best = {k, c};
         }
-        token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, best))];
-        // Of this level only one class is asked for: sums, without the table of all.
-        auto const mass_where = [&](auto const& wanted) {
-            using real = probability_of<decltype(q)>;
-            return static_cast<double>(g.sum(q.size(), [p, q, wanted](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                real const mass = q(i);
-                return wanted(ratio_class(p(i), static_cast<Real>(mass))) ? mass : real(0);
-            }));
-        };
-        double const worse = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c < best_class; });
-        double const same = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c == best_class; });
-        double const better = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c > best_class; });
-        double const all = worse + same + better;
-        if (g.leader()) {
-            double const* const here = at(level);
-            double* const next = at(level + 1);
-            auto const who = survivors(level);
-            double const m = fp::mul(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
-            next[0] = static_cast<double>(
-                next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
-            next[1] = best;
-            next[2] = who.after(worse / all, same / all, static_cast<double>(q(x)) / all, next + 3);
-        }
-        g.barrier();
-        ++length_;
         return descent::down;
     }
 
-private:
     [[nodiscard]] MULTIDRAFT_HD double* at(std::int32_t level) const {
         return levels_ + static_cast<std::ptrdiff_t>(level) * (paths_ + 3);
     }

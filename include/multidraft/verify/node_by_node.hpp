@@ -89,6 +89,29 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
     return {here.child == none ? none : children.first + here.child, here.token};
 }
 
+/// Where a walk ended, how many children were accepted on it, and the token after them; `none` where it got none.
+struct walk_end {
+    node_id last = 0;
+    verdict result;
+};
+
+/// Walks down from a node as long as a child is accepted.
+template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD walk_end walk_down(G const& g, Verifier const& verifier, drafted<Law> const& tree,
+                                               Target const& target, Draft const& draft, node_id node, Source& source,
+                                               std::int32_t position, span<std::byte> scratch) {
+    walk_end walk{node, {}};
+    for (;;) {
+        walk_step const here = decide_at(g, verifier, tree, target, draft, walk.last, source, position, scratch);
+        if (here.child == none || here.token == none) {
+            walk.result.next = here.token;
+            return walk;
+        }
+        walk.last = here.child;
+        ++walk.result.accepted;
+    }
+}
+
 }  // namespace detail
 
 /// The tree form of a verifier that decides at one node ([MCSD] Alg. 1-2, [RSD] Alg. 1, [SpecInfer]).
@@ -134,21 +157,11 @@ public:
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
         detail::check_input<Self>(g, tree, target, draft, path, scratch);
-        verdict result;
-        node_id node = 0;
-        for (;;) {
-            auto const here = detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, node, source,
-                                                position, scratch);
-            if (here.token == none) return {};
-            if (here.child == none) {
-                result.next = here.token;
-                break;
-            }
-            node = here.child;
-            ++result.accepted;
-        }
-        detail::write_path(g, tree.tree, node, result.accepted, path);
-        return result;
+        auto const walk =
+            detail::walk_down(g, static_cast<Self const&>(*this), tree, target, draft, 0, source, position, scratch);
+        if (walk.result.next == none) return {};
+        detail::write_path(g, tree.tree, walk.last, walk.result.accepted, path);
+        return walk.result;
     }
 };
 

@@ -115,10 +115,11 @@ public:
     }
 
 private:
-    enum class outcome : std::uint8_t { down, refused, stopped };
+    enum class outcome : std::uint8_t { next, down, refused, stopped };
 
-    /// What comes next: down to a child with children and its weight; up, the node's subtree being refused; or the end,
-    /// at an accepted node with the token after it (`none`: the node's rows hold no distribution).
+    /// What comes next: the node's next child; down to a child with children and its weight; up, the node's subtree
+    /// being refused; or the end, at an accepted node with the token after it (`none`: the node's rows hold no
+    /// distribution).
     template <class Real>
     struct step {
         outcome what;
@@ -140,49 +141,70 @@ private:
         span<token_id const> const candidates =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
         for (;; ++at.child) {
-            auto const k = static_cast<std::size_t>(at.child);
-            Real const qx = q(candidates[k]);
             if (!refused) {
-                if (!(qx > 0)) return {outcome::stopped, at.node};
-                node_id const child = children.first + at.child;
-                Real const rest = fp::fma(-at.c, qx, p(candidates[k]));
-                Real const owed = fp::mul(at.w, positive_part(rest));
-                Real const w = next_weight(at.left, owed, fp::mul(at.z, qx));
-                if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
-                if (w > 0) {
-                    if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};
-                    if (source.bernoulli(draw_site{position, child}(purpose::acceptance, 0), w, Real(1)))
-                        return {outcome::stopped, child, emit_at(g, target, child, source, draw_site{position, child})};
-                }
+                auto const tried = try_child(g, tree, target, p, q, source, position, at, children.first + at.child);
+                if (tried.what != outcome::next) return tried;
             }
             refused = false;
-            Real const c = at.c + fp::div(at.z, fp::mul(at.w, at.left));
-            // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
-            // every other token to be gone.
-            constexpr Real most = largest_number<Real>;
-            at.c = c < most ? c : most;
-            residual const r{p, q, at.c};
-            auto const sums = g.sum_chunks(p.size(), r);
-            Real const z = sums.total;
-            if (z != z) return {outcome::stopped, at.node};
-            if (!(z > 0)) {
-                if (at.w < 1) return {outcome::refused, at.node};
-                // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
-                return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, site)};
-            }
-            Real const mass = fp::div(fp::mul(at.w, z), at.z);
-            at.z = z;
-            at.w = fp::div(mass, mass + (1 - at.w));
-            if (!(at.w > 0)) return {outcome::refused, at.node};
-            if (at.child + 1 == children.count) {
-                if (at.node != 0 && !source.bernoulli(site(purpose::acceptance, 0), at.w, Real(1)))
-                    return {outcome::refused, at.node};
-                return {outcome::stopped, at.node,
-                        source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0))};
-            }
-            if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
-                at.left = detail::mass_left(g, q, candidates.first(k + 1), at.left - qx);
+            auto const left = refuse_child(g, p, q, candidates, source, site, at);
+            if (left.what != outcome::next) return left;
         }
+    }
+
+    /// Whether a child is accepted, or its own children are to decide; the next one comes where it is refused.
+    template <group G, class Target, distribution P, distribution Q, draw_source Source, class Real>
+    [[nodiscard]] MULTIDRAFT_HD static step<Real> try_child(G const& g, tree_view tree, Target const& target,
+                                                            P const& p, Q const& q, Source& source,
+                                                            std::int32_t position, frame<Real> const& at,
+                                                            node_id child) {
+        token_id const x = tree.tokens[static_cast<std::size_t>(child)];
+        Real const qx = q(x);
+        if (!(qx > 0)) return {outcome::stopped, at.node};
+        Real const rest = fp::fma(-at.c, qx, p(x));
+        Real const owed = fp::mul(at.w, positive_part(rest));
+        Real const w = next_weight(at.left, owed, fp::mul(at.z, qx));
+        if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
+        if (!(w > 0)) return {outcome::next, child};
+        if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};
+        draw_site const site{position, child};
+        if (!source.bernoulli(site(purpose::acceptance, 0), w, Real(1))) return {outcome::next, child};
+        return {outcome::stopped, child, emit_at(g, target, child, source, site)};
+    }
+
+    /// What the refusal of the child `at.child` leaves of its parent: another one to try, or after the last one the
+    /// parent's own verdict.
+    template <group G, distribution P, distribution Q, draw_source Source, class Real>
+    [[nodiscard]] MULTIDRAFT_HD static step<Real> refuse_child(G const& g, P const& p, Q const& q,
+                                                               span<token_id const> candidates, Source& source,
+                                                               draw_site site, frame<Real>& at) {
+        auto const tried = candidates.first(static_cast<std::size_t>(at.child) + 1);
+        Real const c = at.c + fp::div(at.z, fp::mul(at.w, at.left));
+        // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
+        // every other token to be gone.
+        constexpr Real most = largest_number<Real>;
+        at.c = c < most ? c : most;
+        residual const r{p, q, at.c};
+        auto const sums = g.sum_chunks(p.size(), r);
+        Real const z = sums.total;
+        if (z != z) return {outcome::stopped, at.node};
+        if (!(z > 0)) {
+            if (at.w < 1) return {outcome::refused, at.node};
+            // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
+            return {outcome::stopped, at.node, emit_undrafted(g, p, tried, source, site)};
+        }
+        Real const mass = fp::div(fp::mul(at.w, z), at.z);
+        at.z = z;
+        at.w = fp::div(mass, mass + (1 - at.w));
+        if (!(at.w > 0)) return {outcome::refused, at.node};
+        if (tried.size() == candidates.size()) {
+            if (at.node != 0 && !source.bernoulli(site(purpose::acceptance, 0), at.w, Real(1)))
+                return {outcome::refused, at.node};
+            return {outcome::stopped, at.node,
+                    source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0))};
+        }
+        if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
+            at.left = detail::mass_left(g, q, tried, at.left - q(tried[tried.size() - 1]));
+        return {outcome::next, at.node};
     }
 
     /// Writes the accepted path, from its end, and says what stopped there.
