@@ -90,9 +90,7 @@ public:
                 detail::refuse_node_on_host(g, drafts, target, draft, node);
                 return {};
             }
-            index_t next = none;
-            if (children.draws() > 0) next = kept_candidate(p, q, children, table, numbers[level], source, site);
-            if (next == none) next = picked_certain<real>(p, children, source, site);
+            index_t const next = pick(p, q, children, table, numbers[level], source, site);
             token_id const picked = children[next];
             w = next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
             node = range.first + next;
@@ -104,6 +102,15 @@ public:
     }
 
 private:
+    /// The child that is picked: the candidate, or a certain one where it is refused.
+    template <distribution P, distribution Q, class Real, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t pick(P const& p, Q const& q, candidate_list children,
+                                                    rank_table const& table, pick_numbers<Real> const& numbers,
+                                                    Source& source, draw_site site) {
+        index_t const kept = children.draws() > 0 ? kept_candidate(p, q, children, table, numbers, source, site) : none;
+        return kept != none ? kept : picked_certain<Real>(p, children, source, site);
+    }
+
     /// The candidate, or `none` where it is refused and a certain token is picked.
     template <distribution P, distribution Q, class Real, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t kept_candidate(P const& p, Q const& q, candidate_list children,
