@@ -35,7 +35,7 @@ struct linear_program {
         double value;
     };
     std::vector<double> gain;    ///< one a column
-    std::vector<double> bound;   ///< one a row
+    std::vector<double> bound;   ///< one per row
     std::vector<entry> entries;  ///< no two of one row and column
 };
 
@@ -223,7 +223,7 @@ private:
 
 }  // namespace detail
 
-/// The program whose largest value is the limit of trees with `children[l]` children a node at level l.
+/// The program whose largest value is the limit of trees with `children[l]` children per node at level l.
 ///
 /// `target(prefix)` and `draft(prefix)` give the rows after a `std::span<token_id const>`, for prefixes of fewer than
 /// `children.size()` tokens, as something that converts to `std::span<double const>`. `theta` is the threshold of the

@@ -1,4 +1,4 @@
-// The autoregressive loop: one target call a token. What every lossless method is measured against.
+// The autoregressive loop: one target call per token. What every lossless method is measured against.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

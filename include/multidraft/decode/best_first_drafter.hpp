@@ -92,8 +92,8 @@ protected:
 /// Expands and re-ranks ([EAGLE-2]): at each level the `width` nodes of the largest joint draft probability get their
 /// `children` most likely tokens; of all nodes so found, the `nodes` likeliest are kept.
 ///
-/// Law: `deterministic`: nothing is drawn, so a choice that looks at every node is no bias. Ties go to the node found
-/// first. Verify with `verify::naive<law::deterministic>`.
+/// Law: `deterministic`: nothing is drawn, so a choice that looks at every node does not bias the text. Ties go to the
+/// node found first. Verify with `verify::naive<law::deterministic>`.
 template <language_model Draft>
 class best_first_top_drafter : public detail::best_first_drafter<Draft, law::deterministic> {
     using base = detail::best_first_drafter<Draft, law::deterministic>;

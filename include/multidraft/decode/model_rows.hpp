@@ -144,8 +144,8 @@ private:
     Model* model_;
     std::int32_t position_ = 0;  ///< of the root
     std::size_t calls_ = 0;
-    std::vector<std::vector<logit>> blocks_;  ///< one a call
-    std::vector<row> rows_;                   ///< one an entry
+    std::vector<std::vector<logit>> blocks_;  ///< one per call
+    std::vector<row> rows_;                   ///< one per entry
     std::vector<chunk_sums_type> sums_;
     std::vector<std::int32_t> positions_;
     ancestor_mask mask_;  ///< over entries

@@ -33,7 +33,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Generates text with the target's distribution, several tokens a target call.
+/// Generates text with the target's distribution, several tokens per target call.
 ///
 /// `Drafter` grows a tree of candidates, `Verifier` accepts a path; their laws must be one, or this does not compile.
 /// With a lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the

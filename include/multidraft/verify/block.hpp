@@ -58,13 +58,13 @@ struct chain_path {
 /// average, on every pair of models, and no verifier of one path accepts more.
 ///
 /// For chains: a node with more than one child is an `invalid_input` on the host ("no token" on a device); for trees
-/// there is `traversal`. With one child a node the laws that draw it from q are one: `law::iid`, `law::sequential`,
-/// `law::conditional_poisson`, and `law::stratified` and `law::top_then_one` where that child is no certain one (else
+/// there is `traversal`. With one child per node the laws that draw it from q coincide: `law::iid`, `law::sequential`,
+/// `law::conditional_poisson`, and `law::stratified` and `law::top_then_one` where that child is not certain (else
 /// an `invalid_input`).
 ///
 /// Cost: the two probabilities of each drafted token on the way down, no further than a weight of 0; on the way up one
-/// pass over p and q a level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows whose
-/// normalisers cost a pass are better prepared.
+/// pass over p and q for each level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows
+/// whose normalisers cost a pass are better prepared.
 template <draft_law Law>
 class block {
     static_assert(detail::draws_one_from_q<Law>,
@@ -76,7 +76,7 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    /// One weight a level.
+    /// One weight per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         return (static_cast<std::size_t>(depth) + 1) * sizeof(double);
     }

@@ -250,7 +250,7 @@ private:
         using real = probability_of<Q>;
         constexpr auto unit = static_cast<real>(0x1p30);
         auto counters = multidraft::detail::selection_counters<ratio_classes>(g);
-        // What is no probability, in rows that nobody checked, has no integer either.
+        // Rows that nobody checked may hold numbers that are not probabilities, and those have no integer.
         auto const probability = [](real x) MULTIDRAFT_INLINE_LAMBDA {
             real const positive = x > 0 ? x : real(0);
             return positive < 1 ? positive : real(1);
@@ -313,14 +313,14 @@ private:
 /// length (shape K x 1 x 1 ..); any other is an `invalid_input` on the host ("no token" on a device). For trees that
 /// branch below the root there is `traversal`.
 ///
-/// Cost: three sums over p and q a level on the way down; two counting passes and a third pass a level that is given
-/// up. Rows whose normalisers cost a pass are better prepared.
+/// Cost: three sums over p and q for each level on the way down; two counting passes and a third pass for each level
+/// that is given up. Rows whose normalisers cost a pass are better prepared.
 class multi_path_block {
 public:
     using law = multidraft::law::iid;
     static constexpr bool lossless = true;
 
-    /// A table of the classes, and for each level a few numbers a path.
+    /// A table of the classes, and for each level a few numbers per path.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return detail::kept_path<int, int, double>::memory(nodes, depth) * sizeof(double);
     }

@@ -76,9 +76,9 @@ struct multi_round_residual {
 /// r_{k+1} = Norm[(r_k - q_k)+]; in the end emit from what is left.
 ///
 /// Lossless for `law::independent`. `draft(g, node, k)` is the row of child k of a node (`rows_of_models` of
-/// `independent_drafter`); with one model it decides as `recursive_rejection<law::iid>`. Cost: a pass over p and the
-/// rows of the refused candidates a rejection: what is left of p is not a function of one row, so it is computed anew.
-/// Up to 64 children a node; more are an `invalid_input` on the host, "no token" elsewhere.
+/// `independent_drafter`); with one model it decides as `recursive_rejection<law::iid>`. Cost: for each rejection a
+/// pass over p and the rows of the refused candidates: what is left of p is not a function of one row, so it is
+/// computed anew. Up to 64 children per node; more are an `invalid_input` on the host, "no token" elsewhere.
 template <draft_law Law>
 class multi_round : public node_by_node<multi_round<Law>, Law> {
     static_assert(

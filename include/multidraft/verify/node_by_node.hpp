@@ -133,18 +133,18 @@ public:
     ///
     /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
     /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only. Rows
-    ///   may have a `with_sums(g, node)` (see `emit_at`) and an `prefetch(g, nodes)`, which is told of which nodes one
+    ///   may have a `with_sums(g, node)` (see `emit_at`) and a `prefetch(g, nodes)`, which is told of which nodes one
     ///   is probably read next.
     /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
     /// - `position`: of the root in the text; with the node it addresses the draws.
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
     /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
     ///
-    /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for an
-    /// invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law
-    /// draws different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the
-    /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
-    /// is `none`.
+    /// Cost: O(children) per level and one pass over p and q per rejected candidate. Host errors: `invalid_input` for
+    /// an invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law draws
+    /// different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the draft
+    /// cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token is
+    /// `none`.
     template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
         MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,

@@ -29,7 +29,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// offers, a certain token being picked first where the candidate is refused (`picked_law`); then the picked path,
 /// whose conditionals are known exactly, is verified as a block (`stop_of_block`).
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q a level for rows of floats (two for
+/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q per level for rows of floats (two for
 /// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
 /// read. `draft(g, node)` and `target(g, node)` are asked for a row more than once, so rows whose normalisers cost a
 /// pass are better prepared. For groups of all kinds; the exact form by sorting is

@@ -32,7 +32,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// The residual needs no storage: r_k = (p - c_k q)+ / Z_k with two scalars, c_{k+1} = c_k + Z_k / s_k and Z_{k+1} =
 /// sum (p - c_{k+1} q)+, where s_k is the mass that q has left (1 for iid). A rejected token has r_k < q_k, so its
 /// residual is 0 from then on without looking at it. q is taken in units (`in_units`): s_k may be any positive number.
-/// Cost: O(1) a candidate, one pass over p and q a rejection; the token emitted in the end comes from the last pass.
+/// Cost: O(1) per candidate, one pass over p and q per rejection; the token emitted in the end comes from the last
+/// pass.
 ///
 /// Lossless for `law::iid` and `law::sequential`. A candidate to which q gives no mass cannot have been drawn from q:
 /// the verdict is "no token", an `invalid_input` on the host.
@@ -46,8 +47,8 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
-    /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows a
-    /// rejection. No token where q gives a candidate no mass, or a row holds NaN.
+    /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows
+    /// per rejection. No token where q gives a candidate no mass, or a row holds NaN.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& draft_row,
                                                     span<token_id const> candidates, Source& source,

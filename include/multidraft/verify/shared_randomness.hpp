@@ -37,7 +37,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// (drafter invariance). With 0, the default, a node's own children are counted (one list at a leaf): nodes with few
 /// children accept more, and a text depends on how many children a tree has where, hence on where steps end.
 ///
-/// Cost: one pass over p with one random block a token for every four lists, a level. It takes an `addressed_source`.
+/// Cost: one pass over p per level, with one random block per token for every four lists. It takes an
+/// `addressed_source`.
 class shared_randomness {
 public:
     using law = multidraft::law::shared_randomness;

@@ -21,8 +21,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// Accept x with probability min(1, p(x) / q(x)), else emit from Norm[(p - q)+] ([Leviathan23], Chen et al.
 /// 2023; [MCSD] 2.2).
 ///
-/// For trees with at most one child a node, that is chains. It is recursive rejection with n = 1, to the bit; the name
-/// states the restriction: a node with more children is an `invalid_input` on the host ("no token" on a device).
+/// For trees with at most one child per node, that is chains. It is recursive rejection with n = 1, to the bit; the
+/// name states the restriction: a node with more children is an `invalid_input` on the host ("no token" on a device).
 /// Acceptance rate sum min(p, q).
 template <draft_law Law>
 class speculative_sampling : public node_by_node<speculative_sampling<Law>, Law> {

@@ -43,12 +43,12 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// S = w z_new / z_old, where s is the mass that q has left, in units (`in_units`). A child with w = 1 is never
 /// refused; one that was has w_P r(x) < d(x), so its residual is 0 from then on without looking at it.
 ///
-/// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child a node it is
+/// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child per node it is
 /// `block`, with one level `recursive_rejection`. (Dividing S by the mass that q has left is biased.)
 ///
-/// Cost: one pass over p and q a refused child, O(1) an accepted one; a subtree of weight 0 is not read. It keeps five
-/// numbers a level. `target(g, node)` is asked for an inner node's row again after each inner child that was refused,
-/// so rows whose normalisers cost a pass are better prepared.
+/// Cost: one pass over p and q per refused child, O(1) per accepted one; a subtree of weight 0 is not read. It keeps
+/// five numbers per level. `target(g, node)` is asked for an inner node's row again after each inner child that was
+/// refused, so rows whose normalisers cost a pass are better prepared.
 template <draft_law Law>
 class traversal {
     static_assert(std::is_same_v<Law, multidraft::law::iid> || std::is_same_v<Law, multidraft::law::sequential>,
@@ -70,7 +70,7 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    /// One frame a level.
+    /// One frame per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         return static_cast<std::size_t>(depth < 1 ? 1 : depth) * sizeof(frame<double>);
     }

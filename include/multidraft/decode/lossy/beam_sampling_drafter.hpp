@@ -20,9 +20,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
-/// Keeps `width` sequences a level, drawn in proportion to their joint probability ([MTAD] 2), and drafts the likeliest
-/// of the last level as a chain of up to `length` tokens ([MTAD] Alg. 1, line 3). At temperature 0 they are not drawn:
-/// the likeliest are kept.
+/// Keeps `width` sequences per level, drawn in proportion to their joint probability ([MTAD] 2), and drafts the
+/// likeliest of the last level as a chain of up to `length` tokens ([MTAD] Alg. 1, line 3). At temperature 0 they are
+/// not drawn: the likeliest are kept.
 ///
 /// `Law` is the one that the verifier of joint likelihood is written for. A lossless verifier could not divide by the
 /// chain's own law, and `law::deterministic` says so (`verify::naive` takes it).

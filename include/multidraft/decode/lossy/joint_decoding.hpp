@@ -21,12 +21,12 @@
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
-/// Emits `length` tokens a step, the likeliest of `width` sequences drawn from the target's joint distribution of that
-/// many tokens by beam sampling ([MTAD] 3.1, with the approximation that its section 3.1 uses itself).
+/// Emits `length` tokens per step, the likeliest of `width` sequences drawn from the target's joint distribution of
+/// that many tokens by beam sampling ([MTAD] 3.1, with the approximation that its section 3.1 uses itself).
 ///
 /// Not the target's distribution, and not meant to be: it leans to texts of high joint likelihood, so its perplexity
-/// under the target is lower than that of sampling. `length` target calls a step over `width` sequences: a baseline of
-/// quality, not of speed. Width 1 or length 1 with width 1 is plain sampling of the target.
+/// under the target is lower than that of sampling. `length` target calls per step over `width` sequences: a baseline
+/// of quality, not of speed. Width 1 or length 1 with width 1 is plain sampling of the target.
 template <language_model Target>
 class joint_decoding : public generation_loop<joint_decoding<Target>> {
 public:

@@ -59,7 +59,7 @@ public:
     static constexpr bool lossless = true;
 
     ranked() = default;
-    /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance a token is lost.
+    /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance is lost per token.
     explicit ranked(double pooled) noexcept : pooled_(pooled) {}
 
     /// Takes the candidate of best rank with probability min(1, p / m); O(V log V).

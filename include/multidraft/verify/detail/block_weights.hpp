@@ -62,9 +62,9 @@ concept block_path = requires(Path const& path, G const& g, std::int32_t level) 
 /// w_i) with S_i = sum (w_i p - m)+ over the next token, h_0 = 1. Then the next token is drawn from p (at g) or
 /// Norm[(w_i p - m)+].
 ///
-/// Lossless whenever m is the exact law of the path. One Bernoulli draw and one pass over p and m a level that is given
-/// up, one pass for the level where it stops; levels above are not read. A path may be cut where its weight is 0:
-/// nothing below can be accepted. The answer's token is `none` when a row holds NaN or no mass.
+/// Lossless whenever m is the exact law of the path. One Bernoulli draw and one pass over p and m for each level that
+/// is given up, one pass for the level where it stops; levels above are not read. A path may be cut where its weight is
+/// 0: nothing below can be accepted. The answer's token is `none` when a row holds NaN or no mass.
 template <group G, block_path<G> Path, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD verdict stop_of_block(G const& g, Path const& path, Source& source, std::int32_t position) {
     using real = std::decay_t<decltype(path.weight(0))>;

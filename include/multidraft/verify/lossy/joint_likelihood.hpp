@@ -32,7 +32,7 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// each token is drawn from p: that alone is lossless.
 ///
 /// For chains, of any law (MTAD drafts by beam sampling): a node with more than one child is an `invalid_input` on the
-/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) a level, no further than
+/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) per level, no further than
 /// the first token to which p gives no mass; one pass for the emitted token.
 template <draft_law Law>
 class joint_likelihood {
