@@ -236,7 +236,7 @@ template <class Target, class Draft>
     if (children.empty()) refuse("children.size", 0, "a tree has one level or more");
     for (std::size_t l = 0; l < children.size(); ++l)
         if (children[l] < 1)
-            refuse("children", static_cast<std::int64_t>(l), children[l], "a level has one child a node or more");
+            refuse("children", static_cast<std::int64_t>(l), children[l], "a level has one child per node or more");
     if (!(theta > 0 && theta <= 1)) refuse("theta", theta, "the threshold of the certainty rule is in (0, 1]");
     std::vector<token_id> tokens;
     std::map<std::size_t, std::vector<double>> rows;

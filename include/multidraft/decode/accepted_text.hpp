@@ -107,7 +107,7 @@ public:
         if (out.size() != tokens_.size())
             refuse("out.size", out.size(), std::to_string(tokens_.size()) + " tokens count");
         for (std::size_t k = 0; k < tokens_.size(); ++k) {
-            if (nodes_[k] >= rows.rows()) refuse("rows.rows", rows.rows(), "there is one row a node");
+            if (nodes_[k] >= rows.rows()) refuse("rows.rows", rows.rows(), "there is one row per node");
             if (tokens_[k] >= rows.size())
                 refuse("tokens", static_cast<std::int64_t>(k), tokens_[k], "a token is in the rows' vocabulary");
         }

@@ -95,7 +95,7 @@ public:
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
         detail::check_input<block>(g, drafts, target, draft, path, scratch);
-        if (!detail::is_chain<G>(tree, "block verification takes one child a node; for trees use verify::traversal"))
+        if (!detail::is_chain<G>(tree, "block verification takes one child per node; for trees use verify::traversal"))
             return {};
         auto* const weights = reinterpret_cast<real*>(scratch.data());
         if (g.leader()) weights[0] = 1;

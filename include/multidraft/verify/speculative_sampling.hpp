@@ -42,7 +42,7 @@ public:
         if (candidates.size() > 1) {
             detail::refuse_on_host<G>(
                 "children", site.node, candidates.size(),
-                "speculative sampling takes one candidate a node; for more use verify::recursive_rejection");
+                "speculative sampling takes one candidate per node; for more use verify::recursive_rejection");
             return {};
         }
         return recursive_rejection<Law>{}.decide(g, p, q, candidates, source, site);

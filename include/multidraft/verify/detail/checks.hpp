@@ -93,7 +93,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     tree_view const tree = drafts.tree;
     validate_tree(tree.parents);
     if (tree.tokens.size() != tree.parents.size())
-        refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
+        refuse("tokens.size", tree.tokens.size(), "a tree has one token per node");
     for (std::size_t i = 1; i < tree.tokens.size(); ++i)
         if (tree.tokens[i] < 0 || tree.tokens[i] >= target.size())
             refuse("tokens", static_cast<std::int64_t>(i), tree.tokens[i], "a token is in the target's vocabulary");
@@ -103,11 +103,11 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
         refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
     validate_row_size(target.size(), "target");
     if (target.rows() < static_cast<index_t>(tree.parents.size()))
-        refuse("target.rows", target.rows(), "there is one target row a node");
+        refuse("target.rows", target.rows(), "there is one target row per node");
     if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
         if (draft.size() != target.size()) refuse("draft.size", draft.size(), "draft and target have one vocabulary");
         if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
-            refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
+            refuse("draft.rows", draft.rows(), "there is one draft row per node with children");
     }
 }
 

@@ -61,7 +61,8 @@ public:
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
         verify::detail::check_input<joint_likelihood>(g, drafts, target, draft, path);
-        if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child a node")) return {};
+        if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child per node"))
+            return {};
         auto const least = fp::log(static_cast<real>(tau_));  // minus infinity for 0
         std::int32_t accepted = 0;
         real ratio = 0;  // log p - log q of the prefix
