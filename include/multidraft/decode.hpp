@@ -10,6 +10,7 @@
 #include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/early_stop.hpp"
