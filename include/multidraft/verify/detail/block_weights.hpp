@@ -19,8 +19,8 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/detail/residual.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
