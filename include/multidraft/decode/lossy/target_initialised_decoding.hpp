@@ -27,7 +27,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
