@@ -29,13 +29,6 @@ public:
     [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
 
 protected:
-    candidate_tree_drafter() = default;
-    ~candidate_tree_drafter() = default;
-    candidate_tree_drafter(candidate_tree_drafter const&) = default;
-    candidate_tree_drafter(candidate_tree_drafter&&) = default;
-    candidate_tree_drafter& operator=(candidate_tree_drafter const&) = default;
-    candidate_tree_drafter& operator=(candidate_tree_drafter&&) = default;
-
     /// A node as an index.
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 

@@ -57,14 +57,6 @@ public:
         addressed_source source{addressed_uniforms(options.seed, options.request)};
         return (*this)(prompt, options, source, on_tokens);
     }
-
-protected:
-    generation_loop() = default;
-    ~generation_loop() = default;
-    generation_loop(generation_loop const&) = default;
-    generation_loop(generation_loop&&) = default;
-    generation_loop& operator=(generation_loop const&) = default;
-    generation_loop& operator=(generation_loop&&) = default;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE
