@@ -70,7 +70,7 @@ tree_case read(nlohmann::json const& one) {
     for (std::size_t l = 0; l < levels.size(); ++l) {
         std::string const what = "children[" + std::to_string(l) + "]";
         index_t const n = whole(levels[l], what);
-        if (n < 1) refuse("children", static_cast<std::int64_t>(l), n, "a level has one child a node or more");
+        if (n < 1) refuse("children", static_cast<std::int64_t>(l), n, "a level has one child per node or more");
         if (n > vocabulary) refuse("children", static_cast<std::int64_t>(l), n, "beyond the support");
         children.push_back(n);
     }

@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "generate/tree_methods.hpp"
-#include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/sequence_drafter.hpp"
+#include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/verify/detail/merged.hpp"
@@ -74,7 +74,7 @@ void add_drafter_methods(std::vector<method>& all) {
     all.push_back(drafter_method<verify::naive<law::deterministic>>(
         "naive/deterministic+lookup", "the draft's most likely candidates, and what the text has had as more branches",
         tree, [](transformer& draft, topology const& shape) {
-            return beside_lookup(shaped_drafter<transformer, draft::top_n>(draft, shape), looking_back(shape));
+            return with_lookup(static_tree_drafter<transformer, draft::top_n>(draft, shape), looking_back(shape));
         }));
     all.push_back(drafter_method<verify::naive<law::independent>>(
         "naive/independent", "candidates of two draft models, accepted if the target draws one of them", tree,

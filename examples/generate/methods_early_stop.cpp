@@ -13,14 +13,14 @@ void add_early_stop_methods(std::vector<method>& all) {
         "recursive_rejection/early_stop",
         "the tree ends when probabilities and entropy say that no path goes on (Improving MCSD 3.3, T2)", tree,
         [](transformer& draft, topology const& shape) {
-            return shaped_drafter<transformer, draft::sequential, probability_stop>(
+            return static_tree_drafter<transformer, draft::sequential, probability_stop>(
                 draft, shape, {}, load_probability_stop(settings().early_stop, settings().stop_below));
         }));
     all.push_back(drafter_method<rejection>(
         "recursive_rejection/early_stop_hidden",
         "the tree ends when the draft's hidden states say that no path goes on (Improving MCSD 3.3, T1)", tree,
         [](transformer& draft, topology const& shape) {
-            return shaped_drafter<transformer, draft::sequential, hidden_state_stop>(
+            return static_tree_drafter<transformer, draft::sequential, hidden_state_stop>(
                 draft, shape, {},
                 load_hidden_state_stop(settings().early_stop, draft.hidden_size(), settings().stop_below));
         }));

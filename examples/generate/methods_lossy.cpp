@@ -5,7 +5,7 @@
 #include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
 #include "multidraft/decode/lossy/fallback.hpp"
 #include "multidraft/decode/lossy/joint_decoding.hpp"
-#include "multidraft/decode/lossy/target_start.hpp"
+#include "multidraft/decode/lossy/target_initialised_decoding.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
@@ -20,7 +20,7 @@ void add_lossy_methods(std::vector<method>& all) {
                    "chain:8", false, true,
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
-                       using chains = shaped_drafter<transformer, draft::iid, lossy::fallback_rule>;
+                       using chains = static_tree_drafter<transformer, draft::iid, lossy::fallback_rule>;
                        using rollback = verify::lossy::rollback<law::iid>;
                        return make_speculative<rollback>(
                            target, chains(draft, shape, {}, lossy::fallback_rule(settings().fallback)),
@@ -31,8 +31,8 @@ void add_lossy_methods(std::vector<method>& all) {
                    multiplies_by_tiles() ? "fork:4x4" : "fork:2x2", false, false,
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
-                       return lossy::target_start(target, draft, std::max(1, shape.child_count(0)), shape.max_depth())(
-                           prompt, options, on_tokens);
+                       return lossy::target_initialised_decoding(target, draft, std::max(1, shape.child_count(0)),
+                                                                 shape.max_depth())(prompt, options, on_tokens);
                    },
                    true});
     all.push_back(
@@ -60,7 +60,7 @@ void add_lossy_methods(std::vector<method>& all) {
                    false, false,
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
-                       using drafter = shaped_drafter<transformer, draft::top_n>;
+                       using drafter = static_tree_drafter<transformer, draft::top_n>;
                        using verifier = verify::lossy::typical_acceptance<law::deterministic>;
                        return make_speculative<verifier>(
                            target, drafter(draft, shape),

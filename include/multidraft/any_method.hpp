@@ -420,8 +420,8 @@ public:
         check_law(drafts);
         validate_tree(drafts.tree.parents);
         node_id const nodes = drafts.tree.size();
-        if (target.rows() < nodes) refuse("target.rows", target.rows(), "there is one target row a node");
-        if (draft.rows() < 0) refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
+        if (target.rows() < nodes) refuse("target.rows", target.rows(), "there is one target row per node");
+        if (draft.rows() < 0) refuse("draft.rows", draft.rows(), "there is one draft row per node with children");
         span<std::byte> const scratch = memory.scratch.of(scratch_bytes(nodes, drafts.tree.depth(nodes - 1)));
         using table = typename List::template as<with_memory<Target, Draft>::template table>;
         return table::functions[index_](drafts, target, draft, key, path, scratch, memory);

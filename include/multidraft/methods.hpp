@@ -44,7 +44,7 @@ enum class trees_taken {
     any,
     pairs,  ///< up to two children a node
     forks,  ///< paths of one length that part at the root, K x 1 x 1 ..
-    chains  ///< one child a node
+    chains  ///< one child per node
 };
 
 /// How the law of what a method emits is shown to be the target's.

@@ -21,6 +21,7 @@
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"

@@ -23,7 +23,7 @@ struct pool_forgotten : verify::node_by_node<pool_forgotten, law::iid> {
         rows.where.pooled = 0;
         auto const m = rows.law(density);
         if (source.bernoulli(site(purpose::acceptance, 0), p(x), m(x))) return {best, x};
-        verify::block_residual const r{p, m, real(1)};
+        auto const r = verify::residual_of_path(p, m, real(1));
         auto const sums = g.sum_chunks(p.size(), r);
         return found_among(candidates, source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0)));
     }

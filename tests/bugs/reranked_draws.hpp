@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/decode/arranged_drafter.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/random/draw_site.hpp"
@@ -17,11 +17,11 @@ namespace multidraft::bugs {
 /// Draws two children of the root without replacement and keeps the likelier one: EAGLE-2's re-ranking, which is right
 /// for deterministic candidates. A drawn token whose place in the tree depends on itself is not drawn from q.
 template <language_model Draft>
-class reranked_draws : public arranged_drafter<Draft, law::sequential> {
+class reranked_draws : public single_model_drafter<Draft, law::sequential> {
 public:
     static constexpr bool shape_looks_at_draws = true;
 
-    explicit reranked_draws(Draft& draft) : arranged_drafter<Draft, law::sequential>(draft) {}
+    explicit reranked_draws(Draft& draft) : single_model_drafter<Draft, law::sequential>(draft) {}
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return std::min(1, this->model_.depth_limit(length));
@@ -33,7 +33,8 @@ public:
         this->start(text, 3);
         std::vector<char> kept{1};
         if (depth > 0) {
-            this->expand_root(g, text, w, m);
+            node_id const root = 0;
+            this->expand(g, text, {&root, 1}, w, m);
             std::vector<token_id> drawn(2);
             auto const position = static_cast<std::int32_t>(text.size()) - 1;
             drawn_children const found = draft::sequential{}(g, this->distribution(0), this->sums(0), source,

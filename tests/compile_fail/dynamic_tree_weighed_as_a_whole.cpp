@@ -1,6 +1,6 @@
 // expect: the shape of this drafter's trees depends on what was drawn
-#include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
+#include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/verify/traversal.hpp"
 
 struct model {

@@ -15,7 +15,7 @@ struct model {
 
 auto make(model& target, model& draft, multidraft::hidden_state_stop const& rule) {
     using namespace multidraft;
-    using drafter = shaped_drafter<model, draft::sequential, hidden_state_stop>;
+    using drafter = static_tree_drafter<model, draft::sequential, hidden_state_stop>;
     auto loop =
         make_speculative<verify::recursive_rejection<law::sequential>>(target, drafter(draft, chain(2), {}, rule));
     token_id const prompt[] = {1};

@@ -162,7 +162,7 @@ TEST(accepted_text, log_probabilities) {
               "out.size = 2: 3 tokens count");
     rows_view<float> const few(logits.data(), 4, vocabulary);
     EXPECT_EQ(refusal([&] { out.write_log_probabilities(logit_rows<float>(few, {}), found); }),
-              "rows.rows = 4: there is one row a node");
+              "rows.rows = 4: there is one row per node");
     rows_view<float> const narrow(logits.data(), 6, 6);
     EXPECT_EQ(refusal([&] { out.write_log_probabilities(logit_rows<float>(narrow, {}), found); }),
               "tokens[1] = 7: a token is in the rows' vocabulary");

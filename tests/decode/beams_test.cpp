@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "decode/text_laws.hpp"
-#include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
+#include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/chi_squared.hpp"

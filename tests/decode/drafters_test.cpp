@@ -7,12 +7,12 @@
 #include "bugs/reranked_draws.hpp"
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/autoregressive.hpp"
-#include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/sequence_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
+#include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/tree/shapes.hpp"
@@ -79,11 +79,12 @@ TEST(LookupDrafter, IsExact) {
         expect_exact<verify::naive<law::deterministic>>(t, lookup_drafter({{2, 1}, 3, 3}), 5, w);
         expect_exact<verify::naive<law::deterministic>>(
             t,
-            beside_lookup(shaped_drafter<table_model<double>, draft::top_n>(t.draft, branching({2, 1})),
-                          {{2, 1}, 2, 3}),
+            with_lookup(static_tree_drafter<table_model<double>, draft::top_n>(t.draft, branching({2, 1})),
+                        {{2, 1}, 2, 3}),
             4, w);
         expect_exact<verify::naive<law::deterministic>>(
-            t, beside_lookup(shaped_drafter<table_model<double>, draft::sequential>(t.draft, chain(1)), {{2, 1}, 2, 2}),
+            t,
+            with_lookup(static_tree_drafter<table_model<double>, draft::sequential>(t.draft, chain(1)), {{2, 1}, 2, 2}),
             3, w);
     }
 }
@@ -102,7 +103,7 @@ TEST(SequenceDrafter, SharedNodesAcceptMoreThanAFork) {
     tables t;
     double const shared = expect_exact<verify::recursive_rejection<law::iid>>(t, sequence_drafter(t.draft, 2, 2), 3);
     double const apart = expect_exact<verify::recursive_rejection<law::iid>>(
-        t, shaped_drafter<table_model<double>, draft::iid>(t.draft, fork(2, 2)), 3);
+        t, static_tree_drafter<table_model<double>, draft::iid>(t.draft, fork(2, 2)), 3);
     EXPECT_GT(shared, apart + 1e-3);
 }
 
@@ -181,7 +182,7 @@ TEST(Drafters, TemperatureZeroGivesTheGreedyText) {
         options.draft_sampling = own;
         EXPECT_EQ(m.operator()<verify::naive<law::deterministic>>(lookup_drafter(), options).tokens, greedy);
         EXPECT_EQ(m.operator()<verify::naive<law::deterministic>>(
-                       beside_lookup(shaped_drafter<model, draft::top_n>(m.draft, branching({2, 2, 1}))), options)
+                       with_lookup(static_tree_drafter<model, draft::top_n>(m.draft, branching({2, 2, 1}))), options)
                       .tokens,
                   greedy);
         EXPECT_EQ(m.operator()<verify::recursive_rejection<law::iid>>(sequence_drafter(m.draft, 4, 4), options).tokens,

@@ -99,7 +99,7 @@ TEST(EarlyStop, IsExact) {
         options.max_tokens = 3;
         options.sampling = w;
         auto loop = make_speculative<rejection>(
-            target, shaped_drafter<model, draft::sequential, decltype(rule)>(draft, shape, {}, rule));
+            target, static_tree_drafter<model, draft::sequential, decltype(rule)>(draft, shape, {}, rule));
         std::int64_t fewest = 1000;
         std::int64_t most = 0;
         auto const result = law_of_loop(loop, prompt, options, [&](generation const& g) {
@@ -133,7 +133,7 @@ TEST(EarlyStop, OfATreeThatAlwaysOrNeverStops) {
     options.seed = 5;
     auto const run = [&](float bias, topology const& shape) {
         return make_speculative<rejection>(
-            target, shaped_drafter<table_model<float>, draft::sequential, probability_stop>(
+            target, static_tree_drafter<table_model<float>, draft::sequential, probability_stop>(
                         draft, shape, {}, probability_stop(one_layer({0, 0}, bias))))(prompt, options);
     };
     for (auto const& shape : {branching({2, 2, 1}), branching({9, 9})}) {

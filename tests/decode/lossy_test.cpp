@@ -10,7 +10,7 @@
 #include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
 #include "multidraft/decode/lossy/fallback.hpp"
 #include "multidraft/decode/lossy/joint_decoding.hpp"
-#include "multidraft/decode/lossy/target_start.hpp"
+#include "multidraft/decode/lossy/target_initialised_decoding.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/tree/shapes.hpp"
@@ -32,7 +32,7 @@ using testing::true_law;
 
 constexpr std::int32_t vocabulary = 3;
 using model = table_model<double>;
-using chain_drafter = shaped_drafter<model, draft::iid, lossy::fallback_rule>;
+using chain_drafter = static_tree_drafter<model, draft::iid, lossy::fallback_rule>;
 using rollback = verify::lossy::rollback<law::iid>;
 
 struct tables {
@@ -64,13 +64,13 @@ TEST(TargetStart, IsExactWithOneTokenAndLossyWithMore) {
     for (sampling_params const& w :
          {sampling_params{}, sampling_params{.temperature = 0.7F}, sampling_params{.temperature = 0}}) {
         for (std::int32_t const depth : {0, 1, 2}) {
-            auto const one = t.law(lossy::target_start(t.target, t.draft, 1, depth), 4, w);
+            auto const one = t.law(lossy::target_initialised_decoding(t.target, t.draft, 1, depth), 4, w);
             EXPECT_LT(t.distance_of(one, 4, w), 1e-12);
         }
-        auto const flat = t.law(lossy::target_start(t.target, t.draft, 2, 0), 3, w);
+        auto const flat = t.law(lossy::target_initialised_decoding(t.target, t.draft, 2, 0), 3, w);
         EXPECT_LT(t.distance_of(flat, 3, w), 1e-12) << "without a draft below them the first token wins";
     }
-    auto const two = t.law(lossy::target_start(t.target, t.draft, 2, 1), 3);
+    auto const two = t.law(lossy::target_initialised_decoding(t.target, t.draft, 2, 1), 3);
     EXPECT_GT(t.distance_of(two, 3), 0.01);
     RecordProperty("total_variation", std::to_string(t.distance_of(two, 3)));
 }
@@ -86,7 +86,7 @@ TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
                 options.sampling = w;
                 options.max_tokens = 4 * (depth + 1);
                 options.seed = 7;
-                auto const g = lossy::target_start(t.target, same, width, depth)(t.prompt, options);
+                auto const g = lossy::target_initialised_decoding(t.target, same, width, depth)(t.prompt, options);
                 EXPECT_EQ(g.metrics.target_calls, 4) << "each emits a start and its chain";
                 EXPECT_EQ(g.metrics.accepted_fraction(depth), 1.0) << "width " << width << ", depth " << depth;
                 EXPECT_EQ(g.metrics.block_efficiency(), depth + 1.0);
@@ -94,8 +94,8 @@ TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
             }
         }
     }
-    EXPECT_THROW(lossy::target_start(t.target, same, 1, -1), invalid_input);
-    EXPECT_THROW(lossy::target_start(t.target, same, 0, 1), invalid_input);
+    EXPECT_THROW(lossy::target_initialised_decoding(t.target, same, 1, -1), invalid_input);
+    EXPECT_THROW(lossy::target_initialised_decoding(t.target, same, 0, 1), invalid_input);
 }
 
 TEST(Rollback, IsLossyBetweenItsEnds) {
@@ -161,8 +161,8 @@ TEST(LossyLoops, TemperatureZero) {
     options.max_tokens = 60;
     options.sampling.temperature = 0;
     auto const greedy = autoregressive(target, prompt, options).tokens;
-    EXPECT_EQ(lossy::target_start(target, draft, 1, 4)(prompt, options).tokens, greedy);
-    auto const other = lossy::target_start(target, draft, 4, 4)(prompt, options);
+    EXPECT_EQ(lossy::target_initialised_decoding(target, draft, 1, 4)(prompt, options).tokens, greedy);
+    auto const other = lossy::target_initialised_decoding(target, draft, 4, 4)(prompt, options);
     EXPECT_NE(other.tokens, greedy) << "the longest path wins, whatever it starts with";
     EXPECT_EQ(other.tokens.size(), 60U);
     EXPECT_EQ(lossy::joint_decoding(target, 4, 1)(prompt, options).tokens, greedy);
@@ -192,7 +192,7 @@ TEST(LossyLoops, EndAtTheContext) {
         table_model<float> target(50, p, limit);
         for (std::int32_t const draft_limit : {2, 5, 40}) {
             table_model<float> draft(50, p, draft_limit);
-            auto const a = lossy::target_start(target, draft, 2, 3)(prompt, options);
+            auto const a = lossy::target_initialised_decoding(target, draft, 2, 3)(prompt, options);
             EXPECT_EQ(a.why, stop_reason::context_limit);
             EXPECT_EQ(static_cast<std::int32_t>(a.tokens.size()), limit - 2);
         }
@@ -212,8 +212,10 @@ TEST(LossyLoops, BadInputIsNamed) {
         }
         return "no error";
     };
-    EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 0, 2); }).find("width = 0"), std::string::npos);
-    EXPECT_NE(message([&] { lossy::target_start(t.target, t.draft, 2, -1); }).find("depth = -1"), std::string::npos);
+    EXPECT_NE(message([&] { lossy::target_initialised_decoding(t.target, t.draft, 0, 2); }).find("width = 0"),
+              std::string::npos);
+    EXPECT_NE(message([&] { lossy::target_initialised_decoding(t.target, t.draft, 2, -1); }).find("depth = -1"),
+              std::string::npos);
     EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 0, 2); }).find("width = 0"), std::string::npos);
     EXPECT_NE(message([&] { lossy::joint_decoding(t.target, 2, 0); }).find("length = 0"), std::string::npos);
     EXPECT_NE(message([] { lossy::fallback_rule(1.5); }).find("threshold = 1.5"), std::string::npos);

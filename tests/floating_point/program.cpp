@@ -61,7 +61,7 @@ unsigned long long numbers_of(mt::program_input<float> const& in) {
     record(g.sum(p.size(), [p, q](index_t i) { return p(i) + q(i); }));
     record(g.sum(p.size(), [p](index_t i) { return p(i) > 0 ? fp::mul(p(i), fp::log(p(i))) : 0.0F; }));
     record(g.sum(p.size(), verify::residual{p, q, 0.7F}));
-    record(g.sum(p.size(), verify::block_residual{p, q, 0.9F}));
+    record(g.sum(p.size(), verify::residual_of_path(p, q, 0.9F)));
     for (index_t const draws : {1, 2, 5}) {
         std::vector<token_id> children(static_cast<std::size_t>(draws) + 2);
         g.top_k(q.size(), weight_of{q}, span<token_id>(children));

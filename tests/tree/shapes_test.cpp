@@ -105,8 +105,8 @@ TEST(shapes, refuse_bad_text_with_the_level) {
     EXPECT_EQ(refusal("4 x2"), "shape[0] = \"4 \"" + form);
     EXPECT_EQ(refusal("+4"), "shape[0] = \"+4\"" + form);
     EXPECT_EQ(refusal("4X2"), "shape[0] = \"4X2\"" + form);
-    EXPECT_EQ(refusal("4x0"), "shape[1] = 0: a level has at least one child a node");
-    EXPECT_EQ(refusal("-4"), "shape[0] = -4: a level has at least one child a node");
+    EXPECT_EQ(refusal("4x0"), "shape[1] = 0: a level has at least one child per node");
+    EXPECT_EQ(refusal("-4"), "shape[0] = -4: a level has at least one child per node");
     EXPECT_EQ(refusal("99999999999999999999"),
               "shape[0] = 99999999999999999999: the tree would have more than 2^20 nodes");
     EXPECT_EQ(refusal("1024x1024"), "factors[1] = 1024: the tree would have more than 2^20 nodes");

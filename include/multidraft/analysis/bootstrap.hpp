@@ -66,6 +66,64 @@ namespace detail {
     return static_cast<std::size_t>((static_cast<std::uint64_t>(word) * n) >> 32);
 }
 
+/// The statistic of every round's samples; `indices` is as long as there are samples, and changes.
+template <class Statistic>
+[[nodiscard]] std::vector<double> resampled(std::vector<std::size_t>& indices, Statistic const& of,
+                                            bootstrap_options const& options) {
+    philox_key const key{{static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)}};
+    std::vector<double> found(static_cast<std::size_t>(options.rounds));
+    for (std::size_t r = 0; r < found.size(); ++r) {
+        philox_block words{};
+        for (std::size_t i = 0; i < indices.size(); ++i) {
+            if (i % 4 == 0)
+                words = philox4x32({{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(r), 0, 0}}, key);
+            indices[i] = below(words.word[i % 4], indices.size());
+        }
+        found[r] = of(indices);
+    }
+    return found;
+}
+
+/// The quantile of the normal law at the share of rounds that found less than the value, equal ones counted half.
+[[nodiscard]] inline double bca_bias(std::vector<double> const& sorted, double value) {
+    auto const range = std::equal_range(sorted.begin(), sorted.end(), value);
+    double const less = static_cast<double>(range.first - sorted.begin());
+    double const equal = static_cast<double>(range.second - range.first);
+    return normal_quantile((less + 0.5 * equal) / static_cast<double>(sorted.size()));
+}
+
+/// The acceleration, from the statistic of n samples without one sample each.
+template <class Statistic>
+[[nodiscard]] double bca_acceleration(std::size_t n, Statistic const& of) {
+    std::vector<double> without(n);
+    std::vector<std::size_t> others(n - 1);
+    for (std::size_t i = 0; i < n; ++i) {
+        for (std::size_t k = 0; k < n - 1; ++k) others[k] = k < i ? k : k + 1;
+        without[i] = of(others);
+    }
+    double const mean = std::accumulate(without.begin(), without.end(), 0.0) / static_cast<double>(n);
+    double squares = 0;
+    double cubes = 0;
+    for (double const x : without) {
+        squares += (mean - x) * (mean - x);
+        cubes += (mean - x) * (mean - x) * (mean - x);
+    }
+    return squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
+}
+
+/// Which quantile of the rounds stands for the quantile u of the statistic.
+struct bca_correction {
+    double bias;
+    double acceleration;
+
+    [[nodiscard]] double operator()(double u) const {
+        double const x = bias + normal_quantile(u);
+        double const stretch = 1 - acceleration * x;
+        // Beyond its pole the correction has no meaning: that end is the farthest value found.
+        return stretch > 0 ? normal_below(bias + x / stretch) : (x > 0 ? 1.0 : 0.0);
+    }
+};
+
 }  // namespace detail
 
 /// The interval of `statistic(indices)` over n samples that are independent of each other: prompts or runs, not the
@@ -92,49 +150,15 @@ template <class Statistic>
     result.value = result.low = result.high = of(indices);
     if (n < 2) return result;
 
-    philox_key const key{{static_cast<std::uint32_t>(options.seed), static_cast<std::uint32_t>(options.seed >> 32)}};
-    std::vector<double> found(static_cast<std::size_t>(options.rounds));
-    for (std::size_t r = 0; r < found.size(); ++r) {
-        philox_block words{};
-        for (std::size_t i = 0; i < n; ++i) {
-            if (i % 4 == 0)
-                words = philox4x32({{static_cast<std::uint32_t>(i / 4), static_cast<std::uint32_t>(r), 0, 0}}, key);
-            indices[i] = detail::below(words.word[i % 4], n);
-        }
-        found[r] = of(indices);
-    }
+    auto found = detail::resampled(indices, of, options);
     std::sort(found.begin(), found.end());
     double const tail = 0.5 * (1 - options.confidence);
     double from = tail;
     double to = 1 - tail;
     if (options.kind == bootstrap_kind::bca && found.front() < found.back()) {
-        auto const range = std::equal_range(found.begin(), found.end(), result.value);
-        double const less = static_cast<double>(range.first - found.begin());
-        double const equal = static_cast<double>(range.second - range.first);
-        double const z = detail::normal_quantile((less + 0.5 * equal) / static_cast<double>(found.size()));
-        // Acceleration, from the statistic without one sample each.
-        std::vector<double> without(n);
-        std::vector<std::size_t> others(n - 1);
-        for (std::size_t i = 0; i < n; ++i) {
-            for (std::size_t k = 0; k < n - 1; ++k) others[k] = k < i ? k : k + 1;
-            without[i] = of(others);
-        }
-        double const mean = std::accumulate(without.begin(), without.end(), 0.0) / static_cast<double>(n);
-        double squares = 0;
-        double cubes = 0;
-        for (double const x : without) {
-            squares += (mean - x) * (mean - x);
-            cubes += (mean - x) * (mean - x) * (mean - x);
-        }
-        double const acceleration = squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
-        auto const moved = [&](double u) {
-            double const x = z + detail::normal_quantile(u);
-            double const stretch = 1 - acceleration * x;
-            // Beyond its pole the correction has no meaning: that end is the farthest value found.
-            return stretch > 0 ? detail::normal_below(z + x / stretch) : (x > 0 ? 1.0 : 0.0);
-        };
-        from = moved(tail);
-        to = moved(1 - tail);
+        detail::bca_correction const correct{detail::bca_bias(found, result.value), detail::bca_acceleration(n, of)};
+        from = correct(tail);
+        to = correct(1 - tail);
     }
     result.low = detail::quantile(found, from);
     result.high = detail::quantile(found, to);

@@ -59,61 +59,79 @@ inline void check_rates(rank_rates const& rates) {
     return sum;
 }
 
+namespace detail {
+
+/// Of every budget of nodes the best lists of trees, by level and rank: best[l][k][m] is what ranks k, k+1, .. of level
+/// l accept with m nodes, taken[l][k][m] how many of them are in the tree of rank k; 0: no tree more, -1: as with m
+/// - 1.
+struct best_trees {
+    std::vector<std::vector<std::vector<double>>> best;
+    std::vector<std::vector<std::vector<std::int32_t>>> taken;
+
+    best_trees(rank_rates const& rates, std::size_t budget) : best(rates.size() + 1), taken(rates.size() + 1) {
+        std::size_t const levels = rates.size();
+        best[levels].assign(1, std::vector<double>(budget + 1, 0.0));
+        taken[levels].assign(1, std::vector<std::int32_t>(budget + 1, 0));
+        for (std::size_t l = levels; l-- > 0;) {
+            std::size_t const ranks = rates[l].size();
+            best[l].assign(ranks + 1, std::vector<double>(budget + 1, 0.0));
+            taken[l].assign(ranks + 1, std::vector<std::int32_t>(budget + 1, 0));
+            for (std::size_t k = ranks; k-- > 0;)
+                for (std::size_t m = 1; m <= budget; ++m) choose(l, k, m, rates[l][k]);
+        }
+    }
+
+    /// The parents of the best tree, in level order.
+    [[nodiscard]] std::vector<node_id> parents(rank_rates const& rates, std::size_t budget) const {
+        struct task {
+            node_id node;
+            std::size_t level;
+            std::size_t nodes;
+        };
+        std::vector<task> tasks{{0, 0, budget}};
+        std::vector<node_id> result{none};
+        for (std::size_t i = 0; i < tasks.size(); ++i) {
+            task const now = tasks[i];
+            std::size_t left = now.nodes;
+            for (std::size_t k = 0; now.level < rates.size() && k < rates[now.level].size(); ++k) {
+                while (left > 0 && taken[now.level][k][left] < 0) --left;
+                if (left == 0) break;
+                auto const j = static_cast<std::size_t>(taken[now.level][k][left]);
+                tasks.push_back({static_cast<node_id>(result.size()), now.level + 1, j - 1});
+                result.push_back(now.node);
+                left -= j;
+            }
+        }
+        return result;
+    }
+
+private:
+    void choose(std::size_t l, std::size_t k, std::size_t m, double rate) {
+        // A node more is worth taking only for a gain.
+        best[l][k][m] = best[l][k][m - 1];
+        taken[l][k][m] = -1;
+        for (std::size_t j = 1; j <= m; ++j) {
+            double const value = rate * (1 + best[l + 1][0][j - 1]) + best[l][k + 1][m - j];
+            if (!(value > best[l][k][m])) continue;
+            best[l][k][m] = value;
+            taken[l][k][m] = static_cast<std::int32_t>(j);
+        }
+    }
+};
+
+}  // namespace detail
+
 /// The tree of at most `nodes` nodes below the root that accepts most ([Sequoia] 3.1, with rates that may differ by
 /// level). Its depth is at most the number of levels of `rates`, its width at a node the number of ranks there.
 ///
-/// A tree below a node of level l is the list of its children's trees; best[l][k][m] is what ranks k, k+1, .. accept
-/// with m nodes. O(levels ranks nodes^2). Among equally good trees it takes the one with fewer nodes. Throws
+/// O(levels ranks nodes^2). Among equally good trees it takes the one with fewer nodes. Throws
 /// `invalid_input` for rates outside [0, 1], levels whose rates sum to more than 1, nodes outside [0, 4096].
 [[nodiscard]] inline optimal_shape optimal_tree(rank_rates const& rates, std::int32_t nodes) {
     detail::check_rates(rates);
     if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
     auto const budget = static_cast<std::size_t>(nodes);
-    std::size_t const levels = rates.size();
-    // best[l][k][m], and in taken[l][k][m] the nodes of the tree whose root is the child of rank k (0: no more).
-    std::vector<std::vector<std::vector<double>>> best(levels + 1);
-    std::vector<std::vector<std::vector<std::int32_t>>> taken(levels + 1);
-    best[levels].assign(1, std::vector<double>(budget + 1, 0.0));
-    taken[levels].assign(1, std::vector<std::int32_t>(budget + 1, 0));
-    for (std::size_t l = levels; l-- > 0;) {
-        std::size_t const ranks = rates[l].size();
-        best[l].assign(ranks + 1, std::vector<double>(budget + 1, 0.0));
-        taken[l].assign(ranks + 1, std::vector<std::int32_t>(budget + 1, 0));
-        for (std::size_t k = ranks; k-- > 0;)
-            for (std::size_t m = 1; m <= budget; ++m) {
-                // A node more is worth taking only for a gain.
-                best[l][k][m] = best[l][k][m - 1];
-                taken[l][k][m] = -1;  // as with m - 1
-                for (std::size_t j = 1; j <= m; ++j) {
-                    double const value = rates[l][k] * (1 + best[l + 1][0][j - 1]) + best[l][k + 1][m - j];
-                    if (value > best[l][k][m]) {
-                        best[l][k][m] = value;
-                        taken[l][k][m] = static_cast<std::int32_t>(j);
-                    }
-                }
-            }
-    }
-    // The choices, read off in level order.
-    struct task {
-        node_id node;
-        std::size_t level;
-        std::size_t nodes;
-    };
-    std::vector<task> tasks{{0, 0, budget}};
-    std::vector<node_id> parents{none};
-    for (std::size_t i = 0; i < tasks.size(); ++i) {
-        task const now = tasks[i];
-        std::size_t left = now.nodes;
-        for (std::size_t k = 0; now.level < levels && k < rates[now.level].size(); ++k) {
-            while (left > 0 && taken[now.level][k][left] < 0) --left;
-            if (left == 0) break;
-            auto const j = static_cast<std::size_t>(taken[now.level][k][left]);
-            tasks.push_back({static_cast<node_id>(parents.size()), now.level + 1, j - 1});
-            parents.push_back(now.node);
-            left -= j;
-        }
-    }
-    return {topology::from_parents(parents), best[0][0][budget]};
+    detail::best_trees const trees(rates, budget);
+    return {topology::from_parents(trees.parents(rates, budget)), trees.best[0][0][budget]};
 }
 
 /// The same with one list of rates for all of `depth` levels.

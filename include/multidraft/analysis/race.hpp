@@ -100,11 +100,27 @@ struct race_times {
     double begin;
 };
 
+/// The probabilities that a token of that rate has arrived by each of some times, and that it has not.
+struct racer {
+    race_vector gone;
+    race_vector left;
+
+    template <class Times>
+    MULTIDRAFT_INLINE racer(double rate, Times const& times) {
+        for (std::size_t i = 0; i < race_lanes; ++i) {
+            decay const e(rate * times[i]);
+            gone[i] = e.gone();
+            left[i] = e.left();
+        }
+    }
+};
+
 /// counts[c] is the probability that exactly c tokens have arrived, c < counts.size(); one more takes part.
-MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, race_vector const& gone, race_vector const& left) {
+MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) {
     for (std::size_t c = counts.size() - 1; c > 0; --c)
-        for (std::size_t i = 0; i < race_lanes; ++i) counts[c][i] = counts[c][i] * left[i] + counts[c - 1][i] * gone[i];
-    for (std::size_t i = 0; i < race_lanes; ++i) counts[0][i] *= left[i];
+        for (std::size_t i = 0; i < race_lanes; ++i)
+            counts[c][i] = counts[c][i] * x.left[i] + counts[c - 1][i] * x.gone[i];
+    for (std::size_t i = 0; i < race_lanes; ++i) counts[0][i] *= x.left[i];
 }
 
 }  // namespace detail
@@ -198,17 +214,11 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, race_vector cons
         std::fill(drafted.begin(), drafted.end(), detail::race_vector{});
         free[0].fill(1.0);
         for (std::size_t k = 0; k < rates.size(); ++k) {
-            detail::race_vector gone;
-            detail::race_vector left;
-            for (std::size_t i = 0; i < detail::race_lanes; ++i) {
-                detail::decay const e(rates[k] * t[i]);
-                gone[i] = e.gone();
-                left[i] = e.left();
-            }
-            detail::add_racer(drafted, gone, left);
+            detail::racer const x(rates[k], t);
+            detail::add_racer(drafted, x);
             for (std::size_t c = 0; c < width; ++c)
-                for (std::size_t i = 0; i < detail::race_lanes; ++i) drafted[c][i] += worth[k] * left[i] * free[c][i];
-            detail::add_racer(free, gone, left);
+                for (std::size_t i = 0; i < detail::race_lanes; ++i) drafted[c][i] += worth[k] * x.left[i] * free[c][i];
+            detail::add_racer(free, x);
         }
         double room = 0;  // for a token that arrives after the last of these times
         for (std::size_t i = 0; i < detail::race_lanes; ++i) {
@@ -256,14 +266,7 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, race_vector cons
         counts[0].fill(1.0);
         double open = 0;  // bounds what later times could add: no arrival outside yet, fewer than n inside
         for (std::size_t k = 1; k < end; ++k) {
-            detail::race_vector gone;
-            detail::race_vector left;
-            for (std::size_t i = 0; i < detail::race_lanes; ++i) {
-                detail::decay const e(q[k - 1] * t[i]);
-                gone[i] = e.gone();
-                left[i] = e.left();
-            }
-            detail::add_racer(counts, gone, left);
+            detail::add_racer(counts, detail::racer(q[k - 1], t));
             if (k < width || outside[k] * t[0] > 60) continue;
             detail::race_vector fewer = counts[0];
             for (std::size_t c = 1; c < width; ++c)

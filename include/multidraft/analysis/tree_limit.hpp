@@ -35,7 +35,7 @@ struct linear_program {
         double value;
     };
     std::vector<double> gain;    ///< one a column
-    std::vector<double> bound;   ///< one a row
+    std::vector<double> bound;   ///< one per row
     std::vector<entry> entries;  ///< no two of one row and column
 };
 
@@ -158,9 +158,72 @@ void rows_of_target(Target const& target, std::vector<token_id>& tokens, std::si
     }
 }
 
+/// The linear program as it grows: a column for each node but the root of each tree, a row for the flow into each inner
+/// node's children, and a row A(s y) <= p(y | s) A(s) for each prefix s y that is drafted; the root has A = 1.
+class tree_limit_builder {
+public:
+    /// The target's rows, by prefix: see `rows_of_target`.
+    explicit tree_limit_builder(std::map<std::size_t, std::vector<double>> const& rows)
+        : rows_(rows), vocabulary_(rows.at(0).size()) {}
+
+    /// The columns of a tree of that chance, and the rows of its flow.
+    void add(prefix_set const& tree, double chance) {
+        std::map<std::size_t, std::size_t> column;
+        std::map<std::size_t, std::size_t> flow_row;  // of an inner node
+        for (std::size_t const s : tree) {
+            if (s == 0) continue;
+            std::size_t const up = above(s);
+            column[s] = program_.gain.size();
+            program_.gain.push_back(chance);
+            auto const [at, is_new] = flow_row.try_emplace(up, program_.bound.size());
+            if (is_new) {
+                program_.bound.push_back(up == 0 ? 1.0 : 0.0);
+                if (up != 0) program_.entries.push_back({at->second, column.at(up), -1.0});
+            }
+            program_.entries.push_back({at->second, column[s], 1.0});
+            program_.entries.push_back({lossless_row(s), column[s], chance});
+        }
+    }
+
+    /// Every tree that holds s lends its flow through s to all continuations of s, drafted in that tree or not. Called
+    /// with the trees that were added, in their order.
+    [[nodiscard]] linear_program finish(std::map<prefix_set, double> const& trees) {
+        for (auto const& [prefix, row] : row_of_) {
+            std::size_t const up = above(prefix);
+            if (up == 0) continue;
+            double const p = rows_.at(up)[(prefix - 1) % vocabulary_];
+            std::size_t begin = 0;
+            for (auto const& [tree, chance] : trees) {
+                if (!(chance > 0)) continue;
+                auto const place = std::lower_bound(tree.begin(), tree.end(), up);
+                if (place != tree.end() && *place == up)
+                    program_.entries.push_back(
+                        {row, begin + static_cast<std::size_t>(place - tree.begin()) - 1, -p * chance});
+                begin += tree.size() - 1;
+            }
+        }
+        return std::move(program_);
+    }
+
+private:
+    /// The prefix without its last token.
+    [[nodiscard]] std::size_t above(std::size_t prefix) const { return (prefix - 1) / vocabulary_; }
+
+    [[nodiscard]] std::size_t lossless_row(std::size_t prefix) {
+        auto const [at, is_new] = row_of_.try_emplace(prefix, program_.bound.size());
+        if (is_new) program_.bound.push_back(above(prefix) == 0 ? rows_.at(0)[prefix - 1] : 0.0);
+        return at->second;
+    }
+
+    std::map<std::size_t, std::vector<double>> const& rows_;
+    std::size_t vocabulary_;
+    linear_program program_;
+    std::map<std::size_t, std::size_t> row_of_;  ///< by prefix
+};
+
 }  // namespace detail
 
-/// The program whose largest value is the limit of trees with `children[l]` children a node at level l.
+/// The program whose largest value is the limit of trees with `children[l]` children per node at level l.
 ///
 /// `target(prefix)` and `draft(prefix)` give the rows after a `std::span<token_id const>`, for prefixes of fewer than
 /// `children.size()` tokens, as something that converts to `std::span<double const>`. `theta` is the threshold of the
@@ -173,7 +236,7 @@ template <class Target, class Draft>
     if (children.empty()) refuse("children.size", 0, "a tree has one level or more");
     for (std::size_t l = 0; l < children.size(); ++l)
         if (children[l] < 1)
-            refuse("children", static_cast<std::int64_t>(l), children[l], "a level has one child a node or more");
+            refuse("children", static_cast<std::int64_t>(l), children[l], "a level has one child per node or more");
     if (!(theta > 0 && theta <= 1)) refuse("theta", theta, "the threshold of the certainty rule is in (0, 1]");
     std::vector<token_id> tokens;
     std::map<std::size_t, std::vector<double>> rows;
@@ -183,49 +246,10 @@ template <class Target, class Draft>
     if (first.size() != vocabulary) refuse("draft.size", first.size(), "target and draft have one vocabulary");
     auto const trees = detail::drafted_trees<Draft>{draft, children, law, theta}.below(tokens, 0);
 
-    linear_program program;
-    // Rows of A(s y) <= p(y | s) A(s), by s y; the root has A = 1.
-    std::map<std::size_t, std::size_t> row_of;
-    auto const lossless_row = [&](std::size_t prefix) {
-        auto const [at, is_new] = row_of.try_emplace(prefix, program.bound.size());
-        std::size_t const up = (prefix - 1) / vocabulary;
-        if (is_new) program.bound.push_back(up == 0 ? rows.at(0)[prefix - 1] : 0.0);
-        return at->second;
-    };
-    for (auto const& [tree, chance] : trees) {
-        if (!(chance > 0)) continue;
-        std::map<std::size_t, std::size_t> column;
-        std::map<std::size_t, std::size_t> flow_row;  // of an inner node
-        for (std::size_t const s : tree) {
-            if (s == 0) continue;
-            std::size_t const up = (s - 1) / vocabulary;
-            column[s] = program.gain.size();
-            program.gain.push_back(chance);
-            auto const [at, is_new] = flow_row.try_emplace(up, program.bound.size());
-            if (is_new) {
-                program.bound.push_back(up == 0 ? 1.0 : 0.0);
-                if (up != 0) program.entries.push_back({at->second, column.at(up), -1.0});
-            }
-            program.entries.push_back({at->second, column[s], 1.0});
-            program.entries.push_back({lossless_row(s), column[s], chance});
-        }
-    }
-    // Every tree that holds s lends its flow through s to all continuations of s, drafted in that tree or not.
-    for (auto const& [prefix, row] : row_of) {
-        std::size_t const up = (prefix - 1) / vocabulary;
-        if (up == 0) continue;
-        double const p = rows.at(up)[(prefix - 1) % vocabulary];
-        std::size_t begin = 0;
-        for (auto const& [tree, chance] : trees) {
-            if (!(chance > 0)) continue;
-            auto const place = std::lower_bound(tree.begin(), tree.end(), up);
-            if (place != tree.end() && *place == up)
-                program.entries.push_back(
-                    {row, begin + static_cast<std::size_t>(place - tree.begin()) - 1, -p * chance});
-            begin += tree.size() - 1;
-        }
-    }
-    return program;
+    detail::tree_limit_builder builder(rows);
+    for (auto const& [tree, chance] : trees)
+        if (chance > 0) builder.add(tree, chance);
+    return builder.finish(trees);
 }
 
 /// The limit of whole trees: no lossless verifier of this draft law has a larger mean accepted length.

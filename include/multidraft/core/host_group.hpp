@@ -102,12 +102,7 @@ public:
                 if (kept == k && !(pairwise_max(keys) > threshold)) continue;
                 for (index_t l = 0; l < count; ++l) {
                     if (kept == k && !(keys[l] > threshold)) continue;
-                    index_t at = kept < k ? kept++ : k - 1;
-                    while (at > 0 && at_index(all, out[static_cast<std::size_t>(at - 1)]) < keys[l]) {
-                        out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
-                        --at;
-                    }
-                    out[static_cast<std::size_t>(at)] = begin + l;
+                    insert_key(all, begin + l, keys[l], kept < k ? kept++ : k - 1, out);
                     if (kept == k) threshold = at_index(all, out[static_cast<std::size_t>(k - 1)]);
                 }
             }
@@ -221,52 +216,29 @@ public:
         std::uint32_t where[chunk_lanes];
         std::int32_t amount[chunk_lanes];
         index_t list[chunk_lanes];
-        std::uint64_t plain[block] = {};
+        std::uint64_t zeros[block] = {};
         for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
             index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
             Bin const bin = detail::in_chunk(bin_of, chunk, chunk_end);
             Mass const mass = detail::in_chunk(mass_of, chunk, chunk_end);
             for (index_t begin = chunk; begin < chunk_end; begin += chunk_lanes) {
                 index_t const size = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-                index_t inside = 0;
-                detail::by_runs(bin, begin, begin + size,
-                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
-                                    for (index_t l = first - begin; l < end - begin; ++l) {
-                                        where[l] = static_cast<std::uint32_t>(here(begin + l));  // below 0 is far above
-                                        inside += where[l] < limit ? 1 : 0;
-                                    }
-                                });
+                index_t const inside = find_bins(bin, limit, begin, size, where);
                 if (inside == 0) continue;
-                alignas(64) unsigned char flags[chunk_lanes] = {};
                 if (inside <= chunk_lanes / 8) {
-                    for (index_t l = 0; l < size; ++l) flags[l] = where[l] < limit ? 1 : 0;
-                    index_t const count = detail::list_flags(flags, 0, list);
-                    for (index_t k = 0; k < count; ++k)
-                        bins[where[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
+                    count_few(mass, limit, begin, size, where, list, bins);
                     continue;
                 }
-                detail::by_runs(mass, begin, begin + size,
-                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
-                                    for (index_t l = first - begin; l < end - begin; ++l) amount[l] = here(begin + l);
-                                });
-                index_t zero = 0;
-                for (index_t l = 0; l < size; ++l) zero += where[l] == 0 ? 1 : 0;
-                if (zero > chunk_lanes / 8) {
-                    for (index_t l = size; l < chunk_lanes; ++l) where[l] = 1;
-                    for (index_t r = 0; r < chunk_lanes; r += block)
-                        for (index_t l = 0; l < block; ++l)
-                            plain[l] += detail::blend(where[r + l] == 0, static_cast<std::uint32_t>(amount[r + l]), 0U);
-                    for (index_t l = 0; l < size; ++l) flags[l] = where[l] - 1 < limit - 1 ? 1 : 0;
-                    index_t const count = detail::list_flags(flags, 0, list);
-                    for (index_t k = 0; k < count; ++k)
-                        bins[where[list[k]]] += static_cast<std::uint64_t>(amount[list[k]]);
+                find_masses(mass, begin, size, amount);
+                if (in_bin_0(size, where) > chunk_lanes / 8) {
+                    count_beside_bin_0(limit, size, where, amount, list, zeros, bins);
                 } else {
                     for (index_t l = 0; l < size; ++l)
                         if (where[l] < limit) bins[where[l]] += static_cast<std::uint64_t>(amount[l]);
                 }
             }
         }
-        for (std::uint64_t const p : plain) bins[0] += p;
+        for (std::uint64_t const sum : zeros) bins[0] += sum;
     }
 
     /// Pairs and sums in separate loops: the first is for the vector units (see `detail::pair_tables`). A function that
@@ -309,6 +281,68 @@ private:
     static constexpr index_t block =
         64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
 
+    // What `histogram` does with some adjacent entries: `bin_of` and `mass_of` hold their bins and their masses.
+
+    /// Returns how many entries have a bin.
+    template <class Bin>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static index_t find_bins(Bin const& bin, std::uint32_t limit,
+                                                                           index_t begin, index_t size,
+                                                                           std::uint32_t (&bin_of)[chunk_lanes]) {
+        index_t inside = 0;
+        detail::by_runs(bin, begin, begin + size,
+                        [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                            for (index_t l = first - begin; l < end - begin; ++l) {
+                                bin_of[l] = static_cast<std::uint32_t>(here(begin + l));  // below 0 is far above
+                                inside += bin_of[l] < limit ? 1 : 0;
+                            }
+                        });
+        return inside;
+    }
+
+    template <class Mass>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void find_masses(Mass const& mass, index_t begin, index_t size,
+                                                            std::int32_t (&mass_of)[chunk_lanes]) {
+        detail::by_runs(mass, begin, begin + size,
+                        [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                            for (index_t l = first - begin; l < end - begin; ++l) mass_of[l] = here(begin + l);
+                        });
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static index_t in_bin_0(index_t size,
+                                                                          std::uint32_t const (&bin_of)[chunk_lanes]) {
+        index_t zero = 0;
+        for (index_t l = 0; l < size; ++l) zero += bin_of[l] == 0 ? 1 : 0;
+        return zero;
+    }
+
+    /// Lists the few entries that have a bin, and asks for their masses one by one.
+    template <class Mass>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void count_few(Mass const& mass, std::uint32_t limit, index_t begin,
+                                                          index_t size, std::uint32_t const (&bin_of)[chunk_lanes],
+                                                          index_t (&list)[chunk_lanes], span<std::uint64_t> bins) {
+        alignas(64) unsigned char flags[chunk_lanes] = {};
+        for (index_t l = 0; l < size; ++l) flags[l] = bin_of[l] < limit ? 1 : 0;
+        index_t const count = detail::list_flags(flags, 0, list);
+        for (index_t k = 0; k < count; ++k) bins[bin_of[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
+    }
+
+    /// Sums what is in bin 0 by the vector units, and lists the rest.
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void count_beside_bin_0(std::uint32_t limit, index_t size,
+                                                                   std::uint32_t (&bin_of)[chunk_lanes],
+                                                                   std::int32_t const (&mass_of)[chunk_lanes],
+                                                                   index_t (&list)[chunk_lanes],
+                                                                   std::uint64_t (&zeros)[block],
+                                                                   span<std::uint64_t> bins) {
+        for (index_t l = size; l < chunk_lanes; ++l) bin_of[l] = 1;
+        for (index_t r = 0; r < chunk_lanes; r += block)
+            for (index_t l = 0; l < block; ++l)
+                zeros[l] += detail::blend(bin_of[r + l] == 0, static_cast<std::uint32_t>(mass_of[r + l]), 0U);
+        alignas(64) unsigned char flags[chunk_lanes] = {};
+        for (index_t l = 0; l < size; ++l) flags[l] = bin_of[l] - 1 < limit - 1 ? 1 : 0;
+        index_t const count = detail::list_flags(flags, 0, list);
+        for (index_t k = 0; k < count; ++k) bins[bin_of[list[k]]] += static_cast<std::uint64_t>(mass_of[list[k]]);
+    }
+
     template <class F>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_run(index_t begin, index_t n, F const& f,
                                                         detail::pair_tables& counted) {
@@ -340,6 +374,17 @@ private:
             for (index_t l = 0; l < waiting; ++l) few[l] = few[chunk_lanes + l];
         }
         counted.add(waiting, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
+    }
+
+    /// Puts an entry of that key behind those of larger or equal keys, the last of which are before place `at`.
+    template <class F, class Real>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void insert_key(F const& f, index_t entry, Real key, index_t at,
+                                                           span<token_id> out) {
+        while (at > 0 && at_index(f, out[static_cast<std::size_t>(at - 1)]) < key) {
+            out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
+            --at;
+        }
+        out[static_cast<std::size_t>(at)] = entry;
     }
 
     /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.

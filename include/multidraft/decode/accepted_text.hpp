@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,17 +15,12 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/decode/text_limits.hpp"
 #include "multidraft/distribution/log_probability.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// Where a text ends.
-struct text_limits {
-    std::int32_t max_tokens = std::numeric_limits<std::int32_t>::max();  ///< so many more may be emitted, 0 or more
-    span<token_id const> stop_tokens{};  ///< the text ends with the first of these, which counts
-};
 
 /// The outcome of a step as an engine uses it: the accepted tokens and the one that follows them, up to the end of the
 /// text. It ends as the generation loops do: after the first stop token, which is emitted too, or at the limit.
@@ -73,16 +67,9 @@ public:
             nodes_.push_back(path[k]);
         }
         tokens_.push_back(v.next);
-        why_.reset();
-        auto count = std::min(tokens_.size(), static_cast<std::size_t>(limits.max_tokens));
-        if (count == static_cast<std::size_t>(limits.max_tokens)) why_ = stop_reason::max_tokens;
-        for (std::size_t k = 0; k < count; ++k) {
-            if (std::find(limits.stop_tokens.begin(), limits.stop_tokens.end(), tokens_[k]) == limits.stop_tokens.end())
-                continue;
-            count = k + 1;
-            why_ = stop_reason::stop_token;
-        }
-        shorten(count);
+        detail::text_cut const cut = detail::cut_at_limits(tokens_, limits);
+        why_ = cut.why;
+        shorten(cut.count);
     }
 
     /// The tokens that count, at most one more than were accepted.
@@ -120,7 +107,7 @@ public:
         if (out.size() != tokens_.size())
             refuse("out.size", out.size(), std::to_string(tokens_.size()) + " tokens count");
         for (std::size_t k = 0; k < tokens_.size(); ++k) {
-            if (nodes_[k] >= rows.rows()) refuse("rows.rows", rows.rows(), "there is one row a node");
+            if (nodes_[k] >= rows.rows()) refuse("rows.rows", rows.rows(), "there is one row per node");
             if (tokens_[k] >= rows.size())
                 refuse("tokens", static_cast<std::int64_t>(k), tokens_[k], "a token is in the rows' vocabulary");
         }

@@ -1,7 +1,8 @@
-// The autoregressive loop: one target call a token. What every lossless method is measured against.
+// The autoregressive loop: one target call per token. What every lossless method is measured against.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,6 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
@@ -19,56 +21,66 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
+namespace detail {
+
+/// A step reads the last token, and draws the next one.
+template <language_model Target>
+class autoregressive_loop : public generation_loop<autoregressive_loop<Target>> {
+public:
+    explicit autoregressive_loop(Target& target) : target_(target) {}
+
+private:
+    friend class generation_loop<autoregressive_loop>;
+    using logit = logit_of<Target>;
+
+    Target& target_model() noexcept { return target_; }
+    void reset() { target_.keep(0, {}); }
+    void read_prompt(std::span<token_id const> text, generation_options const&) {
+        logits_.resize(static_cast<std::size_t>(target_.vocabulary()));
+        catch_up(target_, text.first(text.size() - 1), positions_, {});
+    }
+
+    template <draw_source Source>
+    void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
+        {
+            stopwatch const time(m.target_seconds);
+            catch_up(target_, state.text(), positions_, logits_);
+            ++m.target_calls;
+        }
+        token_id next = none;
+        {
+            stopwatch const time(m.verify_seconds);
+            host_group const g;
+            row_view<logit> const row(logits_.data(), target_.vocabulary());
+            auto const p = process_logits(g, row, options.sampling, "target logits");
+            draw_site const site{state.length() - 1, 0};
+            next = source.categorical(g, p.sums, p.row.size(), weight_of{p.row}, {}, site(purpose::target, 0));
+        }
+        state.emit({&next, 1});
+    }
+
+    Target& target_;
+    std::vector<logit> logits_;
+    std::vector<std::int32_t> positions_;
+};
+
+}  // namespace detail
+
 /// Generates text from the target alone, drawing from `source`.
 ///
-/// The cache is reset first and holds the text up to its last token but one afterwards. `on_tokens` may be empty.
+/// The cache is emptied first and holds the text up to its last token but one afterwards. `on_tokens` may be empty. For
+/// errors see `generation_loop`.
 template <language_model Target, draw_source Source>
 generation autoregressive(Target& target, std::span<token_id const> prompt, generation_options const& options,
                           Source& source, token_callback const& on_tokens = {}) {
-    using logit = logit_of<Target>;
-    std::int32_t const vocabulary = target.vocabulary();
-    validate(options, prompt, vocabulary, target.context_limit());
-    generation result;
-    generation_metrics& m = result.metrics;
-    text_state state(prompt, options, on_tokens, target.context_limit());
-    {
-        detail::stopwatch const whole(m.seconds);
-        host_group const g;
-        std::vector<std::int32_t> positions;
-        std::vector<logit> logits(static_cast<std::size_t>(vocabulary));
-        target.keep(0, {});
-        if (!state.ended()) {
-            detail::stopwatch const time(m.prompt_seconds);
-            catch_up(target, state.text().first(prompt.size() - 1), positions, {});
-        }
-        while (!state.ended()) {
-            {
-                detail::stopwatch const time(m.target_seconds);
-                catch_up(target, state.text(), positions, logits);
-                ++m.target_calls;
-            }
-            token_id next = none;
-            {
-                detail::stopwatch const time(m.verify_seconds);
-                auto const p =
-                    process_logits(g, row_view<logit>(logits.data(), vocabulary), options.sampling, "target logits");
-                draw_site const site{state.length() - 1, 0};
-                next = source.categorical(g, p.sums, vocabulary, weight_of{p.row}, {}, site(purpose::target, 0));
-            }
-            m.tokens += state.emit({&next, 1});
-        }
-    }
-    result.tokens = state.emitted();
-    result.why = state.why();
-    return result;
+    return detail::autoregressive_loop<Target>(target)(prompt, options, source, on_tokens);
 }
 
 /// The same with the draws of `options.seed` and `options.request`.
 template <language_model Target>
 generation autoregressive(Target& target, std::span<token_id const> prompt, generation_options const& options,
                           token_callback const& on_tokens = {}) {
-    addressed_source source{addressed_uniforms(options.seed, options.request)};
-    return autoregressive(target, prompt, options, source, on_tokens);
+    return detail::autoregressive_loop<Target>(target)(prompt, options, on_tokens);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

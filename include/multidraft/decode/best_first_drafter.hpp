@@ -12,9 +12,9 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/arranged_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
@@ -41,49 +41,78 @@ struct best_first_options {
 
 namespace detail {
 
-/// Sorts nodes by their probabilities, the likeliest first, of equals the one with the smaller number first.
-inline void sort_likeliest_first(std::vector<node_id>& nodes, std::vector<double> const& probabilities) {
-    std::sort(nodes.begin(), nodes.end(), [&](node_id a, node_id b) {
-        double const of_a = probabilities[static_cast<std::size_t>(a)];
-        double const of_b = probabilities[static_cast<std::size_t>(b)];
-        return of_a > of_b || (!(of_b > of_a) && a < b);
-    });
-}
+/// What both dynamic trees share: their bounds, and that of some nodes the best ones go on.
+template <language_model Draft, draft_law Law>
+class best_first_drafter : public single_model_drafter<Draft, Law> {
+public:
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return std::min(options_.depth, this->model_.depth_limit(length));
+    }
+
+protected:
+    best_first_drafter(Draft& draft, best_first_options options)
+        : single_model_drafter<Draft, Law>(draft), options_(options) {
+        options_.validate();
+    }
+
+    /// The root alone, which is reached for certain.
+    void start(std::span<token_id const> text, std::int32_t depth) {
+        single_model_drafter<Draft, Law>::start(text, options_.width * depth + 1);
+        reach_.assign(1, 1.0);
+        level_.assign(1, 0);
+    }
+
+    /// A child of a node, and how likely it is to be reached.
+    void add(node_id parent, token_id token, double reach) {
+        single_model_drafter<Draft, Law>::add(parent, token);
+        reach_.push_back(reach);
+    }
+
+    /// The `count` nodes that are likeliest to be reached, of equals those of smaller numbers, in the order of their
+    /// numbers.
+    void keep_likeliest(std::vector<node_id>& nodes, std::int32_t count) const {
+        auto const limit = static_cast<std::size_t>(count);
+        if (nodes.size() <= limit) return;
+        std::sort(nodes.begin(), nodes.end(), [&](node_id a, node_id b) {
+            double const of_a = reach_[this->at(a)];
+            double const of_b = reach_[this->at(b)];
+            return of_a > of_b || (!(of_b > of_a) && a < b);
+        });
+        nodes.resize(limit);
+        std::sort(nodes.begin(), nodes.end());
+    }
+
+    best_first_options options_;
+    std::vector<double> reach_;   ///< of each node: how likely the draft holds it to be reached
+    std::vector<node_id> level_;  ///< nodes that go on
+};
 
 }  // namespace detail
 
 /// Expands and re-ranks ([EAGLE-2]): at each level the `width` nodes of the largest joint draft probability get their
 /// `children` most likely tokens; of all nodes so found, the `nodes` likeliest are kept.
 ///
-/// Law: `deterministic`: nothing is drawn, so a choice that looks at every node is no bias. Ties go to the node found
-/// first. Verify with `verify::naive<law::deterministic>`.
+/// Law: `deterministic`: nothing is drawn, so a choice that looks at every node does not bias the text. Ties go to the
+/// node found first. Verify with `verify::naive<law::deterministic>`.
 template <language_model Draft>
-class best_first_top_drafter : public arranged_drafter<Draft, law::deterministic> {
-    using base = arranged_drafter<Draft, law::deterministic>;
+class best_first_top_drafter : public detail::best_first_drafter<Draft, law::deterministic> {
+    using base = detail::best_first_drafter<Draft, law::deterministic>;
+    using base::level_;
+    using base::options_;
+    using base::reach_;
 
 public:
     static constexpr bool shape_looks_at_draws = false;
 
     /// The model is the caller's. Throws `invalid_input` for options out of their range.
-    explicit best_first_top_drafter(Draft& draft, best_first_options options = {}) : base(draft), options_(options) {
-        options_.validate();
-    }
-
-    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min(options_.depth, this->model_.depth_limit(length));
-    }
+    explicit best_first_top_drafter(Draft& draft, best_first_options options = {}) : base(draft, options) {}
 
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source&, generation_metrics& m) {
-        this->start(text, options_.width * depth + 1);
-        reach_.assign(1, 1.0);
-        level_.assign(1, 0);
+        this->start(text, depth);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
-            if (d == 0)
-                this->expand_root(g, text, w, m);
-            else
-                this->expand(g, level_, w, m);
+            this->expand(g, text, level_, w, m);
             detail::stopwatch const time(m.sample_seconds);
             node_id const begin = this->tree_.size();
             for (node_id const v : level_) {
@@ -92,18 +121,17 @@ public:
                 g.top_k(q.size(), weight_of{q}, span<token_id>(best_));
                 for (token_id const x : best_) {
                     if (x == none || !(q.weight(x) > 0)) break;
-                    this->add(v, x);
-                    reach_.push_back(reach_[this->at(v)] * static_cast<double>(q(x)));
+                    this->add(v, x, reach_[this->at(v)] * static_cast<double>(q(x)));
                 }
             }
             level_.resize(this->at(this->tree_.size() - begin));
             std::iota(level_.begin(), level_.end(), begin);
-            keep_likeliest(level_, options_.width);
+            this->keep_likeliest(level_, options_.width);
         }
         detail::stopwatch const time(m.sample_seconds);
         ranked_.resize(this->at(this->tree_.size() - 1));
         std::iota(ranked_.begin(), ranked_.end(), 1);
-        keep_likeliest(ranked_, options_.nodes);
+        this->keep_likeliest(ranked_, options_.nodes);
         kept_.assign(this->at(this->tree_.size()), 0);
         kept_[0] = 1;
         // A child is never likelier than its parent, and comes later: so a kept node's parent is kept.
@@ -112,18 +140,7 @@ public:
     }
 
 private:
-    /// The `count` likeliest of some nodes, in the order of their numbers.
-    void keep_likeliest(std::vector<node_id>& nodes, std::int32_t count) {
-        auto const limit = static_cast<std::size_t>(count);
-        if (nodes.size() <= limit) return;
-        detail::sort_likeliest_first(nodes, reach_);
-        nodes.resize(limit);
-        std::sort(nodes.begin(), nodes.end());
-    }
-
-    best_first_options options_;
-    std::vector<double> reach_;  ///< the joint draft probability of each node
-    std::vector<node_id> level_, ranked_;
+    std::vector<node_id> ranked_;
     std::vector<token_id> best_;
     std::vector<char> kept_;
 };
@@ -134,38 +151,29 @@ private:
 ///
 /// The next draw is made or not by what was drawn before it - its level ends when nothing is worth `least`, when its
 /// share of the `nodes` is drawn or every node has `children` - and never by the token that it gives: the number of
-/// children is a stopping rule, and `verify::recursive_rejection<law::sequential>` is lossless. (Joint probabilities,
-/// which serve `best_first_top_drafter`, would be allowed and are worse: a token that was drawn is accepted with a
-/// chance that hardly depends on its own q. On the shipped models, in the budget of 4x2x2x1 at temperature 1, they gave
-/// 2.4 tokens a call, the fixed shape 2.9 and this 3.0.) Ties go to the node drawn first.
+/// children is a stopping rule, and `verify::recursive_rejection<law::sequential>` is lossless. Joint probabilities,
+/// which serve `best_first_top_drafter`, would be allowed too, and fewer tokens would be accepted: whether a drawn
+/// token is accepted hardly depends on its own q. Ties go to the node drawn first.
 template <language_model Draft>
-class best_first_drawn_drafter : public arranged_drafter<Draft, law::sequential> {
-    using base = arranged_drafter<Draft, law::sequential>;
+class best_first_drawn_drafter : public detail::best_first_drafter<Draft, law::sequential> {
+    using base = detail::best_first_drafter<Draft, law::sequential>;
+    using base::level_;
+    using base::options_;
+    using base::reach_;
 
 public:
     static constexpr bool shape_looks_at_draws = true;
 
     /// The model is the caller's. Throws `invalid_input` for options out of their range.
-    explicit best_first_drawn_drafter(Draft& draft, best_first_options options = {}) : base(draft), options_(options) {
-        options_.validate();
-    }
-
-    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min(options_.depth, this->model_.depth_limit(length));
-    }
+    explicit best_first_drawn_drafter(Draft& draft, best_first_options options = {}) : base(draft, options) {}
 
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
-        this->start(text, options_.width * depth + 1);
+        this->start(text, depth);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
-        reach_.assign(1, 1.0);
-        level_.assign(1, 0);
         for (std::int32_t d = 0; d < depth && !level_.empty() && drawn() < options_.nodes; ++d) {
-            if (d == 0)
-                this->expand_root(g, text, w, m);
-            else
-                this->expand(g, level_, w, m);
+            this->expand(g, text, level_, w, m);
             detail::stopwatch const time(m.sample_seconds);
             node_id const begin = this->tree_.size();
             // What is left for the levels below is kept for them: a level takes its share of the nodes that are left.
@@ -176,10 +184,7 @@ public:
             level_.clear();
             for (node_id v = begin; v < this->tree_.size(); ++v)
                 if (!(reach_[this->at(v)] < options_.least)) level_.push_back(v);
-            detail::sort_likeliest_first(level_, reach_);
-            if (level_.size() > static_cast<std::size_t>(options_.width))
-                level_.resize(static_cast<std::size_t>(options_.width));
-            std::sort(level_.begin(), level_.end());
+            this->keep_likeliest(level_, options_.width);
         }
         this->finish(m);
     }
@@ -210,8 +215,7 @@ private:
                 worth_[best] = -1;
                 continue;
             }
-            this->add(v, x);
-            reach_.push_back(worth_[best]);
+            this->add(v, x, worth_[best]);
             mine[k] = x;
             if (++counts_[best] == per_node) {
                 worth_[best] = -1;
@@ -224,9 +228,7 @@ private:
         }
     }
 
-    best_first_options options_;
-    std::vector<double> reach_, worth_;
-    std::vector<node_id> level_;
+    std::vector<double> worth_;
     std::vector<token_id> taken_;
     std::vector<std::size_t> counts_;
 };

@@ -50,29 +50,17 @@ public:
         static_assert(!StopRule::reads_hidden_state || reveals_hidden_state<Draft>,
                       "multidraft: the stop rule reads the draft's hidden states and this model does not show them "
                       "(hidden_size, hidden_states)");
-        std::int32_t const vocabulary = draft.vocabulary();
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         start(text.back(), position, shape);
-        vocabulary_ = vocabulary;
+        vocabulary_ = draft.vocabulary();
         node_id begin = 0;
         for (std::int32_t level = 0; level < depth; ++level) {
             node_id const end = size();
-            bool expands = false;
-            for (node_id v = begin; v < end; ++v) expands = expands || shape.child_count(shape_node_[at(v)]) > 0;
-            if (!expands) break;
-            make_room(end);
+            if (!has_children(begin, end, shape)) break;
             {
+                make_room(end);
                 detail::stopwatch const time(m.draft_seconds);
-                std::span<Logit> const logits(logits_.data() + static_cast<std::ptrdiff_t>(at(begin) * at(vocabulary)),
-                                              at(end - begin) * at(vocabulary));
-                if (level == 0) {
-                    catch_up(draft, text, scratch_, logits);
-                } else {
-                    draft.forward(token_batch{std::span<token_id const>(tokens_).subspan(at(begin)),
-                                              std::span<std::int32_t const>(positions_).subspan(at(begin)), position,
-                                              mask().from_row(begin)},
-                                  logits);
-                }
+                read_level(draft, text, begin, position);
                 ++m.draft_calls;
             }
             if constexpr (stops_early) {
@@ -140,6 +128,25 @@ private:
             }
         }
         mask_.append(std::span<node_id const>(parents_).subspan(at(end)));
+    }
+
+    /// Whether a node of a level has children in the shape.
+    [[nodiscard]] bool has_children(node_id begin, node_id end, topology const& shape) const {
+        return std::any_of(shape_node_.begin() + begin, shape_node_.begin() + end,
+                           [&](node_id like) { return shape.child_count(like) > 0; });
+    }
+
+    /// The draft reads the last level, which begins at a node; with the root, what it has not read of the text.
+    template <language_model Draft>
+    void read_level(Draft& draft, std::span<token_id const> text, node_id begin, std::int32_t position) {
+        std::span<Logit> const logits(logits_.data() + static_cast<std::ptrdiff_t>(at(begin) * at(vocabulary_)),
+                                      at(size() - begin) * at(vocabulary_));
+        if (begin == 0)
+            catch_up(draft, text, scratch_, logits);
+        else
+            draft.forward(token_batch{tokens().subspan(at(begin)), positions().subspan(at(begin)), position,
+                                      mask().from_row(begin)},
+                          logits);
     }
 
     /// Whether at no node of a level the next draw is worth its cost.

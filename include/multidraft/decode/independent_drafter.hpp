@@ -12,7 +12,8 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/candidate_tree.hpp"
+#include "multidraft/decode/cache_entries.hpp"
+#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -61,9 +62,8 @@ private:
 /// `verify::naive<law::independent>`. Every model reads every node that has children. Put the best model first: where
 /// a node has one child it is that model's.
 template <language_model Draft>
-class independent_drafter {
+class independent_drafter : public candidate_tree_drafter<law::independent> {
 public:
-    using law = multidraft::law::independent;
     using logit = logit_of<Draft>;
     using view = typename model_rows<Draft>::view;
     static constexpr bool shape_looks_at_draws = false;
@@ -103,10 +103,10 @@ public:
         tree_.start(text.back(), position);
         for (auto& model : models_) model.start(shape_.size());
         shape_node_.assign(1, 0);
-        entry_.assign(1, none);
+        entries_.start();
         level_.assign(1, 0);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
-            read_level(g, text, w, m);
+            entries_.read(std::span<model_rows<Draft>>(models_), tree_, level_, g, text, w, m);
             detail::stopwatch const time(m.sample_seconds);
             node_id const begin = tree_.size();
             for (node_id const v : level_) draw_children(g, v, source, position);
@@ -119,80 +119,42 @@ public:
         rows_.clear();
         for (auto const& model : models_)
             for (node_id v = 0; v < size(); ++v) {
-                node_id const entry = entry_[at(tree_.added(v))];
+                node_id const entry = entries_[tree_.added(v)];
                 rows_.push_back(entry == none ? softmax_row<view>() : model.distribution(entry));
             }
         m.drafted += size() - 1;
     }
 
-    [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
-    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
-    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
-    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
-    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
     [[nodiscard]] rows_of_models<view> rows() const noexcept { return {rows_, size(), models_.front().vocabulary()}; }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
-        kept_.clear();
-        for (node_id const v : nodes) {
-            node_id const entry = entry_[at(tree_.added(v))];
-            if (entry == none) break;
-            kept_.push_back(entry);
-        }
-        for (auto& model : models_) model.keep(context, kept_);
+        auto const entries = entries_.of_path(tree_, nodes);
+        for (auto& model : models_) model.keep(context, entries);
     }
 
 private:
-    static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
-
-    /// Every model reads the nodes of the level that have children.
-    void read_level(host_group const& g, std::span<token_id const> text, sampling_params const& w,
-                    generation_metrics& m) {
-        if (level_.front() == 0) {
-            for (auto& model : models_) model.read_root(g, text, w, m);
-            entry_[0] = 0;
-            return;
-        }
-        batch_tokens_.clear();
-        batch_parents_.clear();
-        batch_positions_.clear();
-        for (node_id const v : level_) {
-            batch_tokens_.push_back(tree_.token(v));
-            batch_parents_.push_back(entry_[at(tree_.parent(v))]);
-            batch_positions_.push_back(tree_.position(v));
-        }
-        node_id entry = none;
-        for (auto& model : models_) entry = model.read_nodes(g, batch_tokens_, batch_parents_, batch_positions_, w, m);
-        for (node_id const v : level_) entry_[at(v)] = entry++;
-    }
-
     template <draw_source Source>
     void draw_children(host_group const& g, node_id v, Source& source, std::int32_t position) {
         node_id const like = shape_node_[at(v)];
         index_t const wanted = shape_.child_count(like);
         for (index_t k = 0; k < wanted; ++k) {
             auto& model = models_[static_cast<std::size_t>(k) % models_.size()];
-            auto const q = model.distribution(entry_[at(v)]);
-            token_id const x = source.categorical(g, model.sums(entry_[at(v)]), q.size(), weight_of{q}, {},
+            auto const q = model.distribution(entries_[v]);
+            token_id const x = source.categorical(g, model.sums(entries_[v]), q.size(), weight_of{q}, {},
                                                   draw_site{position, v}(purpose::draft, k));
             if (x == none) return;
             tree_.add(v, x);
             shape_node_.push_back(shape_.first_child(like) + k);
-            entry_.push_back(none);
+            entries_.add();
         }
     }
 
     topology shape_;
     std::vector<model_rows<Draft>> models_;
-    candidate_tree tree_;
+    cache_entries entries_;
     std::vector<node_id> shape_node_;  ///< the node of the shape that each node stands for
-    std::vector<node_id> entry_;       ///< of the models' caches; `none`: not read
     std::vector<node_id> level_;
     std::vector<softmax_row<view>> rows_;
-    std::vector<node_id> kept_;
-    std::vector<token_id> batch_tokens_;
-    std::vector<node_id> batch_parents_;
-    std::vector<std::int32_t> batch_positions_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

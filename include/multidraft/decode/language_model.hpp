@@ -15,7 +15,7 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// The model's cache holds `length()` entries when the call begins; the first `context` of them are seen by every token
 /// of the batch. The entries after them, `context .. length() + tokens.size()`, belong to the draft tree, the tokens of
-/// this batch last. Row i of `mask` (one row a token of the batch) says which of *those* entries token i attends to:
+/// this batch last. Row i of `mask` (one row per token of the batch) says which of *those* entries token i attends to:
 /// bit 0 is entry `context`. With a causal mask (the default) token i attends to everything before it and to itself.
 struct token_batch {
     std::span<token_id const> tokens;         ///< the tokens, each in [0, V)
@@ -43,7 +43,7 @@ using logit_of = typename logit_type<M>::type;
 /// - `vocabulary()`: V, the length of a row of logits.
 /// - `context_limit()`: the largest number of positions.
 /// - `length()`: entries in the cache.
-/// - `forward(batch, logits)`: appends one cache entry a token, in order, and writes `logits.size() / V` rows of V
+/// - `forward(batch, logits)`: appends one cache entry per token, in order, and writes `logits.size() / V` rows of V
 ///   logits, those of the *last* tokens of the batch (a prompt needs one row only; an empty span asks for none).
 /// - `keep(context, entries)`: the cache becomes its first `context` entries followed by the entries `context +
 ///   entries[k]`, in order. `entries` increases strictly. Every other entry is forgotten. `keep(0, {})` resets.

@@ -13,12 +13,13 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/decode/candidate_tree.hpp"
+#include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/lookup.hpp"
-#include "multidraft/verify/detail/checks.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -66,9 +67,8 @@ inline void add_continuations(candidate_tree& tree, std::span<token_id const> te
 
 /// Drafts what followed the last tokens when they stood in the prompt or the output before. No model, no draws; a step
 /// without a match is one target call for one token. Verify it with `verify::naive<law::deterministic>`.
-class lookup_drafter {
+class lookup_drafter : public candidate_tree_drafter<law::deterministic> {
 public:
-    using law = multidraft::law::deterministic;
     static constexpr bool shape_looks_at_draws = false;
 
     /// Throws `invalid_input` for options that make no sense.
@@ -89,17 +89,11 @@ public:
         m.drafted += size() - 1;
     }
 
-    [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
-    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
-    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
-    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
-    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
     [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
     void keep(std::int32_t, std::span<node_id const>) noexcept {}
 
 private:
     lookup_options options_;
-    candidate_tree tree_;
 };
 
 /// The candidates of another drafter, and the continuations found by looking back as further branches.
@@ -107,13 +101,12 @@ private:
 /// Law: `deterministic`, in the sense that no verifier may divide by the law of the draws: a node's children are some
 /// that the other drafter made, by whatever law, and then some from the text. `verify::naive` asks for no more.
 template <drafter Drafter>
-class beside_lookup {
+class with_lookup : public candidate_tree_drafter<law::deterministic> {
 public:
-    using law = multidraft::law::deterministic;
     static constexpr bool shape_looks_at_draws = Drafter::shape_looks_at_draws;
 
     /// Looks back by these options beside what `other` drafts. Throws `invalid_input` for options out of their range.
-    explicit beside_lookup(Drafter other, lookup_options options = {}) : other_(std::move(other)), options_(options) {
+    explicit with_lookup(Drafter other, lookup_options options = {}) : other_(std::move(other)), options_(options) {
         options_.validate();
     }
 
@@ -139,11 +132,6 @@ public:
         m.drafted += size() - others.size();
     }
 
-    [[nodiscard]] node_id size() const noexcept { return tree_.arranged_size(); }
-    [[nodiscard]] drafted<law> tree() const noexcept { return {tree_.tree()}; }
-    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.tokens(); }
-    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.positions(); }
-    [[nodiscard]] mask_view mask() const noexcept { return tree_.mask(); }
     [[nodiscard]] verify::no_draft_rows rows() const noexcept { return {}; }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
@@ -159,7 +147,6 @@ public:
 private:
     Drafter other_;
     lookup_options options_;
-    candidate_tree tree_;
     std::vector<node_id> others_;
 };
 

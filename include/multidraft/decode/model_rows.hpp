@@ -7,14 +7,12 @@
 #include <cstdint>
 #include <limits>
 #include <span>
-#include <string>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -27,7 +25,7 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// Memory is kept from one step to the next; a row stays where it is until the next `start`.
 template <language_model Model>
-class model_rows {
+class model_rows : public draft_model<Model> {
 public:
     using logit = logit_of<Model>;
     using view = row_view<logit>;
@@ -35,33 +33,7 @@ public:
     using chunk_sums_type = chunk_sums_of<host_group, typename view::real>;
 
     /// The model is the caller's and outlives this.
-    explicit model_rows(Model& model) : model_(&model) {}
-
-    /// The model that is asked.
-    [[nodiscard]] Model& model() const noexcept { return *model_; }
-    /// Entries of a row.
-    [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
-
-    /// Throws unless the model has the target's vocabulary.
-    void check(std::int32_t target_vocabulary) const {
-        if (model_->vocabulary() != target_vocabulary)
-            refuse(
-                "draft.vocabulary", model_->vocabulary(),
-                "the draft model has another vocabulary than the target (" + std::to_string(target_vocabulary) + ")");
-    }
-
-    void reset() { model_->keep(0, {}); }
-
-    /// Reads a prompt if the model has the positions for it.
-    void read(std::span<token_id const> context) {
-        if (static_cast<std::int32_t>(context.size()) < model_->context_limit())
-            catch_up(*model_, context, positions_, {});
-    }
-
-    /// How deep a tree the model can be asked about: its last level needs no position.
-    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return model_->context_limit() - length + 1;
-    }
+    explicit model_rows(Model& model) : draft_model<Model>(model) {}
 
     /// Forgets the entries of the last step. `capacity`: how many there may be, a hint.
     void start(node_id capacity) {
@@ -80,7 +52,7 @@ public:
         std::span<logit> const logits = block(1);
         {
             detail::stopwatch const time(m.draft_seconds);
-            catch_up(*model_, text, positions_, logits);
+            this->read(text, logits);
             ++m.draft_calls;
         }
         take(g, logits, w, m);
@@ -98,7 +70,7 @@ public:
         std::span<logit> const logits = block(tokens.size());
         {
             detail::stopwatch const time(m.draft_seconds);
-            model_->forward(token_batch{tokens, positions, position_, mask_.view().from_row(first)}, logits);
+            this->model().forward(token_batch{tokens, positions, position_, mask_.view().from_row(first)}, logits);
             ++m.draft_calls;
         }
         take(g, logits, w, m);
@@ -115,7 +87,7 @@ public:
     /// Keeps the text up to `context` and these entries, which increase strictly.
     void keep(std::int32_t context, std::span<node_id const> entries_to_keep) {
         if (entries() == 0) return;  // the model was not asked
-        model_->keep(context, entries_to_keep);
+        this->model().keep(context, entries_to_keep);
     }
 
 private:
@@ -125,29 +97,27 @@ private:
     std::span<logit> block(std::size_t rows) {
         if (blocks_.size() == calls_) blocks_.emplace_back();
         std::vector<logit>& room = blocks_[calls_++];
-        std::size_t const wanted = rows * static_cast<std::size_t>(vocabulary());
+        std::size_t const wanted = rows * static_cast<std::size_t>(this->vocabulary());
         if (room.size() < wanted) room.resize(wanted);
         return {room.data(), wanted};
     }
 
     void take(host_group const& g, std::span<logit const> logits, sampling_params const& w, generation_metrics& m) {
         detail::stopwatch const time(m.sample_seconds);
-        auto const v = static_cast<std::size_t>(vocabulary());
+        auto const v = static_cast<std::size_t>(this->vocabulary());
         for (std::size_t i = 0; i < logits.size() / v; ++i) {
-            auto q = process_logits(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), vocabulary()), w,
+            auto q = process_logits(g, view(logits.data() + static_cast<std::ptrdiff_t>(i * v), this->vocabulary()), w,
                                     "draft logits");
             rows_.push_back(q.row);
             sums_.push_back(q.sums);
         }
     }
 
-    Model* model_;
     std::int32_t position_ = 0;  ///< of the root
     std::size_t calls_ = 0;
-    std::vector<std::vector<logit>> blocks_;  ///< one a call
-    std::vector<row> rows_;                   ///< one an entry
+    std::vector<std::vector<logit>> blocks_;  ///< one per call
+    std::vector<row> rows_;                   ///< one per entry
     std::vector<chunk_sums_type> sums_;
-    std::vector<std::int32_t> positions_;
     ancestor_mask mask_;  ///< over entries
 };
 

@@ -11,9 +11,9 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/arranged_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequences.hpp"
@@ -29,8 +29,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// which m sequences go on has m candidates, where a fork has one. The shape looks at the draws; a verifier that may
 /// accept a later one of equal children is wrapped in `verify::merged`.
 template <language_model Draft>
-class sequence_drafter : public arranged_drafter<Draft, law::iid> {
-    using base = arranged_drafter<Draft, law::iid>;
+class sequence_drafter : public single_model_drafter<Draft, law::iid> {
+    using base = single_model_drafter<Draft, law::iid>;
 
 public:
     static constexpr bool shape_looks_at_draws = true;
@@ -39,7 +39,7 @@ public:
     sequence_drafter(Draft& draft, std::int32_t sequences, std::int32_t length)
         : base(draft), sequences_(sequences), length_(length) {
         if (sequences < 1) refuse("sequences", sequences, "there is at least one sequence");
-        if (length < 0) refuse("length", length, "a sequence has a length");
+        if (length < 0) refuse("length", length, "the length of a sequence is 0 or larger");
         if (static_cast<std::int64_t>(sequences) * length > max_tree_nodes)
             refuse("sequences", sequences, "the tree would have more than 2^20 nodes");
     }
@@ -56,10 +56,7 @@ public:
         here_.assign(1, sequences_);
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
-            if (d == 0)
-                this->expand_root(g, text, w, m);
-            else
-                this->expand(g, level_, w, m);
+            this->expand(g, text, level_, w, m);
             detail::stopwatch const time(m.sample_seconds);
             next_level_.clear();
             next_here_.clear();
@@ -69,13 +66,13 @@ public:
                 drawn_children const drawn = draft::iid{}(g, this->distribution(v), this->sums(v), source,
                                                           draw_site{position, v}, span<token_id>(drawn_));
                 drawn_.resize(static_cast<std::size_t>(drawn.count));
-                heirs_.resize(drawn_.size());
-                draft::share_nodes(drawn_, heirs_);
+                continuing_.resize(drawn_.size());
+                draft::share_nodes(drawn_, continuing_);
                 for (std::size_t k = 0; k < drawn_.size(); ++k) {
                     node_id const child = this->add(v, drawn_[k]);
-                    if (heirs_[k] == 0) continue;
+                    if (continuing_[k] == 0) continue;
                     next_level_.push_back(child);
-                    next_here_.push_back(heirs_[k]);
+                    next_here_.push_back(continuing_[k]);
                 }
             }
             level_.swap(next_level_);
@@ -92,7 +89,7 @@ private:
     std::vector<node_id> level_, next_level_;
     std::vector<index_t> here_, next_here_;  ///< sequences at each node of the level
     std::vector<token_id> drawn_;
-    std::vector<index_t> heirs_;
+    std::vector<index_t> continuing_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -12,12 +12,14 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
-#include "multidraft/decode/shaped_drafter.hpp"
+#include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
@@ -31,13 +33,13 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Generates text with the target's distribution, several tokens a target call.
+/// Generates text with the target's distribution, several tokens per target call.
 ///
 /// `Drafter` grows a tree of candidates, `Verifier` accepts a path; their laws must be one, or this does not compile.
 /// With a lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the
 /// same text, token for token (given a batch-invariant target). Models are the caller's and are used by one thread.
 template <language_model Target, drafter Drafter, verify::verifier Verifier>
-class speculative {
+class speculative : public generation_loop<speculative<Target, Drafter, Verifier>> {
     static_assert(std::is_same_v<typename Drafter::law, typename Verifier::law>,
                   "multidraft: the sampler draws by one law and the verifier is for another: name the sampler's law in "
                   "the verifier, "
@@ -56,88 +58,75 @@ public:
         tree_.check(target.vocabulary());
     }
 
-    /// Generates, drawing from `source`. Caches are reset first; `on_tokens` may be empty.
-    template <draw_source Source>
-    generation operator()(std::span<token_id const> prompt, generation_options const& options, Source& source,
-                          token_callback const& on_tokens = {}) {
-        validate(options, prompt, target_.vocabulary(), target_.context_limit());
-        generation result;
-        generation_metrics& m = result.metrics;
-        text_state state(prompt, options, on_tokens, target_.context_limit());
-        {
-            detail::stopwatch const whole(m.seconds);
-            target_.keep(0, {});
-            tree_.reset();
-            if (!state.ended()) {
-                detail::stopwatch const time(m.prompt_seconds);
-                auto const context = state.text().first(prompt.size() - 1);
-                catch_up(target_, context, positions_, {});
-                tree_.read(context);
-            }
-            while (!state.ended()) step(state, options, source, m);
-        }
-        result.tokens = state.emitted();
-        result.why = state.why();
-        return result;
-    }
-
-    /// Generates with the draws of `options.seed` and `options.request`.
-    generation operator()(std::span<token_id const> prompt, generation_options const& options,
-                          token_callback const& on_tokens = {}) {
-        addressed_source source{addressed_uniforms(options.seed, options.request)};
-        return (*this)(prompt, options, source, on_tokens);
-    }
-
 private:
+    friend class generation_loop<speculative>;
     using logit = logit_of<Target>;
+
+    Target& target_model() noexcept { return target_; }
+    void reset() {
+        target_.keep(0, {});
+        tree_.reset();
+    }
+    void read_prompt(std::span<token_id const> text, generation_options const&) {
+        auto const context = text.first(text.size() - 1);
+        catch_up(target_, context, positions_, {});
+        tree_.read(context);
+    }
 
     template <draw_source Source>
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         host_group const g;
-        std::int32_t const length = state.length();
-        std::int32_t const context = length - 1;
-        // Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
-        std::int32_t const depth =
-            std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
+        std::int32_t const context = state.length() - 1;
+        std::int32_t const depth = depth_limit(state);
         tree_.grow(g, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
-
-        auto const vocabulary = static_cast<std::size_t>(target_.vocabulary());
-        auto const nodes = static_cast<std::size_t>(tree_.size());
-        if (logits_.size() < nodes * vocabulary) logits_.resize(nodes * vocabulary);
-        {
-            detail::stopwatch const time(m.target_seconds);
-            target_.forward(
-                token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
-                std::span<logit>(logits_.data(), nodes * vocabulary));
-            ++m.target_calls;
-        }
+        remembered_rows const p(logit_rows<logit>(target_logits(context, m), options.sampling), memory_);
+        path_.resize(static_cast<std::size_t>(tree_.size()));
         verdict v;
-        path_.resize(nodes);
-        remembered_rows const p(
-            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.sampling),
-            memory_);
         {
             detail::stopwatch const time(m.verify_seconds);
             v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
                                     scratch_.template of<Verifier>(tree_.size(), depth));
         }
+        tree_view const tree = tree_.tree().tree;
+        count(tree, v, m);
+        if (options.observer) observe(g, state, options, p, v);
+        accepted_.assign(tree, path_, v);
+        auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
+        detail::stopwatch const time(m.cache_seconds);
+        // Both caches keep the text up to its last token but one.
+        target_.keep(context, accepted_.nodes().first(emitted));
+        tree_.keep(context, accepted_.nodes().first(emitted));
+    }
+
+    /// Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
+    [[nodiscard]] std::int32_t depth_limit(text_state const& state) const {
+        std::int32_t const length = state.length();
+        return std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
+    }
+
+    /// The target's logits at every node, from one call.
+    rows_view<logit> target_logits(std::int32_t context, generation_metrics& m) {
+        node_id const nodes = tree_.size();
+        std::size_t const wanted = static_cast<std::size_t>(nodes) * static_cast<std::size_t>(target_.vocabulary());
+        if (logits_.size() < wanted) logits_.resize(wanted);
+        detail::stopwatch const time(m.target_seconds);
+        target_.forward(
+            token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
+            std::span<logit>(logits_.data(), wanted));
+        ++m.target_calls;
+        return {logits_.data(), nodes, target_.vocabulary()};
+    }
+
+    /// Counts what was tried on the accepted path, and what of it was accepted.
+    void count(tree_view tree, verdict const& v, generation_metrics& m) const {
         m.accepted += v.accepted;
         for (std::int32_t d = 0; d <= v.accepted; ++d) {
             node_id const node = d == 0 ? 0 : path_[static_cast<std::size_t>(d - 1)];
-            node_range const children = tree_.tree().tree.children(node);
+            node_range const children = tree.children(node);
             if (children.count == 0) continue;
             m.tried(static_cast<std::size_t>(d), d < v.accepted);
             m.tried_ranks(children.count, d < v.accepted ? path_[static_cast<std::size_t>(d)] - children.first : -1);
         }
-        if (options.observer) observe(g, state, options, p, v);
-        emitted_.clear();
-        for (std::int32_t d = 0; d < v.accepted; ++d)
-            emitted_.push_back(tree_.tokens()[static_cast<std::size_t>(path_[static_cast<std::size_t>(d)])]);
-        emitted_.push_back(v.next);
-        std::int32_t const count = state.emit(emitted_);
-        m.tokens += count;
-        detail::stopwatch const time(m.cache_seconds);
-        keep(context, count);
     }
 
     template <class Rows>
@@ -153,14 +142,6 @@ private:
                           of_target, of_draft});
     }
 
-    /// Both caches keep the text up to its last token but one: the root and the accepted nodes that were emitted.
-    void keep(std::int32_t context, std::int32_t emitted) {
-        entries_.assign(1, 0);
-        entries_.insert(entries_.end(), path_.begin(), path_.begin() + (emitted - 1));
-        target_.keep(context, entries_);
-        tree_.keep(context, entries_);
-    }
-
     Target& target_;
     [[no_unique_address]] Verifier verifier_;
     Drafter tree_;
@@ -168,9 +149,8 @@ private:
     row_memory<softmax_row<row_view<logit>>> memory_;
     std::vector<node_id> path_;
     verify::scratch_memory scratch_;
-    std::vector<std::int32_t> entries_;
     std::vector<std::int32_t> positions_;
-    std::vector<token_id> emitted_;
+    accepted_text accepted_;
 };
 
 /// The loop over trees of a fixed shape from one draft model; `shape` says how many children each node is to have (see
@@ -178,8 +158,8 @@ private:
 /// draft, shape)`.
 template <sampler Sampler, verify::verifier Verifier, language_model Target, language_model Draft>
 [[nodiscard]] auto make_speculative(Target& target, Draft& draft, topology shape) {
-    return speculative<Target, shaped_drafter<Draft, Sampler>, Verifier>(
-        target, shaped_drafter<Draft, Sampler>(draft, std::move(shape)));
+    return speculative<Target, static_tree_drafter<Draft, Sampler>, Verifier>(
+        target, static_tree_drafter<Draft, Sampler>(draft, std::move(shape)));
 }
 
 /// The loop over the trees of any drafter: `make_speculative<verify::naive<law::deterministic>>(target,

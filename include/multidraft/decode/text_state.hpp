@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -10,6 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/decode/text_limits.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -50,19 +51,14 @@ public:
 
     /// Emits the tokens of a step: all of them, or up to the limit or the first stop token. Returns how many were.
     std::int32_t emit(std::span<token_id const> tokens) {
-        auto count = std::min(static_cast<std::size_t>(left()), tokens.size());
-        for (std::size_t i = 0; i < count; ++i) {
-            if (std::find(options_.stop_tokens.begin(), options_.stop_tokens.end(), tokens[i]) !=
-                options_.stop_tokens.end()) {
-                count = i + 1;
-                end(stop_reason::stop_token);
-            }
-        }
-        text_.insert(text_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(count));
-        if (!ended_ && left() == 0) end(stop_reason::max_tokens);
-        if (!ended_ && length() > context_limit_) end(stop_reason::context_limit);
-        if (callback_ && count > 0 && !callback_(tokens.first(count)) && !ended_) end(stop_reason::callback);
-        return static_cast<std::int32_t>(count);
+        detail::text_cut const cut = detail::cut_at_limits(tokens, {left(), options_.stop_tokens});
+        text_.insert(text_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(cut.count));
+        if (cut.why)
+            end(*cut.why);
+        else if (length() > context_limit_)
+            end(stop_reason::context_limit);
+        if (callback_ && cut.count > 0 && !callback_(tokens.first(cut.count)) && !ended_) end(stop_reason::callback);
+        return static_cast<std::int32_t>(cut.count);
     }
 
     /// The tokens behind the prompt.

@@ -47,44 +47,11 @@ struct conditional_poisson {
         if (out.empty() || !can_draw(sums)) return {};
         index_t const size = q.size();
         auto const wanted = static_cast<index_t>(out.size());
-        chosen top;
-        top.count = size < wanted ? size : wanted;
-        span<token_id> const tops = out.first(static_cast<std::size_t>(top.count));
-        g.top_k(size, weight_of{q}, tops);
-        g.barrier();
-        for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[static_cast<std::size_t>(i)];
-        g.barrier();  // `out` is written again
-
         // Weights as parts of the whole: e_n of them is a probability and cannot overflow.
-        auto const whole = static_cast<double>(sums.total);
-        part_of_rest<Q> const rest{q, top, whole};
-        polynomials below(wanted);
-        using real = probability_of<Q>;
-        double const mass = size > top.count ? static_cast<double>(g.sum(size, power_of_rest<Q>{rest, 1, 1})) : 0.0;
-        if (mass >= static_cast<double>(least_drawable<real>)) {
-            // In parts of the rest: no power of one overflows, and those that underflow do not matter.
-            double power[most + 1] = {0, 1};
-            for (index_t k = 2; k <= wanted; ++k)
-                power[k] = static_cast<double>(g.sum(size, power_of_rest<Q>{rest, mass, k}));
-            below.from_power_sums(power, 16 * static_cast<double>(epsilon<real>));
-            below.scale(mass);
-        }
-        // Suffixes: after[i] is of the listed tokens from i on and the rest.
-        polynomials after[most + 1];
-        after[top.count] = below;
-        for (index_t i = top.count; i-- > 0;) {
-            after[i] = after[i + 1];
-            after[i].add(rest.part(top.token[i]));
-        }
-        index_t left = wanted;
-        while (left > 0 && !(after[0].e[left] > 0)) --left;
+        part_of_rest<Q> const rest{q, likeliest(g, q, out), static_cast<double>(sums.total)};
+        polynomials below = of_rest(g, rest, size, wanted);
         chosen drawn;
-        for (index_t i = 0; i < top.count && left > 0; ++i) {
-            double const in = fp::mul(rest.part(top.token[i]), after[i + 1].e[left - 1]);
-            if (!source.bernoulli(site(purpose::draft, i), in, in + after[i + 1].e[left])) continue;
-            drawn.insert(top.token[i]);
-            --left;
-        }
+        index_t left = draw_listed(rest, below, wanted, source, site, drawn);
         for (index_t k = 0; left > 0; ++k) {
             if (!(below.e[left] > 0)) break;
             weight_of_set<Q> const weight{rest, drawn, below, left};
@@ -209,6 +176,61 @@ private:
             return static_cast<probability_of<Q>>(fp::div(fp::mul(x, of_rest.without(x, k - 1)), of_rest.e[k]));
         }
     };
+
+    /// The likeliest tokens, as many as are wanted, likeliest first. `room` is written.
+    template <group G, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD static chosen likeliest(G const& g, Q const& q, span<token_id> room) {
+        chosen top;
+        auto const wanted = static_cast<index_t>(room.size());
+        top.count = q.size() < wanted ? q.size() : wanted;
+        span<token_id> const tops = room.first(static_cast<std::size_t>(top.count));
+        g.top_k(q.size(), weight_of{q}, tops);
+        g.barrier();
+        for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[static_cast<std::size_t>(i)];
+        g.barrier();  // the room is written again
+        return top;
+    }
+
+    /// e_0 .. e_n of the tokens that are not listed, n passes over the row.
+    template <group G, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD static polynomials of_rest(G const& g, part_of_rest<Q> const& rest, index_t size,
+                                                           index_t n) {
+        using real = probability_of<Q>;
+        polynomials result(n);
+        double const mass =
+            size > rest.listed.count ? static_cast<double>(g.sum(size, power_of_rest<Q>{rest, 1, 1})) : 0.0;
+        if (!(mass >= static_cast<double>(least_drawable<real>))) return result;
+        // In parts of the rest: no power of one overflows, and those that underflow do not matter.
+        double power[most + 1] = {0, 1};
+        for (index_t k = 2; k <= n; ++k) power[k] = static_cast<double>(g.sum(size, power_of_rest<Q>{rest, mass, k}));
+        result.from_power_sums(power, 16 * static_cast<double>(epsilon<real>));
+        result.scale(mass);
+        return result;
+    }
+
+    /// Decides about the listed tokens one after another, and returns how many are left to draw of the rest.
+    template <distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t draw_listed(part_of_rest<Q> const& rest, polynomials const& below,
+                                                           index_t wanted, Source& source, draw_site site,
+                                                           chosen& drawn) {
+        chosen const& top = rest.listed;
+        // Suffixes: after[i] is of the listed tokens from i on and the rest.
+        polynomials after[most + 1];
+        after[top.count] = below;
+        for (index_t i = top.count; i-- > 0;) {
+            after[i] = after[i + 1];
+            after[i].add(rest.part(top.token[i]));
+        }
+        index_t left = wanted;
+        while (left > 0 && !(after[0].e[left] > 0)) --left;
+        for (index_t i = 0; i < top.count && left > 0; ++i) {
+            double const in = fp::mul(rest.part(top.token[i]), after[i + 1].e[left - 1]);
+            if (!source.bernoulli(site(purpose::draft, i), in, in + after[i + 1].e[left])) continue;
+            drawn.insert(top.token[i]);
+            --left;
+        }
+        return left;
+    }
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::draft

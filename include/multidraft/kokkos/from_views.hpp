@@ -110,7 +110,7 @@ template <class Space, template <class> class Group, class Offsets, class Parent
     trees.nodes = nodes;
     trees.offsets = detail::entries_of<std::int64_t const, Space>(offsets, "offsets", entries, "");
     trees.parents = detail::entries_of<node_id const, Space>(parents, "parents", nodes, "");
-    trees.tokens = detail::entries_of<token_id const, Space>(tokens, "tokens", nodes, "there is one token a node");
+    trees.tokens = detail::entries_of<token_id const, Space>(tokens, "tokens", nodes, "there is one token per node");
     trees.certain = detail::entries_of<index_t const, Space>(
         certain, "certain", nodes, "of each node it is said how many of its children are certain");
     trees.largest = largest;
@@ -135,7 +135,7 @@ template <class Space, template <class> class Group, class Rows, class Sampling,
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, tree_batch const& trees, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {
     logit_batch<detail::entry_of<Rows>, detail::layout_of<Rows>> batch;
-    detail::fill_rows<decltype(batch), Space>(batch, rows, row_of, trees.nodes, "there is one row a node");
+    detail::fill_rows<decltype(batch), Space>(batch, rows, row_of, trees.nodes, "there is one row per node");
     detail::fill_sampling<Space>(batch, sampling, trees.requests);
     return batch;
 }
@@ -155,7 +155,7 @@ template <class Space, template <class> class Group, class Rows, class Index = n
 [[nodiscard]] auto probabilities_from_views(space_policy<Space, Group> const&, tree_batch const& trees,
                                             Rows const& rows, Index const& row_of = {}) {
     probability_batch<detail::entry_of<Rows>, detail::layout_of<Rows>> batch;
-    detail::fill_rows<decltype(batch), Space>(batch, rows, row_of, trees.nodes, "there is one row a node");
+    detail::fill_rows<decltype(batch), Space>(batch, rows, row_of, trees.nodes, "there is one row per node");
     return batch;
 }
 

@@ -36,7 +36,7 @@ void write_masks(space_policy<Space, Group> const& policy, tree_batch const& tre
         detail::require_access<Space, Words>();
         static_assert(Words::rank == 2 && std::is_same_v<typename Words::array_layout, Kokkos::LayoutRight>,
                       "multidraft: the words of a row are adjacent: a view of rank 2, LayoutRight");
-        detail::check_extent(words, "words", trees.nodes, "there is one row a node");
+        detail::check_extent(words, "words", trees.nodes, "there is one row per node");
         rows = words.data();
         row_words = static_cast<std::int64_t>(words.extent(1));
         row_stride = static_cast<std::int64_t>(words.stride(0));

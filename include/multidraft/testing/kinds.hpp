@@ -90,85 +90,88 @@ template <class Keep>
     return row;
 }
 
+/// The rows of one context, of one kind.
+inline void make_rows_of_kind(kind k, index_t vocabulary, test_numbers& numbers, std::vector<double>& p,
+                              std::vector<double>& q) {
+    auto const all = [](index_t) { return true; };
+    index_t const a = numbers.below(vocabulary);
+    index_t const b = numbers.below(vocabulary);
+    auto const only_a = [a](index_t i) { return i == a; };
+    auto const only_b = [b](index_t i) { return i == b; };
+    auto const not_a = [a](index_t i) { return i != a; };
+    auto const not_b = [b](index_t i) { return i != b; };
+    auto const even = [](index_t i) { return i % 2 == 0; };
+    auto const odd = [](index_t i) { return i % 2 == 1; };
+    auto const a_and_next = [a, vocabulary](index_t i) { return i == a || i == (a + 1) % vocabulary; };
+    auto const half = [&numbers](index_t) { return numbers() < 0.5; };
+    p = random_row(vocabulary, numbers, all);
+    q = random_row(vocabulary, numbers, all);
+    switch (k) {
+        case kind::plain:
+            break;
+        case kind::no_mass:
+            p = random_row(vocabulary, numbers, not_a);
+            q = random_row(vocabulary, numbers, not_b);
+            break;
+        case kind::disjoint:
+            p = random_row(vocabulary, numbers, even);
+            q = random_row(vocabulary, numbers, odd);
+            break;
+        case kind::one_hot_target:
+            p = random_row(vocabulary, numbers, only_a);
+            break;
+        case kind::one_hot_draft:
+            q = random_row(vocabulary, numbers, only_b);
+            break;
+        case kind::narrow_draft:
+            q = random_row(vocabulary, numbers, a_and_next);
+            break;
+        case kind::equal:
+            q = p;
+            break;
+        case kind::almost_equal:
+            q = p;
+            for (double& x : q) x *= 1 + 1e-13 * (numbers() - 0.5);
+            normalise(q);
+            break;
+        case kind::greedy:
+            p = random_row(vocabulary, numbers, only_a);
+            q = random_row(vocabulary, numbers, only_b);
+            break;
+        case kind::ties:
+            p = row_with_ties(vocabulary, numbers);
+            q = row_with_ties(vocabulary, numbers);
+            break;
+        case kind::cut:
+            p = random_row(vocabulary, numbers, half);
+            q = random_row(vocabulary, numbers, half);
+            break;
+        case kind::sharp_draft:
+            q = row_with_tails(vocabulary, numbers, -10, -4);
+            break;
+        case kind::sharp:
+            p = row_with_tails(vocabulary, numbers, -10, -4);
+            q = row_with_tails(vocabulary, numbers, -10, -4);
+            break;
+        case kind::steep_draft:
+            q = row_with_tails(vocabulary, numbers, -45, -30);
+            break;
+        case kind::steep_target:
+            p = row_with_tails(vocabulary, numbers, -45, -30);
+            break;
+        case kind::steep:
+            p = row_with_tails(vocabulary, numbers, -45, -30);
+            q = row_with_tails(vocabulary, numbers, -45, -30);
+            break;
+    }
+}
+
 /// Random models of one kind, with rows for contexts of up to `depth` tokens.
 [[nodiscard]] inline model_pair random_models(kind k, index_t vocabulary, int depth, std::uint64_t seed) {
     model_pair models{small_model(vocabulary, depth), small_model(vocabulary, depth)};
     test_numbers numbers(seed * 1000 + static_cast<std::uint64_t>(k));
-    auto const all = [](index_t) { return true; };
-    for (std::size_t c = 0; c < models.target.contexts(); ++c) {
-        index_t const a = numbers.below(vocabulary);
-        index_t const b = numbers.below(vocabulary);
-        auto const only_a = [a](index_t i) { return i == a; };
-        auto const only_b = [b](index_t i) { return i == b; };
-        auto const not_a = [a](index_t i) { return i != a; };
-        auto const not_b = [b](index_t i) { return i != b; };
-        auto const even = [](index_t i) { return i % 2 == 0; };
-        auto const odd = [](index_t i) { return i % 2 == 1; };
-        auto const a_and_next = [a, vocabulary](index_t i) { return i == a || i == (a + 1) % vocabulary; };
-        auto const half = [&numbers](index_t) { return numbers() < 0.5; };
-        std::vector<double>& p = models.target[c];
-        std::vector<double>& q = models.draft[c];
-        p = random_row(vocabulary, numbers, all);
-        q = random_row(vocabulary, numbers, all);
-        switch (k) {
-            case kind::plain:
-                break;
-            case kind::no_mass:
-                p = random_row(vocabulary, numbers, not_a);
-                q = random_row(vocabulary, numbers, not_b);
-                break;
-            case kind::disjoint:
-                p = random_row(vocabulary, numbers, even);
-                q = random_row(vocabulary, numbers, odd);
-                break;
-            case kind::one_hot_target:
-                p = random_row(vocabulary, numbers, only_a);
-                break;
-            case kind::one_hot_draft:
-                q = random_row(vocabulary, numbers, only_b);
-                break;
-            case kind::narrow_draft:
-                q = random_row(vocabulary, numbers, a_and_next);
-                break;
-            case kind::equal:
-                q = p;
-                break;
-            case kind::almost_equal:
-                q = p;
-                for (double& x : q) x *= 1 + 1e-13 * (numbers() - 0.5);
-                normalise(q);
-                break;
-            case kind::greedy:
-                p = random_row(vocabulary, numbers, only_a);
-                q = random_row(vocabulary, numbers, only_b);
-                break;
-            case kind::ties:
-                p = row_with_ties(vocabulary, numbers);
-                q = row_with_ties(vocabulary, numbers);
-                break;
-            case kind::cut:
-                p = random_row(vocabulary, numbers, half);
-                q = random_row(vocabulary, numbers, half);
-                break;
-            case kind::sharp_draft:
-                q = row_with_tails(vocabulary, numbers, -10, -4);
-                break;
-            case kind::sharp:
-                p = row_with_tails(vocabulary, numbers, -10, -4);
-                q = row_with_tails(vocabulary, numbers, -10, -4);
-                break;
-            case kind::steep_draft:
-                q = row_with_tails(vocabulary, numbers, -45, -30);
-                break;
-            case kind::steep_target:
-                p = row_with_tails(vocabulary, numbers, -45, -30);
-                break;
-            case kind::steep:
-                p = row_with_tails(vocabulary, numbers, -45, -30);
-                q = row_with_tails(vocabulary, numbers, -45, -30);
-                break;
-        }
-    }
+    for (std::size_t c = 0; c < models.target.contexts(); ++c)
+        make_rows_of_kind(k, vocabulary, numbers, models.target[c], models.draft[c]);
     return models;
 }
 

@@ -32,7 +32,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
     std::int64_t width = 1;
     for (std::size_t l = 0; l < factors.size(); ++l) {
         auto const index = static_cast<std::int64_t>(l);
-        if (factors[l] < 1) refuse("factors", index, factors[l], "a level has at least one child a node");
+        if (factors[l] < 1) refuse("factors", index, factors[l], "a level has at least one child per node");
         width *= factors[l];  // at most 2^20 * 2^31
         nodes += width;
         if (nodes > max_shape_nodes) refuse("factors", index, factors[l], "the tree would have more than 2^20 nodes");
@@ -240,7 +240,7 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
         if (read.ec != std::errc{} || read.ptr != part.data() + part.size())
             refuse("shape", level, '"' + std::string(part) + '"',
                    "a shape is written as whole numbers with x between them, for example 4x2x2x1");
-        if (factor < 1) refuse("shape", level, factor, "a level has at least one child a node");
+        if (factor < 1) refuse("shape", level, factor, "a level has at least one child per node");
         factors.push_back(factor);
         if (more) rest.remove_prefix(cut + 1);
     }

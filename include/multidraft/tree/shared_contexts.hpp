@@ -33,7 +33,7 @@ public:
     void build(tree_view tree, std::int32_t position) {
         validate_tree(tree.parents);
         if (tree.tokens.size() != tree.parents.size())
-            refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
+            refuse("tokens.size", tree.tokens.size(), "a tree has one token per node");
         auto const n = tree.parents.size();
         if (position < 0 || position > largest_position(tree))
             refuse("position", position, "the positions of the tree's nodes lie in [0, 2^31 - 1]");

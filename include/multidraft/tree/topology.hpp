@@ -125,7 +125,7 @@ inline void validate_tree(tree_view tree, std::int32_t vocabulary) {
     validate_tree(tree.parents);
     if (tree.tokens.size() != tree.parents.size())
         refuse("tokens.size", tree.tokens.size(),
-               "a tree has one token a node, and parents has " + std::to_string(tree.parents.size()));
+               "a tree has one token per node, and parents has " + std::to_string(tree.parents.size()));
     validate_tokens(tree.tokens, vocabulary);
 }
 

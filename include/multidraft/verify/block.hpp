@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -59,13 +58,13 @@ struct chain_path {
 /// average, on every pair of models, and no verifier of one path accepts more.
 ///
 /// For chains: a node with more than one child is an `invalid_input` on the host ("no token" on a device); for trees
-/// there is `traversal`. With one child a node the laws that draw it from q are one: `law::iid`, `law::sequential`,
-/// `law::conditional_poisson`, and `law::stratified` and `law::top_then_one` where that child is no certain one (else
+/// there is `traversal`. With one child per node the laws that draw it from q coincide: `law::iid`, `law::sequential`,
+/// `law::conditional_poisson`, and `law::stratified` and `law::top_then_one` where that child is not certain (else
 /// an `invalid_input`).
 ///
 /// Cost: the two probabilities of each drafted token on the way down, no further than a weight of 0; on the way up one
-/// pass over p and q a level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows whose
-/// normalisers cost a pass are better prepared.
+/// pass over p and q for each level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows
+/// whose normalisers cost a pass are better prepared.
 template <draft_law Law>
 class block {
     static_assert(detail::draws_one_from_q<Law>,
@@ -77,7 +76,7 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    /// One weight a level.
+    /// One weight per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         return (static_cast<std::size_t>(depth) + 1) * sizeof(double);
     }
@@ -95,14 +94,9 @@ public:
                       "verifier, such as verify::block<law::sequential>; verify::naive<Law> fits every law");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_tree(drafts, target, draft, path);
-#endif
-        if (!detail::is_chain<G>(tree, "block verification takes one child a node; for trees use verify::traversal"))
+        detail::check_input<block>(g, drafts, target, draft, path, scratch);
+        if (!detail::is_chain<G>(tree, "block verification takes one child per node; for trees use verify::traversal"))
             return {};
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) detail::check_scratch<block>(tree, scratch);
-#endif
         auto* const weights = reinterpret_cast<real*>(scratch.data());
         if (g.leader()) weights[0] = 1;
         std::int32_t levels = 0;
@@ -111,21 +105,16 @@ public:
             auto const next = static_cast<std::size_t>(levels) + 1;
             token_id const x = tree.tokens[next];
             if (certain_of(drafts, {static_cast<node_id>(next), 1}, levels) != 0) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>)
-                    refuse("certain", levels, 1,
-                           "block verification divides by q and takes a draw; for certain children use "
-                           "verify::ranked_block");
-#endif
+                detail::refuse_on_host<G>("certain", levels, 1,
+                                          "block verification divides by q and takes a draw; for certain children use "
+                                          "verify::ranked_block");
                 return {};
             }
             if constexpr (!may_throw<G>)
                 if (x == none) break;  // room for a child that could not be drawn
             real const qx = draft(g, levels)(x);
             if (!(qx > 0)) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, levels);
-#endif
+                detail::refuse_node_on_host(g, drafts, target, draft, levels);
                 return {};
             }
             w = next_weight(w, target(g, levels)(x), qx);

@@ -3,11 +3,9 @@
 #pragma once
 
 #include <cstddef>
-#include <string>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
@@ -18,11 +16,12 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/certain_tokens.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -90,11 +89,8 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site) const {
         if (candidates.draws() > 1) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("certain", site.node, candidates.certain,
-                       "law::top_then_one draws one of a node's " + std::to_string(candidates.count()) + " children");
-#endif
+            detail::refuse_on_host<G>("certain", site.node, candidates.certain,
+                                      "law::top_then_one draws one of a node's children, all others are certain");
             return {};
         }
         if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, site));

@@ -68,7 +68,7 @@ template <class Real>
 /// rho in [1, n] solves gamma = rho. Lossless for every rho from there on; the one found has gamma / rho within 1.1e-6
 /// of 1, which is what a refused candidate's token keeps of p, to be emitted without being counted as accepted.
 /// Acceptance rate 1 - (1 - beta)^n, at least 1 - 1/e of alpha* (`analysis::acceptance_k_seq`). Cost: a pass over p and
-/// q an iteration, most often less than 8 of them, and one more when every candidate is refused.
+/// q per iteration, most often less than 8 of them, and one more when every candidate is refused.
 template <draft_law Law>
 class k_seq : public node_by_node<k_seq<Law>, Law> {
     static_assert(std::is_same_v<Law, law::iid>,
@@ -78,7 +78,7 @@ class k_seq : public node_by_node<k_seq<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
-    /// The decision at one node: rho by passes over p and q, then one Bernoulli draw a candidate. No token where q
+    /// The decision at one node: rho by passes over p and q, then one Bernoulli draw per candidate. No token where q
     /// gives a candidate no mass or a row holds NaN.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,

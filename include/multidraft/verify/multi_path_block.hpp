@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
@@ -165,15 +164,55 @@ public:
     /// What a level down came to.
     enum class descent : std::uint8_t { down, ended, invalid };
 
-    /// One level down: chooses the token, writes the next level. `wrong` for a token that the draft gives no mass;
-    /// `ended` where a child could not be drawn.
+    /// One level down: chooses the token, writes the next level.
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD descent descend(G const& g) {
         std::int32_t const level = length_;
         auto const p = target_(g, node(level));
         auto const q = draft_(g, node(level));
-        std::int32_t best = none;
-        index_t best_class = none;
+        survivor best;
+        auto const found = find_best(p, q, level, best);
+        if (found != descent::down) return found;
+        token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, best.column))];
+        // Of this level only one class is asked for: sums, without the table of all.
+        auto const mass_where = [&](auto const& wanted) {
+            using real = probability_of<decltype(q)>;
+            return static_cast<double>(g.sum(q.size(), [p, q, wanted](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                real const mass = q(i);
+                return wanted(ratio_class(p(i), static_cast<Real>(mass))) ? mass : real(0);
+            }));
+        };
+        index_t const ratio = best.ratio;
+        double const worse = mass_where([ratio](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c < ratio; });
+        double const same = mass_where([ratio](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c == ratio; });
+        double const better = mass_where([ratio](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c > ratio; });
+        double const all = worse + same + better;
+        if (g.leader()) {
+            double const* const here = at(level);
+            double* const next = at(level + 1);
+            auto const who = survivors(level);
+            double const m = fp::mul(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
+            next[0] = static_cast<double>(
+                next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
+            next[1] = best.column;
+            next[2] = who.after(worse / all, same / all, static_cast<double>(q(x)) / all, next + 3);
+        }
+        g.barrier();
+        ++length_;
+        return descent::down;
+    }
+
+private:
+    /// A path that goes on: its column, and the class of its next token.
+    struct survivor {
+        std::int32_t column = none;
+        index_t ratio = none;
+    };
+
+    /// The first of the survivors whose next token is of the best class; `invalid` for a token that the draft gives no
+    /// mass, `ended` where a child could not be drawn.
+    template <distribution P, distribution Q>
+    [[nodiscard]] MULTIDRAFT_HD descent find_best(P const& p, Q const& q, std::int32_t level, survivor& best) {
         for (std::int32_t k = column(level); k < paths_; ++k) {
             if (!survives(k, level)) continue;
             token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, k))];
@@ -183,40 +222,11 @@ public:
                 return descent::invalid;
             }
             index_t const c = ratio_class(p(x), q(x));
-            if (c > best_class) {
-                best = k;
-                best_class = c;
-            }
+            if (c > best.ratio) best = {k, c};
         }
-        token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, best))];
-        // Of this level only one class is asked for: sums, without the table of all.
-        auto const mass_where = [&](auto const& wanted) {
-            using real = probability_of<decltype(q)>;
-            return static_cast<double>(g.sum(q.size(), [p, q, wanted](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                real const mass = q(i);
-                return wanted(ratio_class(p(i), static_cast<Real>(mass))) ? mass : real(0);
-            }));
-        };
-        double const worse = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c < best_class; });
-        double const same = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c == best_class; });
-        double const better = mass_where([best_class](index_t c) MULTIDRAFT_INLINE_LAMBDA { return c > best_class; });
-        double const all = worse + same + better;
-        if (g.leader()) {
-            double const* const here = at(level);
-            double* const next = at(level + 1);
-            auto const who = survivors(level);
-            double const m = fp::mul(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
-            next[0] = static_cast<double>(
-                next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
-            next[1] = best;
-            next[2] = who.after(worse / all, same / all, static_cast<double>(q(x)) / all, next + 3);
-        }
-        g.barrier();
-        ++length_;
         return descent::down;
     }
 
-private:
     [[nodiscard]] MULTIDRAFT_HD double* at(std::int32_t level) const {
         return levels_ + static_cast<std::ptrdiff_t>(level) * (paths_ + 3);
     }
@@ -240,7 +250,7 @@ private:
         using real = probability_of<Q>;
         constexpr auto unit = static_cast<real>(0x1p30);
         auto counters = multidraft::detail::selection_counters<ratio_classes>(g);
-        // What is no probability, in rows that nobody checked, has no integer either.
+        // Rows that nobody checked may hold numbers that are not probabilities, and those have no integer.
         auto const probability = [](real x) MULTIDRAFT_INLINE_LAMBDA {
             real const positive = x > 0 ? x : real(0);
             return positive < 1 ? positive : real(1);
@@ -303,14 +313,14 @@ private:
 /// length (shape K x 1 x 1 ..); any other is an `invalid_input` on the host ("no token" on a device). For trees that
 /// branch below the root there is `traversal`.
 ///
-/// Cost: three sums over p and q a level on the way down; two counting passes and a third pass a level that is given
-/// up. Rows whose normalisers cost a pass are better prepared.
+/// Cost: three sums over p and q for each level on the way down; two counting passes and a third pass for each level
+/// that is given up. Rows whose normalisers cost a pass are better prepared.
 class multi_path_block {
 public:
     using law = multidraft::law::iid;
     static constexpr bool lossless = true;
 
-    /// A table of the classes, and for each level a few numbers a path.
+    /// A table of the classes, and for each level a few numbers per path.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return detail::kept_path<int, int, double>::memory(nodes, depth) * sizeof(double);
     }
@@ -331,19 +341,12 @@ public:
         tree_view const tree = drafts.tree;
         std::int32_t const paths = tree.children(0).count;
         std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<multi_path_block>(tree, scratch);
-        }
-#endif
+        detail::check_input<multi_path_block>(g, drafts, target, draft, path, scratch);
         if (!is_fork(tree, paths)) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("parents", tree.size() - 1, tree.parents[static_cast<std::size_t>(tree.size() - 1)],
-                       "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
-                       "other trees use verify::traversal");
-#endif
+            detail::refuse_on_host<G>(
+                "parents", tree.size() - 1, tree.parents[static_cast<std::size_t>(tree.size() - 1)],
+                "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
+                "other trees use verify::traversal");
             return {};
         }
         kept best(tree, target, draft, paths, reinterpret_cast<double*>(scratch.data()));
@@ -352,9 +355,7 @@ public:
             auto const descent = best.descend(g);
             if (descent == kept::descent::ended) break;
             if (descent == kept::descent::invalid) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, best.wrong_node());
-#endif
+                detail::refuse_node_on_host(g, drafts, target, draft, best.wrong_node());
                 return {};
             }
         }

@@ -7,7 +7,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
@@ -17,6 +16,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -76,9 +76,9 @@ struct multi_round_residual {
 /// r_{k+1} = Norm[(r_k - q_k)+]; in the end emit from what is left.
 ///
 /// Lossless for `law::independent`. `draft(g, node, k)` is the row of child k of a node (`rows_of_models` of
-/// `independent_drafter`); with one model it decides as `recursive_rejection<law::iid>`. Cost: a pass over p and the
-/// rows of the refused candidates a rejection: what is left of p is not a function of one row, so it is computed anew.
-/// Up to 64 children a node; more are an `invalid_input` on the host, "no token" elsewhere.
+/// `independent_drafter`); with one model it decides as `recursive_rejection<law::iid>`. Cost: for each rejection a
+/// pass over p and the rows of the refused candidates: what is left of p is not a function of one row, so it is
+/// computed anew. Up to 64 children per node; more are an `invalid_input` on the host, "no token" elsewhere.
 template <draft_law Law>
 class multi_round : public node_by_node<multi_round<Law>, Law> {
     static_assert(
@@ -106,10 +106,8 @@ public:
                                                     draw_site site) const {
         using real = probability_of<P>;
         if (candidates.size() > most_children) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", site.node, candidates.size(), "multi-round verification takes up to 64 candidates");
-#endif
+            detail::refuse_on_host<G>("children", site.node, candidates.size(),
+                                      "multi-round verification takes up to 64 candidates");
             return {};
         }
         real scale[most_children];

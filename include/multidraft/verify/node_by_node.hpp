@@ -80,17 +80,36 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
         // An accepted token whose probability is infinite: the row is not a distribution.
         if (here.child != none && !(p(here.token) <= largest_number<probability_of<decltype(p)>>)) here = {};
     }
-#if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
-        if (here.token == none) {
-            if constexpr (asks_draft)
-                refuse_node(g, tree, target, draft, node);
-            else
-                refuse_node(g, tree, target, no_draft_rows{}, node);
-        }
+    if (here.token == none) {
+        if constexpr (asks_draft)
+            refuse_node_on_host(g, tree, target, draft, node);
+        else
+            refuse_node_on_host(g, tree, target, no_draft_rows{}, node);
     }
-#endif
     return {here.child == none ? none : children.first + here.child, here.token};
+}
+
+/// Where a walk ended, how many children were accepted on it, and the token after them; `none` where it got none.
+struct walk_end {
+    node_id last = 0;
+    verdict result;
+};
+
+/// Walks down from a node as long as a child is accepted.
+template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD walk_end walk_down(G const& g, Verifier const& verifier, drafted<Law> const& tree,
+                                               Target const& target, Draft const& draft, node_id node, Source& source,
+                                               std::int32_t position, span<std::byte> scratch) {
+    walk_end walk{node, {}};
+    for (;;) {
+        walk_step const here = decide_at(g, verifier, tree, target, draft, walk.last, source, position, scratch);
+        if (here.child == none || here.token == none) {
+            walk.result.next = here.token;
+            return walk;
+        }
+        walk.last = here.child;
+        ++walk.result.accepted;
+    }
 }
 
 }  // namespace detail
@@ -114,18 +133,18 @@ public:
     ///
     /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
     /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only. Rows
-    ///   may have a `with_sums(g, node)` (see `emit_at`) and an `prefetch(g, nodes)`, which is told of which nodes one
+    ///   may have a `with_sums(g, node)` (see `emit_at`) and a `prefetch(g, nodes)`, which is told of which nodes one
     ///   is probably read next.
     /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
     /// - `position`: of the root in the text; with the node it addresses the draws.
     /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
     /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
     ///
-    /// Cost: O(children) a level and one pass over p and q a rejected candidate. Host errors: `invalid_input` for an
-    /// invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law
-    /// draws different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the
-    /// draft cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token
-    /// is `none`.
+    /// Cost: O(children) per level and one pass over p and q per rejected candidate. Host errors: `invalid_input` for
+    /// an invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law draws
+    /// different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the draft
+    /// cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token is
+    /// `none`.
     template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
         MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
@@ -137,27 +156,12 @@ public:
             std::is_same_v<Drawn, Law>,
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(tree, target, draft, path);
-            if constexpr (needs_scratch<Self>) detail::check_scratch<Self>(tree.tree, scratch);
-        }
-#endif
-        verdict result;
-        node_id node = 0;
-        for (;;) {
-            auto const here = detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, node, source,
-                                                position, scratch);
-            if (here.token == none) return {};
-            if (here.child == none) {
-                result.next = here.token;
-                break;
-            }
-            node = here.child;
-            ++result.accepted;
-        }
-        detail::write_path(g, tree.tree, node, result.accepted, path);
-        return result;
+        detail::check_input<Self>(g, tree, target, draft, path, scratch);
+        auto const walk =
+            detail::walk_down(g, static_cast<Self const&>(*this), tree, target, draft, 0, source, position, scratch);
+        if (walk.result.next == none) return {};
+        detail::write_path(g, tree.tree, walk.last, walk.result.accepted, path);
+        return walk.result;
     }
 };
 

@@ -13,12 +13,12 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
-#include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -69,7 +69,7 @@ public:
         token_id const x = candidates[best];
         auto const m = rows.law(density);
         if (source.bernoulli(site(purpose::acceptance, 0), p(x), m(x))) return {best, x};
-        block_residual const r{p, m, real(1)};
+        auto const r = residual_of_path(p, m, real(1));
         return emit_or_accept(g, p, r, candidates, span<token_id const>(&x, 1), source, site);
     }
 };

@@ -8,7 +8,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -30,7 +29,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// offers, a certain token being picked first where the candidate is refused (`picked_law`); then the picked path,
 /// whose conditionals are known exactly, is verified as a block (`stop_of_block`).
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q a level for rows of floats (two for
+/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q per level for rows of floats (two for
 /// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
 /// read. `draft(g, node)` and `target(g, node)` are asked for a row more than once, so rows whose normalisers cost a
 /// pass are better prepared. For groups of all kinds; the exact form by sorting is
@@ -66,12 +65,7 @@ public:
                       "the verifier, such as verify::ranked_block<law::stratified>");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<ranked_block>(tree, scratch);
-        }
-#endif
+        detail::check_input<ranked_block>(g, drafts, target, draft, path, scratch);
         std::int32_t const depth = tree.depth(tree.size() - 1);
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());
         std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));
@@ -93,14 +87,10 @@ public:
                 detail::make_pick(g, p, q, children, best_rank_cdf{children.draws()}, table, numbers[level]);
             if (made == detail::made::leaf) break;
             if (made == detail::made::nothing) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) detail::refuse_node(g, drafts, target, draft, node);
-#endif
+                detail::refuse_node_on_host(g, drafts, target, draft, node);
                 return {};
             }
-            index_t next = none;
-            if (children.draws() > 0) next = kept_candidate(p, q, children, table, numbers[level], source, site);
-            if (next == none) next = picked_certain<real>(p, children, source, site);
+            index_t const next = pick(p, q, children, table, numbers[level], source, site);
             token_id const picked = children[next];
             w = next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
             node = range.first + next;
@@ -112,6 +102,15 @@ public:
     }
 
 private:
+    /// The child that is picked: the candidate, or a certain one where it is refused.
+    template <distribution P, distribution Q, class Real, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static index_t pick(P const& p, Q const& q, candidate_list children,
+                                                    rank_table const& table, pick_numbers<Real> const& numbers,
+                                                    Source& source, draw_site site) {
+        index_t const kept = children.draws() > 0 ? kept_candidate(p, q, children, table, numbers, source, site) : none;
+        return kept != none ? kept : picked_certain<Real>(p, children, source, site);
+    }
+
     /// The candidate, or `none` where it is refused and a certain token is picked.
     template <distribution P, distribution Q, class Real, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t kept_candidate(P const& p, Q const& q, candidate_list children,

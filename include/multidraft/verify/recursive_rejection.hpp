@@ -9,8 +9,6 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
-#include "multidraft/core/positive_part.hpp"
-#include "multidraft/core/runs.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -19,48 +17,10 @@
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
-
-/// (p - c q)+ as a function of the token: the residual of rejection, unnormalised and never written out.
-///
-/// p and q are the rows' probabilities and c a scalar. For c = 1 it is the residual of speculative sampling.
-template <distribution P, distribution Q>
-struct residual {
-    using real = probability_of<P>;
-    P p;
-    Q q;
-    real c;
-
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        return positive_part(fp::fma(-c, static_cast<real>(q(i)), p(i)));
-    }
-    /// Where it may be more than 0: rows cut by top-k or top-p have little of p.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires sparse_distribution<P> {
-        return p.may_have_mass(i);
-    }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<P> {
-        return p.may_have_all_mass();
-    }
-    /// See `has_runs`: where p has runs or q has.
-    [[nodiscard]] MULTIDRAFT_HD residual in_chunk(index_t begin, index_t end) const
-        requires(has_runs<P> || has_runs<Q>) {
-        return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
-    }
-    template <class Body>
-    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const
-        requires(has_runs<P> || has_runs<Q>) {
-        multidraft::detail::on_run(p, begin, end, [&](auto const& p_here) MULTIDRAFT_INLINE_LAMBDA {
-            multidraft::detail::on_run(q, begin, end, [&](auto const& q_here) MULTIDRAFT_INLINE_LAMBDA {
-                body(residual<std::remove_cvref_t<decltype(p_here)>, std::remove_cvref_t<decltype(q_here)>>{p_here,
-                                                                                                            q_here, c});
-            });
-        });
-    }
-};
-template <class P, class Q, class Real>
-residual(P, Q, Real) -> residual<P, Q>;
 
 /// Recursive rejection sampling ([MCSD] Alg. 1 and 2; [RSD] Alg. 1, Theorem 3.1; one draft model of SpecInfer's
 /// multi-round).
@@ -72,7 +32,8 @@ residual(P, Q, Real) -> residual<P, Q>;
 /// The residual needs no storage: r_k = (p - c_k q)+ / Z_k with two scalars, c_{k+1} = c_k + Z_k / s_k and Z_{k+1} =
 /// sum (p - c_{k+1} q)+, where s_k is the mass that q has left (1 for iid). A rejected token has r_k < q_k, so its
 /// residual is 0 from then on without looking at it. q is taken in units (`in_units`): s_k may be any positive number.
-/// Cost: O(1) a candidate, one pass over p and q a rejection; the token emitted in the end comes from the last pass.
+/// Cost: O(1) per candidate, one pass over p and q per rejection; the token emitted in the end comes from the last
+/// pass.
 ///
 /// Lossless for `law::iid` and `law::sequential`. A candidate to which q gives no mass cannot have been drawn from q:
 /// the verdict is "no token", an `invalid_input` on the host.
@@ -86,8 +47,8 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
 public:
     static constexpr bool lossless = true;
 
-    /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows a
-    /// rejection. No token where q gives a candidate no mass, or a row holds NaN.
+    /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows
+    /// per rejection. No token where q gives a candidate no mass, or a row holds NaN.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& draft_row,
                                                     span<token_id const> candidates, Source& source,

@@ -37,7 +37,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// (drafter invariance). With 0, the default, a node's own children are counted (one list at a leaf): nodes with few
 /// children accept more, and a text depends on how many children a tree has where, hence on where steps end.
 ///
-/// Cost: one pass over p with one random block a token for every four lists, a level. It takes an `addressed_source`.
+/// Cost: one pass over p per level, with one random block per token for every four lists. It takes an
+/// `addressed_source`.
 class shared_randomness {
 public:
     using law = multidraft::law::shared_randomness;
@@ -80,11 +81,7 @@ public:
             token_id const x =
                 winner(g, target(g, node), race_noise{source.uniforms(), below(position, result.accepted)},
                        lists_ > 0 ? lists_ : own);
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) {
-                if (x == none) detail::refuse_node(g, drafts, target, no_draft_rows{}, node);
-            }
-#endif
+            if (x == none) detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, node);
             node_verdict const here = found_among(candidates_of(drafts, children, node), x);
             if (here.child == none) {
                 result.next = x;

@@ -6,7 +6,6 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
@@ -14,6 +13,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -42,11 +42,8 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site) const {
         if (candidates.count() > 2) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", site.node, candidates.count(),
-                       "the law of SpecHub, law::top_paired, has two candidates");
-#endif
+            detail::refuse_on_host<G>("children", site.node, candidates.count(),
+                                      "the law of SpecHub, law::top_paired, has two candidates");
             return {};
         }
         if (candidates.count() == 1) return detail::decide_beside(g, p, q, candidates, 0, {}, source, site);

@@ -5,13 +5,13 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -21,8 +21,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// Accept x with probability min(1, p(x) / q(x)), else emit from Norm[(p - q)+] ([Leviathan23], Chen et al.
 /// 2023; [MCSD] 2.2).
 ///
-/// For trees with at most one child a node, that is chains. It is recursive rejection with n = 1, to the bit; the name
-/// states the restriction: a node with more children is an `invalid_input` on the host ("no token" on a device).
+/// For trees with at most one child per node, that is chains. It is recursive rejection with n = 1, to the bit; the
+/// name states the restriction: a node with more children is an `invalid_input` on the host ("no token" on a device).
 /// Acceptance rate sum min(p, q).
 template <draft_law Law>
 class speculative_sampling : public node_by_node<speculative_sampling<Law>, Law> {
@@ -40,11 +40,9 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                                     Source& source, draw_site site) const {
         if (candidates.size() > 1) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", site.node, candidates.size(),
-                       "speculative sampling takes one candidate a node; for more use verify::recursive_rejection");
-#endif
+            detail::refuse_on_host<G>(
+                "children", site.node, candidates.size(),
+                "speculative sampling takes one candidate per node; for more use verify::recursive_rejection");
             return {};
         }
         return recursive_rejection<Law>{}.decide(g, p, q, candidates, source, site);

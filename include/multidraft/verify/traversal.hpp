@@ -23,7 +23,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -43,12 +43,12 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// S = w z_new / z_old, where s is the mass that q has left, in units (`in_units`). A child with w = 1 is never
 /// refused; one that was has w_P r(x) < d(x), so its residual is 0 from then on without looking at it.
 ///
-/// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child a node it is
+/// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child per node it is
 /// `block`, with one level `recursive_rejection`. (Dividing S by the mass that q has left is biased.)
 ///
-/// Cost: one pass over p and q a refused child, O(1) an accepted one; a subtree of weight 0 is not read. It keeps five
-/// numbers a level. `target(g, node)` is asked for an inner node's row again after each inner child that was refused,
-/// so rows whose normalisers cost a pass are better prepared.
+/// Cost: one pass over p and q per refused child, O(1) per accepted one; a subtree of weight 0 is not read. It keeps
+/// five numbers per level. `target(g, node)` is asked for an inner node's row again after each inner child that was
+/// refused, so rows whose normalisers cost a pass are better prepared.
 template <draft_law Law>
 class traversal {
     static_assert(std::is_same_v<Law, multidraft::law::iid> || std::is_same_v<Law, multidraft::law::sequential>,
@@ -70,7 +70,7 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    /// One frame a level.
+    /// One frame per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         return static_cast<std::size_t>(depth < 1 ? 1 : depth) * sizeof(frame<double>);
     }
@@ -88,12 +88,7 @@ public:
                       "the verifier, such as verify::traversal<law::sequential>; verify::naive<Law> fits every law");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<traversal>(tree, scratch);
-        }
-#endif
+        detail::check_input<traversal>(g, drafts, target, draft, path, scratch);
         auto* const stack = reinterpret_cast<frame<real>*>(scratch.data());
         frame<real> here;
         std::int32_t level = 0;
@@ -120,10 +115,11 @@ public:
     }
 
 private:
-    enum class outcome : std::uint8_t { down, refused, stopped };
+    enum class outcome : std::uint8_t { next, down, refused, stopped };
 
-    /// What comes next: down to a child with children and its weight; up, the node's subtree being refused; or the end,
-    /// at an accepted node with the token after it (`none`: the node's rows hold no distribution).
+    /// What comes next: the node's next child; down to a child with children and its weight; up, the node's subtree
+    /// being refused; or the end, at an accepted node with the token after it (`none`: the node's rows hold no
+    /// distribution).
     template <class Real>
     struct step {
         outcome what;
@@ -145,49 +141,70 @@ private:
         span<token_id const> const candidates =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
         for (;; ++at.child) {
-            auto const k = static_cast<std::size_t>(at.child);
-            Real const qx = q(candidates[k]);
             if (!refused) {
-                if (!(qx > 0)) return {outcome::stopped, at.node};
-                node_id const child = children.first + at.child;
-                Real const rest = fp::fma(-at.c, qx, p(candidates[k]));
-                Real const owed = fp::mul(at.w, positive_part(rest));
-                Real const w = next_weight(at.left, owed, fp::mul(at.z, qx));
-                if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
-                if (w > 0) {
-                    if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};
-                    if (source.bernoulli(draw_site{position, child}(purpose::acceptance, 0), w, Real(1)))
-                        return {outcome::stopped, child, emit_at(g, target, child, source, draw_site{position, child})};
-                }
+                auto const tried = try_child(g, tree, target, p, q, source, position, at, children.first + at.child);
+                if (tried.what != outcome::next) return tried;
             }
             refused = false;
-            Real const c = at.c + fp::div(at.z, fp::mul(at.w, at.left));
-            // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
-            // every other token to be gone.
-            constexpr Real most = largest_number<Real>;
-            at.c = c < most ? c : most;
-            residual const r{p, q, at.c};
-            auto const sums = g.sum_chunks(p.size(), r);
-            Real const z = sums.total;
-            if (z != z) return {outcome::stopped, at.node};
-            if (!(z > 0)) {
-                if (at.w < 1) return {outcome::refused, at.node};
-                // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
-                return {outcome::stopped, at.node, emit_undrafted(g, p, candidates.first(k + 1), source, site)};
-            }
-            Real const mass = fp::div(fp::mul(at.w, z), at.z);
-            at.z = z;
-            at.w = fp::div(mass, mass + (1 - at.w));
-            if (!(at.w > 0)) return {outcome::refused, at.node};
-            if (at.child + 1 == children.count) {
-                if (at.node != 0 && !source.bernoulli(site(purpose::acceptance, 0), at.w, Real(1)))
-                    return {outcome::refused, at.node};
-                return {outcome::stopped, at.node,
-                        source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0))};
-            }
-            if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
-                at.left = detail::mass_left(g, q, candidates.first(k + 1), at.left - qx);
+            auto const left = refuse_child(g, p, q, candidates, source, site, at);
+            if (left.what != outcome::next) return left;
         }
+    }
+
+    /// Whether a child is accepted, or its own children are to decide; the next one comes where it is refused.
+    template <group G, class Target, distribution P, distribution Q, draw_source Source, class Real>
+    [[nodiscard]] MULTIDRAFT_HD static step<Real> try_child(G const& g, tree_view tree, Target const& target,
+                                                            P const& p, Q const& q, Source& source,
+                                                            std::int32_t position, frame<Real> const& at,
+                                                            node_id child) {
+        token_id const x = tree.tokens[static_cast<std::size_t>(child)];
+        Real const qx = q(x);
+        if (!(qx > 0)) return {outcome::stopped, at.node};
+        Real const rest = fp::fma(-at.c, qx, p(x));
+        Real const owed = fp::mul(at.w, positive_part(rest));
+        Real const w = next_weight(at.left, owed, fp::mul(at.z, qx));
+        if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
+        if (!(w > 0)) return {outcome::next, child};
+        if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};
+        draw_site const site{position, child};
+        if (!source.bernoulli(site(purpose::acceptance, 0), w, Real(1))) return {outcome::next, child};
+        return {outcome::stopped, child, emit_at(g, target, child, source, site)};
+    }
+
+    /// What the refusal of the child `at.child` leaves of its parent: another one to try, or after the last one the
+    /// parent's own verdict.
+    template <group G, distribution P, distribution Q, draw_source Source, class Real>
+    [[nodiscard]] MULTIDRAFT_HD static step<Real> refuse_child(G const& g, P const& p, Q const& q,
+                                                               span<token_id const> candidates, Source& source,
+                                                               draw_site site, frame<Real>& at) {
+        auto const tried = candidates.first(static_cast<std::size_t>(at.child) + 1);
+        Real const c = at.c + fp::div(at.z, fp::mul(at.w, at.left));
+        // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
+        // every other token to be gone.
+        constexpr Real most = largest_number<Real>;
+        at.c = c < most ? c : most;
+        residual const r{p, q, at.c};
+        auto const sums = g.sum_chunks(p.size(), r);
+        Real const z = sums.total;
+        if (z != z) return {outcome::stopped, at.node};
+        if (!(z > 0)) {
+            if (at.w < 1) return {outcome::refused, at.node};
+            // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
+            return {outcome::stopped, at.node, emit_undrafted(g, p, tried, source, site)};
+        }
+        Real const mass = fp::div(fp::mul(at.w, z), at.z);
+        at.z = z;
+        at.w = fp::div(mass, mass + (1 - at.w));
+        if (!(at.w > 0)) return {outcome::refused, at.node};
+        if (tried.size() == candidates.size()) {
+            if (at.node != 0 && !source.bernoulli(site(purpose::acceptance, 0), at.w, Real(1)))
+                return {outcome::refused, at.node};
+            return {outcome::stopped, at.node,
+                    source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0))};
+        }
+        if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
+            at.left = detail::mass_left(g, q, tried, at.left - q(tried[tried.size() - 1]));
+        return {outcome::next, at.node};
     }
 
     /// Writes the accepted path, from its end, and says what stopped there.
@@ -195,11 +212,7 @@ private:
     [[nodiscard]] MULTIDRAFT_HD static verdict answer(G const& g, tree_view tree, [[maybe_unused]] Target const& target,
                                                       [[maybe_unused]] Draft const& draft, node_id node, token_id token,
                                                       span<node_id> path) {
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            if (token == none) detail::refuse_node(g, drafted<Law>{tree}, target, draft, node);
-        }
-#endif
+        if (token == none) detail::refuse_node_on_host(g, drafted<Law>{tree}, target, draft, node);
         if (token == none) return {};
         verdict const result{tree.depth(node), token};
         detail::write_path(g, tree, node, result.accepted, path);

@@ -24,15 +24,6 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// A verifier that keeps something for each node of a tree: it says how many bytes a tree of so many nodes and levels
-/// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to
-/// `scratch_alignment`, 16 bytes, of any content. On the host too few bytes and an address that is not aligned are an
-/// `invalid_input`, which says what is wanted.
-template <class V>
-concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
-    { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
-};
-
 /// Whether a verifier says that what it emits has the target's law: a static `lossless` that is true. One that says
 /// nothing is not taken for a lossless one.
 template <class V>

@@ -16,7 +16,7 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 /// The fallback policy of BiLD (Kim et al. 2023): the target is called when the largest probability of the draft falls
 /// below a threshold. A stop rule for chains:
 ///
-/// `make_speculative<verify::lossy::rollback<law::iid>>(target, shaped_drafter<Draft, draft::iid,
+/// `make_speculative<verify::lossy::rollback<law::iid>>(target, static_tree_drafter<Draft, draft::iid,
 /// lossy::fallback_rule>(draft, chain(10), {}, lossy::fallback_rule(0.6)), verify::lossy::rollback<law::iid>(3))`.
 ///
 /// The rule itself is harmless, and lossless with a lossless verifier; it is the rollback that costs.

@@ -2,16 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstdint>
-#include <type_traits>
-
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/random/source.hpp"
 #include "multidraft/testing/reference/ranked_block.hpp"
-#include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
@@ -30,35 +23,11 @@ namespace MULTIDRAFT_NAMESPACE::testing::reference {
 /// of its drafts can. Reads the rows of all nodes with children. On the host, exactly: see `ranked_node` for cost and
 /// memory.
 template <draft_law Law>
-class nested_ranked_block {
-    static_assert(verify::is_ranked_law<Law>,
-                  "multidraft: verify::nested_ranked_block is for trees drawn independently, law::iid and "
-                  "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
+class nested_ranked_block : public detail::ranked_walk_verifier<Law, true> {
+    using base = detail::ranked_walk_verifier<Law, true>;
 
 public:
-    using law = Law;
-    static constexpr bool lossless = true;
-
-    nested_ranked_block() = default;
-    /// `pooled`: see `ranked`.
-    explicit nested_ranked_block(double pooled) noexcept : pooled_(pooled) {}
-
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows, Draft const& draft_rows,
-                       Source& source, std::int32_t position, span<node_id> path) const {
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
-                      "the verifier, such as testing::reference::nested_ranked_block<law::stratified>");
-        auto const& target = verify::named<G>(target_rows, "target");
-        auto const& draft = verify::named<G>(draft_rows, "draft");
-        return detail::ranked_walk<Law, true, G, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>(
-                   g, tree, target, draft, source, position, pooled_)
-            .run(path);
-    }
-
-private:
-    double pooled_ = 0x1p-26;
+    using base::base;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing::reference

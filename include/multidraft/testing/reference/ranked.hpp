@@ -7,7 +7,6 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
-#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -19,22 +18,21 @@
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 namespace detail {
 
-/// (p - m)+ for a law m of the candidate.
-template <distribution P>
-struct ranked_residual {
-    P p;
+/// The law of a node's candidate as a row.
+struct candidate_row {
     ranked_node const* node;
+    index_t entries;
 
-    [[nodiscard]] auto operator()(index_t i) const {
-        using real = probability_of<P>;
-        return positive_part(p(i) - static_cast<real>(node->candidate_law(i)));
-    }
+    [[nodiscard]] index_t size() const { return entries; }
+    [[nodiscard]] double operator()(index_t i) const { return node->candidate_law(i); }
+    [[nodiscard]] double weight(index_t i) const { return node->candidate_law(i); }
 };
 
 }  // namespace detail
@@ -61,7 +59,7 @@ public:
     static constexpr bool lossless = true;
 
     ranked() = default;
-    /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance a token is lost.
+    /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance is lost per token.
     explicit ranked(double pooled) noexcept : pooled_(pooled) {}
 
     /// Takes the candidate of best rank with probability min(1, p / m); O(V log V).
@@ -77,7 +75,7 @@ public:
         using real = probability_of<P>;
         if (source.bernoulli(site(purpose::acceptance, 0), p(x), static_cast<real>(node.candidate_law(x))))
             return {best, x};
-        detail::ranked_residual<P> const r{p, &node};
+        auto const r = verify::residual_of_path(p, detail::candidate_row{&node, p.size()}, real(1));
         return emit_or_accept(g, p, r, candidates, candidates, source, site);
     }
 

@@ -226,28 +226,21 @@ private:
     std::vector<double> quantiles_;
 };
 
-}  // namespace detail
-
-/// The reference of `verify::ranked_block` ([Ranked] 5): from the root down, the one child that ranked verification
-/// offers, a certain token being picked first where the candidate is refused (`ranked_node::law`); then the picked
-/// path, whose conditionals are known exactly, is verified as a block (`stop_of_block`).
-///
-/// Lossless for `law::iid` and `law::stratified`. Reads the rows of p and q on the picked path only. On the host,
-/// exactly: see `ranked_node` for cost and memory.
-template <draft_law Law>
-class ranked_block {
-    static_assert(
-        verify::is_ranked_law<Law>,
-        "multidraft: verify::ranked_block is for trees drawn independently, law::iid and law::stratified; for "
-        "law::sequential use verify::traversal; verify::naive<Law> fits every law");
+/// A verifier by that walk.
+template <draft_law Law, bool Nested>
+class ranked_walk_verifier {
+    static_assert(verify::is_ranked_law<Law>,
+                  "multidraft: verify::ranked_block and verify::nested_ranked_block are for trees drawn independently, "
+                  "law::iid and law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits "
+                  "every law");
 
 public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    ranked_block() = default;
+    ranked_walk_verifier() = default;
     /// `pooled`: see `ranked`.
-    explicit ranked_block(double pooled) noexcept : pooled_(pooled) {}
+    explicit ranked_walk_verifier(double pooled) noexcept : pooled_(pooled) {}
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors.
     template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
@@ -258,13 +251,29 @@ public:
                       "the verifier, such as testing::reference::ranked_block<law::stratified>");
         auto const& target = verify::named<G>(target_rows, "target");
         auto const& draft = verify::named<G>(draft_rows, "draft");
-        return detail::ranked_walk<Law, false, G, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>,
-                                   Source>(g, tree, target, draft, source, position, pooled_)
+        return ranked_walk<Law, Nested, G, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>(
+                   g, tree, target, draft, source, position, pooled_)
             .run(path);
     }
 
 private:
     double pooled_ = 0x1p-26;
+};
+
+}  // namespace detail
+
+/// The reference of `verify::ranked_block` ([Ranked] 5): from the root down, the one child that ranked verification
+/// offers, a certain token being picked first where the candidate is refused (`ranked_node::law`); then the picked
+/// path, whose conditionals are known exactly, is verified as a block (`stop_of_block`).
+///
+/// Lossless for `law::iid` and `law::stratified`. Reads the rows of p and q on the picked path only. On the host,
+/// exactly: see `ranked_node` for cost and memory.
+template <draft_law Law>
+class ranked_block : public detail::ranked_walk_verifier<Law, false> {
+    using base = detail::ranked_walk_verifier<Law, false>;
+
+public:
+    using base::base;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing::reference

@@ -12,8 +12,6 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
-#include "multidraft/core/optional_members.hpp"
-#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/draw_site.hpp"
@@ -22,6 +20,7 @@
 #include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -38,39 +37,6 @@ template <class Real>
     if (!(owed >= m)) return fp::div(owed, m);
     return owed > 0 ? Real(1) : owed;
 }
-
-/// (w p - m)+ as a function of the token: what is emitted when a path of weight w stops at a node, unnormalised.
-template <distribution P, distribution M>
-struct block_residual {
-    using real = probability_of<P>;
-    P p;
-    M m;
-    real w;
-
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        return positive_part(fp::fma(w, p(i), -static_cast<real>(m(i))));
-    }
-    /// Where it may be more than 0: rows cut by top-k or top-p have little of p. Always asked where m is expensive.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const
-        requires(sparse_distribution<P> || is_expensive<M>) {
-        return may_have_mass(p, i);
-    }
-    /// Where m is another law but for a few tokens.
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires has_elsewhere<M> {
-        return m.is_elsewhere(begin, end);
-    }
-    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<M> {
-        return block_residual<P, decltype(m.elsewhere())>{p, m.elsewhere(), w};
-    }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<P> {
-        if constexpr (is_expensive<M>)
-            return false;
-        else
-            return p.may_have_all_mass();
-    }
-};
-template <class P, class M, class Real>
-block_residual(P, M, Real) -> block_residual<P, M>;
 
 /// A path as `stop_of_block` reads it. Level 0 is the root; levels run to `length()`.
 ///
@@ -96,9 +62,9 @@ concept block_path = requires(Path const& path, G const& g, std::int32_t level) 
 /// w_i) with S_i = sum (w_i p - m)+ over the next token, h_0 = 1. Then the next token is drawn from p (at g) or
 /// Norm[(w_i p - m)+].
 ///
-/// Lossless whenever m is the exact law of the path. One Bernoulli draw and one pass over p and m a level that is given
-/// up, one pass for the level where it stops; levels above are not read. A path may be cut where its weight is 0:
-/// nothing below can be accepted. The answer's token is `none` when a row holds NaN or no mass.
+/// Lossless whenever m is the exact law of the path. One Bernoulli draw and one pass over p and m for each level that
+/// is given up, one pass for the level where it stops; levels above are not read. A path may be cut where its weight is
+/// 0: nothing below can be accepted. The answer's token is `none` when a row holds NaN or no mass.
 template <group G, block_path<G> Path, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD verdict stop_of_block(G const& g, Path const& path, Source& source, std::int32_t position) {
     using real = std::decay_t<decltype(path.weight(0))>;
@@ -114,7 +80,7 @@ template <group G, block_path<G> Path, draw_source Source>
         draw_site const site{position, path.node(level)};
         real const w = path.weight(level);
         auto const p = path.target()(g, path.node(level));
-        block_residual const r{p, path.conditional(g, level), w};
+        auto const r = residual_of_path(p, path.conditional(g, level), w);
         auto const sums = g.sum_chunks(p.size(), r);
         real const mass = sums.total;
         if (mass != mass) return {};

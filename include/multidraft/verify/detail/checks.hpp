@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -23,6 +24,15 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Bytes that scratch begins at a multiple of.
 inline constexpr std::size_t scratch_alignment = 16;
+
+/// A verifier that keeps something for each node of a tree: it says how many bytes a tree of so many nodes and levels
+/// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to
+/// `scratch_alignment`, 16 bytes, of any content. On the host too few bytes and an address that is not aligned are an
+/// `invalid_input`, which says what is wanted.
+template <class V>
+concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
+    { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
+};
 
 /// Does not compile where trees that were drawn by one law are given to a verifier of another: what launches ask of
 /// their batches, in one message.
@@ -83,7 +93,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     tree_view const tree = drafts.tree;
     validate_tree(tree.parents);
     if (tree.tokens.size() != tree.parents.size())
-        refuse("tokens.size", tree.tokens.size(), "a tree has one token a node");
+        refuse("tokens.size", tree.tokens.size(), "a tree has one token per node");
     for (std::size_t i = 1; i < tree.tokens.size(); ++i)
         if (tree.tokens[i] < 0 || tree.tokens[i] >= target.size())
             refuse("tokens", static_cast<std::int64_t>(i), tree.tokens[i], "a token is in the target's vocabulary");
@@ -93,11 +103,11 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
         refuse("path.size", path.size(), "the path has room for as many nodes as the tree is deep");
     validate_row_size(target.size(), "target");
     if (target.rows() < static_cast<index_t>(tree.parents.size()))
-        refuse("target.rows", target.rows(), "there is one target row a node");
+        refuse("target.rows", target.rows(), "there is one target row per node");
     if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
         if (draft.size() != target.size()) refuse("draft.size", draft.size(), "draft and target have one vocabulary");
         if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
-            refuse("draft.rows", draft.rows(), "there is one draft row a node with children");
+            refuse("draft.rows", draft.rows(), "there is one draft row per node with children");
     }
 }
 
@@ -113,15 +123,22 @@ void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     refuse(argument, node, mass, whose + " has no mass");
 }
 
+/// Refuses by throwing, where a group's algorithms may throw; elsewhere it does nothing, and the caller's answer has no
+/// token. Arguments as for `refuse`.
+template <class G, class... What>
+MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) refuse(what...);
+#endif
+}
+
 /// Whether every node is the child of the one before. Where it is not, a refusal on the host, for this reason.
-template <group G>
-[[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, [[maybe_unused]] char const* why) {
+template <class G>
+[[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, char const* why) {
     for (node_id v = 1; v < tree.size(); ++v) {
         node_id const parent = tree.parents[static_cast<std::size_t>(v)];
         if (parent == v - 1) continue;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) refuse("children", parent, tree.children(parent).count, why);
-#endif
+        refuse_on_host<G>("children", parent, tree.children(parent).count, why);
         return false;
     }
     return true;
@@ -163,6 +180,29 @@ template <group G, draft_law Law, class Target, class Draft>
         }
     }
     refuse("target", node, "no token", "the rows of node " + std::to_string(node) + " leave nothing to emit");
+}
+
+/// On the host, refuses what every verifier of trees refuses (`check_tree`), and scratch that does not do.
+template <class Verifier, group G, draft_law Law, class Target, class Draft>
+MULTIDRAFT_HD void check_input([[maybe_unused]] G const& g, [[maybe_unused]] drafted<Law> const& drafts,
+                               [[maybe_unused]] Target const& target, [[maybe_unused]] Draft const& draft,
+                               [[maybe_unused]] span<node_id> path, [[maybe_unused]] span<std::byte> scratch = {}) {
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) {
+        check_tree(drafts, target, draft, path);
+        if constexpr (needs_scratch<Verifier>) check_scratch<Verifier>(drafts.tree, scratch);
+    }
+#endif
+}
+
+/// On the host, says why a node gave no token (`refuse_node`); elsewhere it does nothing.
+template <group G, draft_law Law, class Target, class Draft>
+MULTIDRAFT_HD void refuse_node_on_host([[maybe_unused]] G const& g, [[maybe_unused]] drafted<Law> const& drafts,
+                                       [[maybe_unused]] Target const& target, [[maybe_unused]] Draft const& draft,
+                                       [[maybe_unused]] node_id node) {
+#if !MULTIDRAFT_ON_DEVICE
+    if constexpr (may_throw<G>) refuse_node(g, drafts, target, draft, node);
+#endif
 }
 
 }  // namespace detail

@@ -32,7 +32,7 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// each token is drawn from p: that alone is lossless.
 ///
 /// For chains, of any law (MTAD drafts by beam sampling): a node with more than one child is an `invalid_input` on the
-/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) a level, no further than
+/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) per level, no further than
 /// the first token to which p gives no mass; one pass for the emitted token.
 template <draft_law Law>
 class joint_likelihood {
@@ -60,10 +60,9 @@ public:
                       "verifier, such as verify::lossy::joint_likelihood<law::deterministic>");
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) verify::detail::check_tree(drafts, target, draft, path);
-#endif
-        if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child a node")) return {};
+        verify::detail::check_input<joint_likelihood>(g, drafts, target, draft, path);
+        if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child per node"))
+            return {};
         auto const least = fp::log(static_cast<real>(tau_));  // minus infinity for 0
         std::int32_t accepted = 0;
         real ratio = 0;  // log p - log q of the prefix
@@ -73,9 +72,7 @@ public:
                 if (x == none) break;  // room for a child that could not be drawn
             real const qx = draft(g, v)(x);
             if (!(qx > 0)) {
-#if !MULTIDRAFT_ON_DEVICE
-                if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, draft, v);
-#endif
+                verify::detail::refuse_node_on_host(g, drafts, target, draft, v);
                 return {};
             }
             real const px = target(g, v)(x);
@@ -85,11 +82,7 @@ public:
             if (ratio > least && tau_ < 1) accepted = v + 1;
         }
         verdict const result{accepted, emit_at(g, target, accepted, source, draw_site{position, accepted})};
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            if (result.next == none) verify::detail::refuse_node(g, drafts, target, draft, accepted);
-        }
-#endif
+        if (result.next == none) verify::detail::refuse_node_on_host(g, drafts, target, draft, accepted);
         if (result.next == none) return {};
         verify::detail::write_path(g, tree, accepted, accepted, path);
         return result;

@@ -22,7 +22,7 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 ///
 /// Not lossless: a token that the draft prefers and the target finds merely possible is kept, so the text leans towards
 /// the draft. At temperature 0 it is the greedy text, since every other token has p = 0. A threshold of 0 keeps only
-/// tokens of probability 1; a larger one keeps more. Fits every law, for it never asks how a token was drawn. O(1) a
+/// tokens of probability 1; a larger one keeps more. Fits every law, for it never asks how a token was drawn. O(1) per
 /// candidate, one pass where none is kept.
 template <draft_law Law>
 class rollback : public node_by_node<rollback<Law>, Law> {

@@ -32,7 +32,7 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// lengths count the start, a token that any method would have drawn from the target, and are not comparable with
 /// those of lossless methods.
 ///
-/// Where every start is refused - there is none - a token is emitted from the target. Cost: that of `Verifier` along
+/// Where there is no start a token is emitted from the target. Cost: that of `Verifier` along
 /// one path for each start.
 template <verifier Verifier>
 class target_initialised {
@@ -63,44 +63,23 @@ public:
                       "multidraft: this verifier is for trees that start with tokens of the target: name "
                       "law::target_initialised<Law> as the law of the tree");
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            verify::detail::check_tree(drafts, target, draft, path);
-            if constexpr (needs_scratch<Verifier>) verify::detail::check_scratch<target_initialised>(tree, scratch);
-        }
-#endif
+        verify::detail::check_input<target_initialised>(g, drafts, target, draft, path, scratch);
         auto const starts = tree.children(0);
-        verdict best{0, none};
-        node_id end = 0;
+        verify::detail::walk_end best;
         for (node_id start = starts.first; start < starts.end(); ++start) {
             if (tree.tokens[static_cast<std::size_t>(start)] == none) break;
-            node_id node = start;
-            std::int32_t accepted = 1;
-            token_id token = none;
-            for (;;) {
-                auto const here =
-                    verify::detail::decide_at(g, verifier_, drafts, target, draft, node, source, position, scratch);
-                if (here.token == none) return {};
-                token = here.token;
-                if (here.child == none) break;
-                node = here.child;
-                ++accepted;
-            }
-            if (accepted > best.accepted) {
-                best = {accepted, token};
-                end = node;
-            }
+            auto walk =
+                verify::detail::walk_down(g, verifier_, drafts, target, draft, start, source, position, scratch);
+            if (walk.result.next == none) return {};
+            ++walk.result.accepted;  // the start
+            if (walk.result.accepted > best.result.accepted) best = walk;
         }
-        if (best.accepted == 0) {
-            best.next = emit_at(g, target, 0, source, draw_site{position, 0});
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) {
-                if (best.next == none) verify::detail::refuse_node(g, drafts, target, no_draft_rows{}, 0);
-            }
-#endif
+        if (best.result.accepted == 0) {
+            best.result.next = emit_at(g, target, 0, source, draw_site{position, 0});
+            if (best.result.next == none) verify::detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, 0);
         }
-        verify::detail::write_path(g, tree, end, best.accepted, path);
-        return best;
+        verify::detail::write_path(g, tree, best.last, best.result.accepted, path);
+        return best.result;
     }
 
 private:

@@ -66,13 +66,24 @@ public:
                       "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
                       "the verifier, such as verify::lossy::typical_acceptance<law::deterministic>");
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            verify::detail::check_tree(drafts, target, draft, path);
-            verify::detail::check_scratch<typical_acceptance>(tree, scratch);
+        verify::detail::check_input<typical_acceptance>(g, drafts, target, draft, path, scratch);
+        node_id const deepest = deepest_passing(g, tree, target, scratch.data());
+        verdict result;
+        result.next = emit_at(g, target, deepest, source, draw_site{position, deepest});
+        if (result.next == none) {
+            verify::detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, deepest);
+            return {};
         }
-#endif
-        auto* const passes = scratch.data();
+        result.accepted = tree.depth(deepest);
+        verify::detail::write_path(g, tree, deepest, result.accepted, path);
+        return result;
+    }
+
+private:
+    /// The deepest node of which all above pass, the first in level order; `passes` is memory, one flag per node.
+    template <group G, class Target>
+    [[nodiscard]] MULTIDRAFT_HD node_id deepest_passing(G const& g, tree_view tree, Target const& target,
+                                                        std::byte* passes) const {
         if (g.leader()) passes[0] = std::byte{1};
         g.barrier();
         node_id deepest = 0;
@@ -80,7 +91,7 @@ public:
         for (node_id v = 0; v < tree.size(); ++v) {
             auto const children = tree.children(v);
             if (children.empty()) continue;
-            if (passes[v] != std::byte{1}) {  // its row may be none
+            if (passes[v] != std::byte{1}) {  // nobody may have written its row
                 if (g.leader())
                     for (node_id c = children.first; c < children.end(); ++c) passes[c] = std::byte{0};
                 g.barrier();
@@ -101,20 +112,9 @@ public:
             }
             g.barrier();
         }
-        verdict result;
-        result.next = emit_at(g, target, deepest, source, draw_site{position, deepest});
-        if (result.next == none) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>) verify::detail::refuse_node(g, drafts, target, no_draft_rows{}, deepest);
-#endif
-            return {};
-        }
-        result.accepted = depth;
-        verify::detail::write_path(g, tree, deepest, depth, path);
-        return result;
+        return deepest;
     }
 
-private:
     /// min(eps, delta exp(-H(p))).
     template <group G, distribution P>
     [[nodiscard]] MULTIDRAFT_HD auto threshold_of(G const& g, P const& p) const {

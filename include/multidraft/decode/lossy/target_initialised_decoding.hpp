@@ -13,11 +13,12 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/arranged_drafter.hpp"
 #include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -26,16 +27,16 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/residual.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// Chains of the draft below tokens that are given.
 template <language_model Draft>
-class chains_below : public arranged_drafter<Draft, law::iid> {
+class chains_below : public single_model_drafter<Draft, law::iid> {
 public:
     /// The model is the caller's and outlives this.
-    explicit chains_below(Draft& draft) : arranged_drafter<Draft, law::iid>(draft) {}
+    explicit chains_below(Draft& draft) : single_model_drafter<Draft, law::iid>(draft) {}
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return this->model_.depth_limit(length);
@@ -50,9 +51,10 @@ public:
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         level_.clear();
         for (token_id const x : starts) level_.push_back(this->add(0, x));
-        if (depth > 0) this->expand_root(g, text, w, m);
+        node_id const root = 0;
+        if (depth > 0) this->expand(g, text, {&root, 1}, w, m);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
-            this->expand(g, level_, w, m);
+            this->expand(g, text, level_, w, m);
             multidraft::detail::stopwatch const time(m.sample_seconds);
             next_.clear();
             for (node_id const v : level_) {
@@ -79,62 +81,44 @@ private:
 /// text comes out that greedy decoding would not give. With width 1 it is exact. Its block efficiency is not comparable
 /// with that of lossless methods.
 template <language_model Target, language_model Draft>
-class target_start {
+class target_initialised_decoding : public generation_loop<target_initialised_decoding<Target, Draft>> {
 public:
     static constexpr bool lossless = false;
 
     /// `depth` levels of the draft below the starts, as the paper counts them: a step emits `depth` + 1 tokens at most,
     /// and `metrics::accepted_fraction(depth)` is 1 where all are accepted. Throws `invalid_input` for a width below 1
     /// and a depth below 0.
-    target_start(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
+    target_initialised_decoding(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
         : target_(target), tree_(draft), width_(width), depth_(depth) {
         if (width < 1 || width > 1 << 12) refuse("width", width, "1 to 2^12 tokens start a tree");
         if (depth < 0 || depth > 1 << 12) refuse("depth", depth, "0 to 2^12 levels are drafted below the starts");
         tree_.check(target.vocabulary());
     }
 
-    /// Generates, drawing from `source`. Caches are reset first; `on_tokens` may be empty.
-    template <draw_source Source>
-    generation operator()(std::span<token_id const> prompt, generation_options const& options, Source& source,
-                          token_callback const& on_tokens = {}) {
-        validate(options, prompt, target_.vocabulary(), target_.context_limit());
-        generation result;
-        generation_metrics& m = result.metrics;
-        text_state state(prompt, options, on_tokens, target_.context_limit());
-        {
-            multidraft::detail::stopwatch const whole(m.seconds);
-            target_.keep(0, {});
-            tree_.reset();
-            if (!state.ended()) {
-                multidraft::detail::stopwatch const time(m.prompt_seconds);
-                logits_.resize(static_cast<std::size_t>(target_.vocabulary()));
-                catch_up(target_, state.text(), positions_, std::span<logit>(logits_));
-                tree_.read(state.text().first(prompt.size() - 1));
-                set_next(options.sampling, row_view<logit>(logits_.data(), target_.vocabulary()));
-            }
-            while (!state.ended()) step(state, options, source, m);
-        }
-        result.tokens = state.emitted();
-        result.why = state.why();
-        return result;
-    }
-
-    /// Generates with the draws of `options.seed` and `options.request`.
-    generation operator()(std::span<token_id const> prompt, generation_options const& options,
-                          token_callback const& on_tokens = {}) {
-        addressed_source source{addressed_uniforms(options.seed, options.request)};
-        return (*this)(prompt, options, source, on_tokens);
-    }
-
 private:
+    friend class generation_loop<target_initialised_decoding>;
     using logit = logit_of<Target>;
     using real = real_of<logit>;
     using row = softmax_row<row_view<logit>>;
 
     static std::size_t at(std::int32_t i) noexcept { return static_cast<std::size_t>(i); }
 
-    /// The distribution of the next token: a row of the target. Its `width` likeliest tokens at temperature 0.
-    void set_next(sampling_params const& w, row_view<logit> view) {
+    Target& target_model() noexcept { return target_; }
+    void reset() {
+        target_.keep(0, {});
+        tree_.reset();
+    }
+    void read_prompt(std::span<token_id const> text, generation_options const& options) {
+        logits_.resize(at(target_.vocabulary()));
+        catch_up(target_, text, positions_, std::span<logit>(logits_));
+        tree_.read(text.first(text.size() - 1));
+        set_next(options.sampling, row_view<logit>(logits_.data(), target_.vocabulary()));
+    }
+
+    /// The distribution of the next token: a row of the target, or, where a candidate drawn from `refused` was refused,
+    /// what is left of it. Its `width` likeliest tokens at temperature 0.
+    void set_next(sampling_params const& w, row_view<logit> view, row const* refused = nullptr) {
+        row const p = process_logits(g_, view, w, "target logits").row;
         if (w.greedy()) {
             likeliest_.assign(at(std::min(width_, target_.vocabulary())), none);
             g_.top_k(view.size(), view, span<token_id>(likeliest_));
@@ -142,19 +126,14 @@ private:
             while (likeliest_.size() > 1 && !possible(likeliest_.back())) likeliest_.pop_back();
             return;
         }
-        auto const p = process_logits(g_, view, w, "target logits").row;
         next_.resize(at(p.size()));
+        if (refused != nullptr) {
+            verify::residual<row, row> const left{p, *refused, real(1)};
+            auto const total = g_.sum(p.size(), left);
+            for (index_t i = 0; total > 0 && i < p.size(); ++i) next_[at(i)] = left(i) / total;
+            if (total > 0) return;
+        }
         for (index_t i = 0; i < p.size(); ++i) next_[at(i)] = p(i);
-    }
-
-    /// The same after a rejection: what is left of p. False when nothing is.
-    bool set_residual(row const& p, row const& q) {
-        verify::residual<row, row> const left{p, q, real(1)};
-        auto const total = g_.sum(p.size(), left);
-        if (!(total > 0)) return false;
-        next_.resize(at(p.size()));
-        for (index_t i = 0; i < p.size(); ++i) next_[at(i)] = left(i) / total;
-        return true;
     }
 
     template <draw_source Source>
@@ -163,7 +142,7 @@ private:
         std::int32_t const root = length - 1;
         if (length >= target_.context_limit()) {  // one more token fits, and nothing below it
             draw_starts(options.sampling, 1, source, root);
-            m.tokens += state.emit(starts_);
+            state.emit(starts_);
             return;
         }
         // A start needs a place too, and is a token.
@@ -171,61 +150,64 @@ private:
                                                          tree_.depth_limit(length) - 1}));
         draw_starts(options.sampling, width_, source, root);
         tree_.grow(g_, state.text(), starts_, depth, options.draft_sampling.value_or(options.sampling), source, m);
-        auto const nodes = at(tree_.size() - 1);
-        auto const vocabulary = at(target_.vocabulary());
-        logits_.resize(std::max(logits_.size(), nodes * vocabulary));
-        {
-            // The root was scored by the step before: the batch is what is below it.
-            multidraft::detail::stopwatch const time(m.target_seconds);
-            target_.forward(
-                token_batch{tree_.tokens().subspan(1), tree_.positions().subspan(1), root, tree_.mask().from_row(1)},
-                std::span<logit>(logits_.data(), nodes * vocabulary));
-            ++m.target_calls;
-        }
+        score(root, m);
         multidraft::detail::stopwatch const time(m.verify_seconds);
-        // Rows are read from `logits_`; the row of node v is v - 1.
-        best_.clear();
-        bool best_refused = false;
+        bool const refused = find_longest_path(options.sampling, source, root);
+        row const q = tree_.rows()(g_, best_.back());
+        set_next(options.sampling, target_row(best_.back()), refused ? &q : nullptr);
+        count(m);
+        emitted_.clear();
+        for (node_id const v : best_) emitted_.push_back(tree_.tokens()[at(v)]);
+        std::int32_t const emitted = state.emit(emitted_);
+        kept_.assign(1, 0);
+        kept_.insert(kept_.end(), best_.begin(), best_.begin() + emitted);
+        target_.keep(root, kept_);
+        tree_.keep(root, kept_);
+    }
+
+    /// The target reads the tree below its root, which the step before has scored: the row of node v is v - 1.
+    void score(std::int32_t root, generation_metrics& m) {
+        std::size_t const wanted = at(tree_.size() - 1) * at(target_.vocabulary());
+        logits_.resize(std::max(logits_.size(), wanted));
+        multidraft::detail::stopwatch const time(m.target_seconds);
+        target_.forward(
+            token_batch{tree_.tokens().subspan(1), tree_.positions().subspan(1), root, tree_.mask().from_row(1)},
+            std::span<logit>(logits_.data(), wanted));
+        ++m.target_calls;
+    }
+
+    /// The chain of which most is accepted, the first of equal ones. Returns whether it ends in a candidate refused.
+    template <draw_source Source>
+    bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root) {
         tree_view const tree = tree_.tree().tree;
         auto const starts = tree.children(0);
-        auto const draft_rows = tree_.rows();
+        best_.clear();
+        bool best_refused = false;
         for (node_id start = starts.first; start < starts.end(); ++start) {
             path_.assign(1, start);
             bool refused = false;
-            for (;;) {
+            while (!refused) {
                 node_id const v = path_.back();
                 auto const child = tree.children(v);
                 if (child.count == 0) break;
                 token_id const x = tree.tokens[at(child.first)];
-                row const p = process_logits(g_, target_row(v), options.sampling, "target logits").row;
-                bool const accepted =
-                    source.bernoulli(draw_site{root, v}(purpose::acceptance, 0), p(x), draft_rows(g_, v)(x));
-                if (!accepted) {
-                    refused = true;
-                    break;
-                }
-                path_.push_back(child.first);
+                row const p = process_logits(g_, target_row(v), w, "target logits").row;
+                draw_site const site{root, v};
+                refused = !source.bernoulli(site(purpose::acceptance, 0), p(x), tree_.rows()(g_, v)(x));
+                if (!refused) path_.push_back(child.first);
             }
             if (path_.size() > best_.size()) {
-                best_ = path_;
+                best_.swap(path_);
                 best_refused = refused;
             }
         }
-        node_id const last = best_.back();
-        row const p = process_logits(g_, target_row(last), options.sampling, "target logits").row;
-        if (options.sampling.greedy() || !best_refused || !set_residual(p, draft_rows(g_, last)))
-            set_next(options.sampling, target_row(last));
+        return best_refused;
+    }
+
+    void count(generation_metrics& m) const {
         m.accepted += static_cast<std::int64_t>(best_.size()) - 1;
         for (std::size_t d = 0; d < best_.size(); ++d)
-            if (tree.children(best_[d]).count > 0) m.tried(d, d + 1 < best_.size());
-        emitted_.clear();
-        for (node_id const v : best_) emitted_.push_back(tree.tokens[at(v)]);
-        std::int32_t const count = state.emit(emitted_);
-        m.tokens += count;
-        kept_.assign(1, 0);
-        kept_.insert(kept_.end(), best_.begin(), best_.begin() + count);
-        target_.keep(root, kept_);
-        tree_.keep(root, kept_);
+            if (tree_.tree().tree.children(best_[d]).count > 0) m.tried(d, d + 1 < best_.size());
     }
 
     template <draw_source Source>

@@ -1,18 +1,16 @@
-// The drafter of a fixed shape: one draft model, one sampler, so many children for each node.
+// The drafter of static trees: one draft model, one sampler, a fixed number of children for each node.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>
 #include <cstdint>
 #include <span>
-#include <string>
+#include <type_traits>
 #include <utility>
-#include <vector>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
@@ -25,7 +23,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Draws the children of each node of `shape` with `Sampler` from one draft model (`draft_tree`); with a `StopRule`, as
 /// many levels of it as the rule lets grow.
 template <language_model Draft, sampler Sampler, class StopRule = never_stop>
-class shaped_drafter {
+class static_tree_drafter {
 public:
     using law = typename Sampler::law;
     using logit = logit_of<Draft>;
@@ -33,29 +31,21 @@ public:
 
     /// Trees of `shape`, of which `StopRule` may leave out the last levels. The model is the caller's and outlives the
     /// drafter.
-    shaped_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
-        : draft_(&draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
+    static_tree_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
+        : draft_(draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
 
-    void check(std::int32_t vocabulary) const {
-        if (vocabulary != draft_->vocabulary())
-            refuse("draft.vocabulary", draft_->vocabulary(),
-                   "the draft model has another vocabulary than the target (" + std::to_string(vocabulary) + ")");
-    }
-
-    void reset() { draft_->keep(0, {}); }
-    void read(std::span<token_id const> context) {
-        if (static_cast<std::int32_t>(context.size()) < draft_->context_limit())
-            catch_up(*draft_, context, positions_, {});
-    }
+    void check(std::int32_t vocabulary) const { draft_.check(vocabulary); }
+    void reset() { draft_.reset(); }
+    void read(std::span<token_id const> context) { draft_.read(context); }
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
-        return std::min(shape_.max_depth(), draft_->context_limit() - length + 1);
+        return std::min(shape_.max_depth(), draft_.depth_limit(length));
     }
 
     template <group G, draw_source Source>
     void grow(G const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w, Source& source,
               generation_metrics& m) {
-        tree_.grow(g, *draft_, text, shape_, depth, w, source, m);
+        tree_.grow(g, draft_.model(), text, shape_, depth, w, source, m);
     }
 
     [[nodiscard]] node_id size() const noexcept { return tree_.size(); }
@@ -68,14 +58,13 @@ public:
     void keep(std::int32_t context, std::span<node_id const> nodes) {
         if (tree_.expanded() == 0) return;  // the model was not asked
         while (!nodes.empty() && nodes.back() >= tree_.expanded()) nodes = nodes.first(nodes.size() - 1);
-        draft_->keep(context, nodes);
+        draft_.model().keep(context, nodes);
     }
 
 private:
-    Draft* draft_;
+    draft_model<Draft> draft_;
     topology shape_;
     draft_tree<logit, Sampler, StopRule> tree_;
-    std::vector<std::int32_t> positions_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,59 @@
+// The model that a drafter asks: its vocabulary, its cache of the text, how deep a tree it has positions for.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/language_model.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A draft model of the caller's, and what every drafter that has one does with it (see `drafter`).
+template <language_model Model>
+class draft_model {
+public:
+    /// The model outlives this.
+    explicit draft_model(Model& model) : model_(&model) {}
+
+    /// The model that is asked.
+    [[nodiscard]] Model& model() const noexcept { return *model_; }
+    /// Entries of a row.
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
+
+    /// Throws `invalid_input` unless the model has the target's vocabulary.
+    void check(std::int32_t target_vocabulary) const {
+        if (vocabulary() != target_vocabulary)
+            refuse(
+                "draft.vocabulary", vocabulary(),
+                "the draft model has another vocabulary than the target (" + std::to_string(target_vocabulary) + ")");
+    }
+
+    void reset() { model_->keep(0, {}); }
+
+    /// Reads a prompt if the model has the positions for it.
+    void read(std::span<token_id const> context) {
+        if (static_cast<std::int32_t>(context.size()) < model_->context_limit()) read(context, {});
+    }
+    /// Reads what the model does not know of a text, and writes the last row of logits unless the span is empty.
+    void read(std::span<token_id const> text, std::span<logit_of<Model>> logits) {
+        catch_up(*model_, text, positions_, logits);
+    }
+
+    /// How deep a tree the model can be asked about: its last level needs no position.
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return model_->context_limit() - length + 1;
+    }
+
+private:
+    Model* model_;
+    std::vector<std::int32_t> positions_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,93 @@
+// What drafters of one model share that grow their trees node by node: the candidate tree, the model's cache, the rows.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/decode/cache_entries.hpp"
+#include "multidraft/decode/candidate_tree_drafter.hpp"
+#include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/model_rows.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/law.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The base of drafters that grow a `candidate_tree` from the rows of one model: everything but `grow`.
+///
+/// The derived class adds nodes and has the model read some of them with `expand`; `finish` arranges them.
+template <language_model Draft, draft_law Law>
+class single_model_drafter : public candidate_tree_drafter<Law> {
+    using base = candidate_tree_drafter<Law>;
+
+public:
+    using logit = logit_of<Draft>;
+    using row = typename model_rows<Draft>::row;
+
+    void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
+    void reset() { model_.reset(); }
+    void read(std::span<token_id const> context) { model_.read(context); }
+    [[nodiscard]] prepared_rows<typename model_rows<Draft>::view> rows() const noexcept {
+        return {rows_, model_.vocabulary()};
+    }
+    void keep(std::int32_t context, std::span<node_id const> nodes) {
+        model_.keep(context, entries_.of_path(tree_, nodes));
+    }
+
+protected:
+    using base::at;
+    using base::tree_;
+
+    /// The model is the caller's and outlives the drafter.
+    explicit single_model_drafter(Draft& draft) : model_(draft) {}
+
+    /// The root alone, not yet read. `capacity`: how many nodes the model may read, a hint.
+    void start(std::span<token_id const> text, node_id capacity) {
+        tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
+        model_.start(capacity);
+        entries_.start();
+    }
+
+    /// A child of a node, which the model has not read; its number as added.
+    node_id add(node_id parent, token_id token) {
+        entries_.add();
+        return tree_.add(parent, token);
+    }
+
+    /// Has the model read these nodes, whose parents it has read: a level, or the root alone.
+    void expand(host_group const& g, std::span<token_id const> text, std::span<node_id const> nodes,
+                sampling_params const& w, generation_metrics& m) {
+        entries_.read(std::span<model_rows<Draft>>(&model_, 1), tree_, nodes, g, text, w, m);
+    }
+
+    /// The processed row of a node that was read.
+    [[nodiscard]] row const& distribution(node_id v) const noexcept { return model_.distribution(entries_[v]); }
+    /// The chunk sums of that row's weights; whoever draws may change them.
+    [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entries_[v]); }
+
+    /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them.
+    void finish(generation_metrics& m, std::span<char const> kept = {}) {
+        detail::stopwatch const time(m.mask_seconds);
+        tree_.arrange(kept);
+        rows_.assign(at(this->size()), row());
+        for (node_id v = 0; v < this->size(); ++v) {
+            node_id const entry = entries_[tree_.added(v)];
+            if (entry != none) rows_[at(v)] = model_.distribution(entry);
+        }
+        m.drafted += this->size() - 1;
+    }
+
+    model_rows<Draft> model_;
+
+private:
+    cache_entries entries_;
+    std::vector<row> rows_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE
