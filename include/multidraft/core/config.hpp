@@ -26,7 +26,7 @@
 #endif
 
 /// True while device code is being generated: no exceptions, no host library there.
-#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__) || defined(__SYCL_DEVICE_ONLY__)
 #define MULTIDRAFT_ON_DEVICE 1
 #else
 #define MULTIDRAFT_ON_DEVICE 0

@@ -160,6 +160,21 @@ void check_scratch(tree_view tree, span<std::byte> scratch) {
                    std::to_string(address % scratch_alignment) + " behind such a one");
 }
 
+/// Rows of several models: `q.of(k)` is the one that child k of a node was drawn from.
+template <class Q>
+concept has_row_per_child = requires(Q const& q, index_t k) {
+    { q.of(k) } -> distribution;
+};
+
+/// The probability that the draft gave child k of a node.
+template <class Q>
+[[nodiscard]] auto probability_of_child(Q const& q, [[maybe_unused]] index_t k, token_id x) {
+    if constexpr (has_row_per_child<Q>)
+        return q.of(k)(x);
+    else
+        return q(x);
+}
+
 /// Says why a node gave no token.
 template <group G, draft_law Law, class Target, class Draft>
 [[noreturn]] void refuse_node(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
@@ -172,7 +187,7 @@ template <group G, draft_law Law, class Target, class Draft>
             if constexpr (distribution<std::decay_t<decltype(q)>>) check_row(g, q, "draft", node);
             for (node_id v = children.first + certain_of(drafts, children, node); v < children.end(); ++v) {
                 token_id const x = drafts.tree.tokens[static_cast<std::size_t>(v)];
-                if (!(q(x) > 0))
+                if (!(probability_of_child(q, v - children.first, x) > 0))
                     refuse("tokens", v, x,
                            "the draft row of node " + std::to_string(node) +
                                " gives this token no mass: it was not drawn from it");
