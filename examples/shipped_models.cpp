@@ -15,7 +15,7 @@
 namespace md = multidraft;
 
 // Yours stands here: any verifier of the law that the sampler draws by.
-using verifier = md::verify::recursive_rejection<md::law::sequential>;
+using my_verifier = md::verify::recursive_rejection<md::law::sequential>;
 
 int main(int argc, char** argv) try {
     std::filesystem::path const models = argc > 1 ? argv[1] : "models";
@@ -25,7 +25,7 @@ int main(int argc, char** argv) try {
     md::generation_options options;
     options.max_tokens = 64;
     options.seed = 1;
-    auto loop = md::make_speculative<md::draft::sequential, verifier>(target, draft, md::parse_shape("4x2"));
+    auto loop = md::make_speculative<md::draft::sequential, my_verifier>(target, draft, md::parse_shape("4x2"));
     auto const found = loop(words.encode("In the beginning"), options);
     std::printf("%s\n%.2f tokens a target call\n", words.decode(found.tokens).c_str(),
                 found.metrics.block_efficiency());
