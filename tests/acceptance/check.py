@@ -364,6 +364,7 @@ class Acceptance(unittest.TestCase):
             self.assertLess(2 * width(narrow["difference"]), width(wide["difference"]))
         done = run(*often, "--groups", self.path / "g.npy")
         self.assertIn("10 groups of rows", done.stdout)
+        self.arrays(p, q)  # the ten rows again
         one = result(*arrays, "--groups", self.save("g.npy", integers([3] * 10)))
         self.assertIsNone(one["laws"]["iid"]["bound"]["low"])
         self.assertEqual(one["intervals"]["method"], "none")
