@@ -4,8 +4,11 @@
 #include <exception>
 #include <stdexcept>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "acceptance/json_file.hpp"
+#include "acceptance/latex.hpp"
 #include "acceptance/rates.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/k_seq.hpp"
@@ -81,6 +84,28 @@ void print_cases(std::ostream& out, ordered_json const& result) {
                       at(alpha, "ranked_stratified"));
         out << buffer;
     }
+}
+
+void print_cases_latex(std::ostream& out, ordered_json const& result) {
+    latex_table table{"Bounds and acceptance rates at one node of $n$ drafts, for each law of the drafts.",
+                      {"Case", "$n$", "iid bound", "recursive rejection", "k-seq", "ranked", "naive",
+                       "sequential bound", "recursive rejection", "conditional Poisson bound", "stratified ranked"},
+                      1};
+    table.groups.resize(1);
+    auto const& cases = result.at("cases");
+    for (std::size_t k = 0; k < cases.size(); ++k) {
+        auto const& star = cases[k].at("alpha_star");
+        auto const& alpha = cases[k].at("alpha");
+        std::vector<std::string> row{std::to_string(k), std::to_string(cases[k].at("n").get<index_t>())};
+        for (double const x :
+             {star.at("iid").get<double>(), alpha.at("recursive_iid").get<double>(), alpha.at("kseq").get<double>(),
+              alpha.at("ranked_iid").get<double>(), alpha.at("naive_iid").get<double>(),
+              star.at("sequential").get<double>(), alpha.at("recursive_sequential").get<double>(),
+              star.at("conditional_poisson").get<double>(), alpha.at("ranked_stratified").get<double>()})
+            row.push_back(latex_interval({x, {}, {}}));
+        table.groups.front().push_back(std::move(row));
+    }
+    write_latex(out, table);
 }
 
 }  // namespace multidraft::examples

@@ -26,4 +26,7 @@ namespace multidraft::examples {
 /// The same for a person: a line a case.
 void print_cases(std::ostream& out, nlohmann::ordered_json const& result);
 
+/// The same as a table for LaTeX.
+void print_cases_latex(std::ostream& out, nlohmann::ordered_json const& result);
+
 }  // namespace multidraft::examples

@@ -13,6 +13,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 
 #include "multidraft/core/float16.hpp"
 
@@ -157,9 +158,13 @@ npy_type type_from(std::string const& descr) {
     fail("descr = " + in_quotes(descr) + ": only float16, float32 and float64 are read ('<f2', '<f4', '<f8')");
 }
 
-}  // namespace
+/// The header of a file, and where its data begins.
+struct parsed_header {
+    header_reader::fields fields;
+    std::size_t data_at = 0;
+};
 
-npy_array parse_npy(std::span<std::byte const> bytes) {
+parsed_header parse_header(std::span<std::byte const> bytes) {
     constexpr std::string_view magic = "\x93NUMPY";
     if (bytes.size() < 10 || std::memcmp(bytes.data(), magic.data(), magic.size()) != 0)
         fail("not an array file of NumPy (.npy)");
@@ -175,8 +180,13 @@ npy_array parse_npy(std::span<std::byte const> bytes) {
         fail("truncated: a header of " + std::to_string(length) + " bytes in a file of " +
              std::to_string(bytes.size()));
     std::string_view const text(reinterpret_cast<char const*>(bytes.data()) + prefix, length);
-    auto const header = header_reader(text).read();
+    return {header_reader(text).read(), prefix + length};
+}
 
+}  // namespace
+
+npy_array parse_npy(std::span<std::byte const> bytes) {
+    auto const [header, data_at] = parse_header(bytes);
     npy_array result;
     result.type = type_from(header.descr);
     if (header.shape.empty() || header.shape.size() > 2)
@@ -191,7 +201,7 @@ npy_array parse_npy(std::span<std::byte const> bytes) {
     if (result.columns > std::numeric_limits<std::int32_t>::max() - 4097)
         fail("shape = " + shape_text(header.shape) + ": a row has at most 2^31 - 4098 entries");
 
-    std::size_t const data = bytes.size() - prefix - length;
+    std::size_t const data = bytes.size() - data_at;
     std::size_t const width = size_of(result.type) * static_cast<std::size_t>(result.columns);
     // By division: the product may be too large for a number.
     if (data / width != static_cast<std::size_t>(result.rows) || data % width != 0) {
@@ -199,7 +209,7 @@ npy_array parse_npy(std::span<std::byte const> bytes) {
         fail(std::string(less ? "truncated: " : "too long: ") + std::to_string(data) + " bytes of data, but shape = " +
              shape_text(header.shape) + " of '" + header.descr + "' takes " + std::to_string(width) + " a row");
     }
-    result.data = bytes.subspan(prefix + length);
+    result.data = bytes.subspan(data_at);
     return result;
 }
 
@@ -228,30 +238,87 @@ void npy_array::read(std::int64_t row, std::span<double> out) const {
     }
 }
 
-npy_file::npy_file(std::filesystem::path const& path) : name_(path.string()) {
+std::vector<std::int64_t> parse_npy_integers(std::span<std::byte const> bytes) {
+    auto const [header, data_at] = parse_header(bytes);
+    // '<i8' and its like; what has one byte has no order: '|i1'.
+    std::string const& descr = header.descr;
+    bool const is_integer = descr.size() == 3 && (descr[1] == 'i' || descr[1] == 'u') &&
+                            (descr[2] == '1' ? descr[0] == '|' || descr[0] == '<' : descr[0] == '<') &&
+                            std::string_view("1248").find(descr[2]) != std::string_view::npos;
+    if (!is_integer)
+        fail("descr = " + in_quotes(descr) + ": only whole numbers are read, such as int64 ('<i8'), little-endian");
+    if (header.shape.size() != 1) fail("shape = " + shape_text(header.shape) + ": a list of numbers (N,)");
+    auto const width = static_cast<std::size_t>(descr[2] - '0');
+    std::size_t const data = bytes.size() - data_at;
+    auto const count = static_cast<std::uint64_t>(header.shape[0]);
+    if (count == 0) fail("shape = " + shape_text(header.shape) + ": there is nothing in it");
+    if (data / width != count || data % width != 0)
+        fail(std::string(data / width < count ? "truncated: " : "too long: ") + std::to_string(data) +
+             " bytes of data, but shape = " + shape_text(header.shape) + " of '" + descr + "'");
+    std::vector<std::int64_t> result;
+    result.reserve(static_cast<std::size_t>(count));
+    for (std::byte const* at = bytes.data() + data_at; result.size() < count; at += width) {
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, at, width);
+        unsigned const unused = 64 - 8 * static_cast<unsigned>(width);
+        if (descr[1] == 'i')  // shifted up and down again, which repeats the sign
+            result.push_back(static_cast<std::int64_t>(bits << unused) >> unused);
+        else if (bits > static_cast<std::uint64_t>(std::numeric_limits<std::int64_t>::max()))
+            fail("entry " + std::to_string(result.size()) + " = " + std::to_string(bits) + ": more than 2^63 - 1");
+        else
+            result.push_back(static_cast<std::int64_t>(bits));
+    }
+    return result;
+}
+
+namespace {
+
+/// The bytes of a file, mapped, and what keeps them so.
+struct mapped_bytes {
+    std::shared_ptr<void const> mapping;
+    std::span<std::byte const> bytes;
+};
+
+mapped_bytes map(std::filesystem::path const& path) {
+    std::string const name = path.string();
     int const descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (descriptor < 0) fail(name_ + ": " + std::strerror(errno));
+    if (descriptor < 0) fail(name + ": " + std::strerror(errno));
     struct stat status {};
     if (::fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
         ::close(descriptor);
-        fail(name_ + ": is not a regular file");
+        fail(name + ": is not a regular file");
     }
     auto const size = static_cast<std::size_t>(status.st_size);
-    std::span<std::byte const> bytes;
-    if (size > 0) {
-        void* const at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
-        int const error = errno;
+    if (size == 0) {
         ::close(descriptor);
-        if (at == MAP_FAILED) fail(name_ + ": " + std::strerror(error));
-        mapping_ = std::shared_ptr<void const>(at, [size](void const* p) { ::munmap(const_cast<void*>(p), size); });
-        bytes = {static_cast<std::byte const*>(at), size};
-    } else {
-        ::close(descriptor);
+        return {};
     }
+    void* const at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+    int const error = errno;
+    ::close(descriptor);
+    if (at == MAP_FAILED) fail(name + ": " + std::strerror(error));
+    std::shared_ptr<void const> mapping(at, [size](void const* p) { ::munmap(const_cast<void*>(p), size); });
+    return {std::move(mapping), {static_cast<std::byte const*>(at), size}};
+}
+
+}  // namespace
+
+npy_file::npy_file(std::filesystem::path const& path) : name_(path.string()) {
+    auto [mapping, bytes] = map(path);
+    mapping_ = std::move(mapping);
     try {
         array_ = parse_npy(bytes);
     } catch (std::exception const& e) {
         fail(name_ + ": " + e.what());
+    }
+}
+
+std::vector<std::int64_t> read_npy_integers(std::filesystem::path const& path) {
+    auto const file = map(path);
+    try {
+        return parse_npy_integers(file.bytes);
+    } catch (std::exception const& e) {
+        fail(path.string() + ": " + e.what());
     }
 }
 

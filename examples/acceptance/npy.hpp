@@ -1,4 +1,5 @@
-// NumPy's array files: a strict reader of one- and two-dimensional arrays of floating point numbers.
+// NumPy's array files: a strict reader of one- and two-dimensional arrays of floating point numbers, and of lists of
+// whole numbers.
 #pragma once
 
 #include <cstddef>
@@ -38,6 +39,13 @@ struct npy_array {
 /// empty, and exactly as many bytes of data as the shape says. Anything else throws `std::runtime_error` with what is
 /// wrong. Never reads outside `bytes`, whatever they are.
 [[nodiscard]] npy_array parse_npy(std::span<std::byte const> bytes);
+
+/// The numbers of an array of one dimension: signed or unsigned, of 8 to 64 bits, little-endian. Anything else throws
+/// `std::runtime_error` with what is wrong, numbers above 2^63 - 1 too.
+[[nodiscard]] std::vector<std::int64_t> parse_npy_integers(std::span<std::byte const> bytes);
+
+/// The same from a file. Errors name it.
+[[nodiscard]] std::vector<std::int64_t> read_npy_integers(std::filesystem::path const& path);
 
 /// An array in a file, which stays mapped as long as this lives. Errors name the file.
 class npy_file {

@@ -23,8 +23,8 @@ constexpr char const* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "
 constexpr char const* dashes[] = {"", "9 3", "2 3", "12 3 2 3"};
 
 struct curve {
-    std::string_view law;
-    std::string_view verifier;
+    std::string law;
+    std::string verifier;
     std::vector<std::pair<index_t, interval>> points;
 };
 
@@ -67,7 +67,7 @@ std::vector<curve> curves_of(summary const& found) {
         at->points.emplace_back(line.drafts, line.rate);
     }
     // Laws together, in the order in which they came.
-    std::vector<std::string_view> order;
+    std::vector<std::string> order;
     for (curve const& c : result)
         if (std::find(order.begin(), order.end(), c.law) == order.end()) order.push_back(c.law);
     auto const place = [&](curve const& c) { return std::find(order.begin(), order.end(), c.law) - order.begin(); };
@@ -104,8 +104,8 @@ axis rates_axis(std::vector<curve> const& curves) {
 void write_plot(std::ostream& out, summary const& found) {
     auto const curves = curves_of(found);
     axis const y = rates_axis(curves);
-    index_t first = found.drafts;
-    index_t last = found.drafts;
+    index_t first = found.drafts.front();
+    index_t last = found.drafts.back();
     for (summary_line const& line : found.lines) {
         first = std::min(first, line.drafts);
         last = std::max(last, line.drafts);
@@ -163,7 +163,7 @@ void write_plot(std::ostream& out, summary const& found) {
                 marks += "<path d=\"M" + number(at_x(n)) + ' ' + number(at_y(*x.low)) + "V" + number(at_y(*x.high)) +
                          "\" stroke=\"" + colours[colour % std::size(colours)] + "\" stroke-width=\"1\"/>";
         }
-        std::string const name = std::string(c.law) + ": " + std::string(is_bound ? "bound" : c.verifier);
+        std::string const name = c.law + ": " + (is_bound ? "bound" : c.verifier);
         out << "<g><title>" << escaped(name) << "</title><path d=\"" << path << "\" " << style << "/>" << marks
             << "<path d=\"M" << right + 20 << ' ' << legend << "h34\" " << style << "/><text x=\"" << right + 62
             << "\" y=\"" << legend + 4 << "\">" << escaped(name) << "</text></g>\n";

@@ -1,6 +1,8 @@
 #include "acceptance/rates.hpp"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
 
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/k_seq.hpp"
@@ -10,6 +12,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/testing/reference/ranked_node.hpp"
 
@@ -25,6 +28,59 @@ rate recursive_sequential(analysis::ratio_rows const& rows, index_t drafts, esti
 namespace {
 
 probabilities<double> view(std::vector<double> const& row) { return {row.data(), static_cast<index_t>(row.size())}; }
+
+/// The rate of n candidates that are tried one after the other. What becomes of the first k does not depend on those
+/// behind them, so candidate k adds what the rate of k has over that of k - 1.
+template <class RateOf>
+rate in_turn(index_t n, estimation const& how, RateOf rate_of) {
+    rate result = rate_of(n);
+    if (!how.by_rank) return result;
+    double before = 0;
+    for (index_t k = 1; k <= n; ++k) {
+        double const now = k < n ? rate_of(k).value : result.value;
+        result.by_rank.push_back(now - before);
+        before = now;
+    }
+    return result;
+}
+
+/// K-SEQ accepts each candidate with the same probability beta: 1 - (1 - beta)^n in all.
+rate k_seq(row_pair const& x, index_t n, estimation const& how) {
+    rate result{analysis::acceptance_k_seq(x.p, x.q, n)};
+    if (!how.by_rank) return result;
+    double const refused = std::pow(1 - result.value, 1.0 / n);
+    double left = 1;
+    for (index_t k = 0; k < n; ++k, left *= refused) result.by_rank.push_back(left * (1 - refused));
+    return result;
+}
+
+/// By rank: a certain child is accepted whenever the target's token is it, as the verifier is lossless and the draws
+/// are other tokens; draws that are alike share the rest.
+rate shared(double value, testing::certain_selection const& chosen, row_pair const& x, index_t n,
+            estimation const& how) {
+    rate result{value};
+    if (!how.by_rank) return result;
+    result.by_rank.assign(static_cast<std::size_t>(n), 0.0);
+    double rest = value;
+    std::size_t const certain = chosen.tokens.size();
+    for (std::size_t k = 0; k < certain; ++k)
+        rest -= result.by_rank[k] = x.p[static_cast<std::size_t>(chosen.tokens[k])];
+    for (index_t k = 0; k < chosen.draws; ++k)
+        result.by_rank[certain + static_cast<std::size_t>(k)] = std::max(rest, 0.0) / chosen.draws;
+    return result;
+}
+
+/// The pair of SpecHub has the most likely token second if the other one was drawn first, with probability 1 - q(top).
+rate spec_hub(row_pair const& x, analysis::ratio_rows const& rows, estimation const& how) {
+    rate result{analysis::alpha_star_stratified(rows, 2, 1)};
+    if (!how.by_rank) return result;
+    auto const top = static_cast<std::size_t>(std::max_element(x.q.begin(), x.q.end()) - x.q.begin());
+    double const of_top = x.p[top];
+    double const of_other = std::max(result.value - of_top, 0.0);
+    double const top_first = x.q[top];
+    result.by_rank = {top_first * of_top + (1 - top_first) * of_other, (1 - top_first) * of_top + top_first * of_other};
+    return result;
+}
 
 }  // namespace
 
@@ -43,25 +99,42 @@ std::vector<measure> const& measures() {
     using pair = row_pair const&;
     using rows = analysis::ratio_rows const&;
     using how = estimation const&;
-    auto* const greedy =
-        +[](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_stratified(r, n, 1)}; };
-    auto* const top = +[](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_deterministic(r, n)}; };
+    auto const greedy_bound = [](pair, rows r, index_t n, how) -> rate {
+        return {analysis::alpha_star_stratified(r, n, 1)};
+    };
+    auto const top_bound = [](pair, rows r, index_t n, how) -> rate {
+        return {analysis::alpha_star_deterministic(r, n)};
+    };
     // Processing may leave fewer tokens than are asked for; drafts without replacement then are all of them.
     static std::vector<measure> const all{
         {"iid", "", [](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_iid(r, n)}; }},
         {"iid", "recursive_rejection",
-         [](pair x, rows, index_t n, how) -> rate { return {analysis::acceptance_recursive_iid(x.p, x.q, n)}; }},
-        {"iid", "k_seq",
-         [](pair x, rows, index_t n, how) -> rate { return {analysis::acceptance_k_seq(x.p, x.q, n)}; }},
-        {"iid", "ranked", [](pair x, rows, index_t n, how) -> rate { return {ranked_iid(x, n)}; }},
+         [](pair x, rows, index_t n, how e) {
+             return in_turn(n, e, [&](index_t k) -> rate { return {analysis::acceptance_recursive_iid(x.p, x.q, k)}; });
+         }},
+        {"iid", "k_seq", [](pair x, rows, index_t n, how e) { return k_seq(x, n, e); }},
+        {"iid", "ranked",
+         [](pair x, rows, index_t n, how e) {
+             rate result{ranked_iid(x, n)};
+             // The best rank is that of any candidate alike.
+             if (e.by_rank) result.by_rank.assign(static_cast<std::size_t>(n), result.value / n);
+             return result;
+         }},
         {"iid", "naive",
-         [](pair x, rows, index_t n, how) -> rate { return {analysis::acceptance_naive_iid(x.p, x.q, n)}; }},
+         [](pair x, rows, index_t n, how e) {
+             return in_turn(n, e, [&](index_t k) -> rate { return {analysis::acceptance_naive_iid(x.p, x.q, k)}; });
+         }},
         {"sequential", "",
          [](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_sequential(r, n)}; }},
         {"sequential", "recursive_rejection",
-         [](pair, rows r, index_t n, how e) { return recursive_sequential(r, n, e); }},
+         [](pair, rows r, index_t n, how e) {
+             return in_turn(n, e, [&](index_t k) { return recursive_sequential(r, k, e); });
+         }},
         {"sequential", "naive",
-         [](pair x, rows, index_t n, how) -> rate { return {analysis::acceptance_naive_sequential(x.p, x.q, n)}; }},
+         [](pair x, rows, index_t n, how e) {
+             return in_turn(n, e,
+                            [&](index_t k) -> rate { return {analysis::acceptance_naive_sequential(x.p, x.q, k)}; });
+         }},
         {"conditional_poisson", "",
          [](pair, rows r, index_t n, how) -> rate {
              return {analysis::alpha_star_conditional_poisson(r, std::min(n, r.support()))};
@@ -73,14 +146,23 @@ std::vector<measure> const& measures() {
              if (chosen.draws == 0) return {analysis::alpha_star_deterministic(r, certain)};
              return {analysis::alpha_star_stratified(r, certain + chosen.draws, chosen.draws)};
          }},
-        {"stratified", "ranked", [](pair x, rows, index_t n, how) -> rate { return {ranked_stratified(x, n)}; }},
+        {"stratified", "ranked",
+         [](pair x, rows, index_t n, how e) {
+             return shared(ranked_stratified(x, n), {draft::stratified{}, x.q, n}, x, n, e);
+         }},
         // The verifiers of these three laws reach their bounds (Optimal MDSD, Theorem 7 and 5.3).
-        {"top_then_one", "", greedy},
-        {"top_then_one", "greedy_optimal", greedy},
-        {"top_paired", "", greedy, 2, 2},
-        {"top_paired", "spec_hub", greedy, 2, 2},
-        {"deterministic", "", top},
-        {"deterministic", "naive", top},
+        {"top_then_one", "", greedy_bound},
+        {"top_then_one", "greedy_optimal",
+         [](pair x, rows r, index_t n, how e) {
+             return shared(analysis::alpha_star_stratified(r, n, 1), {draft::top_then_one{}, x.q, n}, x, n, e);
+         }},
+        {"top_paired", "", greedy_bound, 2, 2},
+        {"top_paired", "spec_hub", [](pair x, rows r, index_t, how e) { return spec_hub(x, r, e); }, 2, 2},
+        {"deterministic", "", top_bound},
+        {"deterministic", "naive",
+         [](pair, rows r, index_t n, how e) {
+             return in_turn(n, e, [&](index_t k) -> rate { return {analysis::alpha_star_deterministic(r, k)}; });
+         }},
     };
     return all;
 }

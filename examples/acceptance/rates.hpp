@@ -2,9 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
-#include <string_view>
+#include <string>
 #include <vector>
 
 #include "acceptance/row_pairs.hpp"
@@ -17,31 +18,37 @@ namespace multidraft::examples {
 struct rate {
     double value = 0;
     std::optional<double> standard_error = {};
+    std::vector<double> by_rank = {};  ///< how often the first, second, .. child is the one accepted, where asked for
 };
 
-/// How rates are estimated that are not computed exactly.
+/// How rates are estimated that are not computed exactly, and what is asked for besides.
 struct estimation {
     std::int64_t samples = 16384;
+    std::int64_t trials = 4096;  ///< of a verifier that has no formula
     std::uint64_t seed = 1;
+    bool by_rank = false;
 };
 
 /// What is computed of a pair of rows.
 struct measure {
-    std::string_view law;
-    std::string_view verifier;  ///< empty for the law's bound, alpha*
-    rate (*compute)(row_pair const&, analysis::ratio_rows const&, index_t drafts, estimation const&) = nullptr;
+    std::string law;
+    std::string verifier;  ///< empty for the law's bound, alpha*
+    std::function<rate(row_pair const&, analysis::ratio_rows const&, index_t drafts, estimation const&)> compute;
     index_t drafts_from = 1;  ///< the numbers of drafts for which there is such a thing
     index_t drafts_to = std::numeric_limits<index_t>::max();
+    bool lossless = true;  ///< one that is not may exceed the bound
 
     [[nodiscard]] bool is_bound() const { return verifier.empty(); }
     [[nodiscard]] bool applies(index_t drafts) const { return drafts >= drafts_from && drafts <= drafts_to; }
+    /// verifier/law, as `generate` names methods; bound/law.
+    [[nodiscard]] std::string name() const { return (is_bound() ? "bound" : verifier) + "/" + law; }
 };
 
-/// All of them, laws together, each law's bound first.
+/// All of the library's, laws together, each law's bound first.
 [[nodiscard]] std::vector<measure> const& measures();
 
 /// Recursive rejection of drafts without replacement: exact where V^(n-1) is up to a million, else by Monte Carlo with
-/// its standard error.
+/// its standard error; without rates by rank.
 [[nodiscard]] rate recursive_sequential(analysis::ratio_rows const& rows, index_t drafts, estimation const& how);
 
 /// Ranked verification of independent and of stratified drafts, in its exact form with every token apart: the mass that

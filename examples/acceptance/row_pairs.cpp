@@ -108,8 +108,14 @@ std::vector<double> row_pairs::load(npy_file const& file, std::int64_t row, doub
     return result;
 }
 
-row_pair row_pairs::load(std::int64_t row, index_t drafts) const {
-    return {load(target_, row, options_.temperature, 1), load(draft_, row, options_.draft_temperature, drafts)};
+std::vector<double> row_pairs::load_target(std::int64_t row) const {
+    return load(target_, row, options_.temperature, 1);
 }
+
+std::vector<double> row_pairs::load_draft(std::int64_t row, index_t drafts) const {
+    return load(draft_, row, options_.draft_temperature, drafts);
+}
+
+row_pair row_pairs::load(std::int64_t row, index_t drafts) const { return {load_target(row), load_draft(row, drafts)}; }
 
 }  // namespace multidraft::examples

@@ -41,6 +41,9 @@ public:
     /// that are NaN or plus infinity, and a draft row that gives mass to fewer than `drafts` tokens (before processing:
     /// a nucleus may be smaller).
     [[nodiscard]] row_pair load(std::int64_t row, index_t drafts) const;
+    /// One row of the target, one of the draft; errors as above.
+    [[nodiscard]] std::vector<double> load_target(std::int64_t row) const;
+    [[nodiscard]] std::vector<double> load_draft(std::int64_t row, index_t drafts) const;
 
 private:
     [[nodiscard]] std::vector<double> load(npy_file const& file, std::int64_t row, double temperature,

@@ -1,4 +1,5 @@
-// Rates of many rows: their means with confidence intervals, as a table, as JSON and as CSV.
+// Rates of many rows, or lengths of many trees: their means with confidence intervals, as a table, as JSON, LaTeX and
+// CSV; and the values of every row.
 #pragma once
 
 #include <cstdint>
@@ -6,48 +7,74 @@
 #include <optional>
 #include <ostream>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "acceptance/intervals.hpp"
 #include "multidraft/core/config.hpp"
 
 namespace multidraft::examples {
 
-/// A mean over rows with its 95 % confidence interval, where there is more than one row.
-struct interval {
-    double mean = 0;
-    std::optional<double> low;
-    std::optional<double> high;
-};
-
 /// One line of the table.
 struct summary_line {
-    index_t drafts = 0;
-    std::string_view law;
-    std::string_view verifier;  ///< empty for the bound
+    index_t drafts = 0;  ///< 0 for whole trees
+    std::string law;
+    std::string verifier;  ///< empty for the bound
+    bool lossless = true;
     interval rate;
+    std::optional<interval> difference = {};  ///< from the baseline, row by row
+    std::vector<interval> by_rank = {};       ///< where asked for
+
+    std::vector<double> values;                            ///< one a row
+    std::vector<std::optional<double>> errors;             ///< standard errors, of what is estimated
+    std::vector<std::vector<double>> values_by_rank = {};  ///< by rank, one a row
+
+    [[nodiscard]] bool is_bound() const { return verifier.empty(); }
+    /// verifier/law.
+    [[nodiscard]] std::string name() const { return (is_bound() ? "bound" : verifier) + "/" + law; }
 };
 
 /// What the tool found.
 struct summary {
     std::string target;
     std::string draft;
-    std::int64_t rows = 0;
+    std::int64_t rows = 0;   ///< or trees
+    std::int64_t nodes = 0;  ///< of the trees, 0 for rates at one node
     index_t vocabulary = 0;
-    index_t drafts = 0;
+    std::vector<index_t> drafts;  ///< that were asked for, in increasing order; none for whole trees
+    std::string baseline;         ///< of the differences; empty for none
+    sampling_units units{0};
     std::vector<summary_line> lines;
+
+    [[nodiscard]] bool of_trees() const { return nodes > 0; }
+    /// What there is a value of.
+    [[nodiscard]] std::string what() const { return of_trees() ? "trees" : "rows"; }
 };
 
-/// Of `values`, one a row, by the bootstrap (BCa); of more than a thousand rows the normal interval, cut at 0 and 1.
-[[nodiscard]] interval interval_of(std::vector<double> const& values);
+/// Throws `std::runtime_error`, with the names that there are, when for some number of drafts that is shown no line has
+/// the name of the baseline: before the work is done.
+void require_baseline(summary const& found);
+
+/// Fills means, intervals, rates by rank and, where there is a baseline, differences, from the values.
+void summarise(summary& found);
 
 /// The lines for `found.drafts` drafts, for a person.
 void print_table(std::ostream& out, summary const& found);
 
-/// The same as one object; with the other numbers of drafts, if there are lines for them, under "by_drafts".
+/// The same as one object: "drafts" and "laws" are those of the largest number that was asked for; if there are lines
+/// for several numbers, all are under "by_drafts".
 [[nodiscard]] nlohmann::ordered_json to_json(summary const& found);
 
-/// Every line: drafts,law,quantity,mean,low,high,rows.
+/// The same as tables for LaTeX: rates, then differences from the baseline, then rates by rank.
+void print_latex(std::ostream& out, summary const& found);
+
+/// Every line: drafts,law,quantity,mean,low,high,rows, then, where asked for, difference,difference_low,difference_high
+/// and rank, which is empty but in lines of single ranks.
 void write_csv(std::ostream& out, summary const& found);
+
+/// The values of every row, a line each: row,group,drafts,law,quantity,rank,value,stderr.
+void write_rows_csv(std::ostream& out, summary const& found);
+
+/// The same as a JSON object a line, with "group" where there are groups, "rank" and "stderr" where there are such.
+void write_rows_json(std::ostream& out, summary const& found);
 
 }  // namespace multidraft::examples

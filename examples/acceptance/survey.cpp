@@ -2,14 +2,14 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <exception>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <thread>
-#include <vector>
 
 #include "acceptance/progress.hpp"
-#include "acceptance/rates.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/core/error.hpp"
 
@@ -21,7 +21,19 @@ struct task {
     index_t drafts;
 };
 
-/// Equal rows get different random numbers, and a row the same ones in every run.
+/// The library's measures, and one's own with those of their law.
+std::vector<measure> all_measures(std::vector<own_verifier> const& own) {
+    auto all = measures();
+    for (own_verifier const& one : own) {
+        auto const same = [&](measure const& m) { return m.law == one.at_a_node.law; };
+        auto const last = std::find_if(all.rbegin(), all.rend(), same);
+        all.insert(last == all.rend() ? all.end() : last.base(), one.at_a_node);
+    }
+    return all;
+}
+
+}  // namespace
+
 std::uint64_t seed_of(std::uint64_t seed, std::int64_t row) {
     std::uint64_t x = seed + 0x9e3779b97f4a7c15U * (static_cast<std::uint64_t>(row) + 1);
     x = (x ^ (x >> 30U)) * 0xbf58476d1ce4e5b9U;
@@ -29,67 +41,106 @@ std::uint64_t seed_of(std::uint64_t seed, std::int64_t row) {
     return x ^ (x >> 31U);
 }
 
-}  // namespace
+int threads_for(int wanted, std::int64_t pieces) {
+    auto const threads =
+        wanted > 0 ? static_cast<std::int64_t>(wanted) : static_cast<std::int64_t>(std::thread::hardware_concurrency());
+    return static_cast<int>(std::clamp<std::int64_t>(threads, 1, pieces));
+}
 
-summary survey(row_pairs const& rows, survey_options const& options) {
-    if (options.drafts < 1) refuse("drafts", options.drafts, "one token or more is drafted");
-    if (options.drafts > rows.vocabulary())
-        refuse("drafts", options.drafts,
-               "beyond the support: a row has " + std::to_string(rows.vocabulary()) + " tokens");
-    std::vector<task> tasks;
-    for (index_t n = options.fewer_too ? 1 : options.drafts; n <= options.drafts; ++n)
-        for (measure const& m : measures())
-            if (m.applies(n)) tasks.push_back({&m, n});
-
-    auto const count = static_cast<std::size_t>(rows.rows());
-    std::vector<std::vector<double>> values(tasks.size(), std::vector<double>(count));
+void for_all(std::int64_t count, int threads, char const* what, std::function<void(std::int64_t)> const& work) {
     std::atomic<std::int64_t> next{0};
     std::int64_t failed_at = std::numeric_limits<std::int64_t>::max();
     std::exception_ptr failure;
     std::mutex mutex;
-    // The mean over many rows needs fewer samples of each; their errors are part of the interval.
-    std::int64_t const samples = std::clamp<std::int64_t>(262144 / rows.rows(), 1024, 16384);
-    progress shown(rows.rows(), "rows");
-    auto const work = [&] {
+    progress shown(count, what);
+    auto const loop = [&] {
         for (;;) {
-            std::int64_t const row = next++;
-            if (row >= rows.rows()) return;
+            std::int64_t const k = next++;
+            if (k >= count) return;
             try {
-                row_pair const pair = rows.load(row, options.drafts);
-                analysis::ratio_rows const sorted(pair.p, pair.q);
-                estimation const how{samples, seed_of(options.seed, row)};
-                for (std::size_t k = 0; k < tasks.size(); ++k)
-                    values[k][static_cast<std::size_t>(row)] =
-                        tasks[k].what->compute(pair, sorted, tasks[k].drafts, how).value;
+                work(k);
             } catch (...) {
-                // Rows are begun in order: no row before this one is left, but some may not be done yet.
+                // They are begun in order: none before this one is left, but some may not be done yet.
                 std::lock_guard const lock(mutex);
-                if (row < failed_at) {
-                    failed_at = row;
+                if (k < failed_at) {
+                    failed_at = k;
                     failure = std::current_exception();
                 }
-                next = rows.rows();
+                next = count;
                 return;
             }
             shown.step();
         }
     };
-    auto const wanted = options.threads > 0 ? static_cast<std::int64_t>(options.threads)
-                                            : static_cast<std::int64_t>(std::thread::hardware_concurrency());
-    auto const threads = std::clamp<std::int64_t>(wanted, 1, rows.rows());
     {
         std::vector<std::jthread> team;
-        for (std::int64_t t = 1; t < threads; ++t) team.emplace_back(work);
-        work();
+        for (int t = 1; t < threads_for(threads, count); ++t) team.emplace_back(loop);
+        loop();
     }
     if (failure) std::rethrow_exception(failure);
+}
 
+summary survey(row_pairs const& rows, sampling_units const& units, std::vector<own_verifier> const& own,
+               survey_options const& options) {
+    for (index_t const n : options.drafts) {
+        if (n < 1) refuse("drafts", n, "one token or more is drafted");
+        if (n > rows.vocabulary())
+            refuse("drafts", n, "beyond the support: a row has " + std::to_string(rows.vocabulary()) + " tokens");
+    }
     summary result;
+    result.drafts = options.drafts;
+    std::sort(result.drafts.begin(), result.drafts.end());
+    result.drafts.erase(std::unique(result.drafts.begin(), result.drafts.end()), result.drafts.end());
+    index_t const most = result.drafts.back();
+    auto computed = result.drafts;
+    if (options.fewer_too && computed.size() == 1) {
+        computed.resize(static_cast<std::size_t>(most));
+        std::iota(computed.begin(), computed.end(), 1);
+    }
+    auto const all = all_measures(own);
+    std::vector<task> tasks;
+    for (index_t const n : computed)
+        for (measure const& m : all)
+            if (m.applies(n)) tasks.push_back({&m, n});
+
+    auto const count = static_cast<std::size_t>(rows.rows());
+    for (task const& t : tasks) {
+        summary_line line;
+        line.drafts = t.drafts;
+        line.law = t.what->law;
+        line.verifier = t.what->verifier;
+        line.lossless = t.what->lossless;
+        line.values.resize(count);
+        line.errors.resize(count);
+        if (options.by_rank && !t.what->is_bound())
+            line.values_by_rank.assign(static_cast<std::size_t>(t.drafts), std::vector<double>(count));
+        result.lines.push_back(std::move(line));
+    }
     result.rows = rows.rows();
     result.vocabulary = rows.vocabulary();
-    result.drafts = options.drafts;
-    for (std::size_t k = 0; k < tasks.size(); ++k)
-        result.lines.push_back({tasks[k].drafts, tasks[k].what->law, tasks[k].what->verifier, interval_of(values[k])});
+    result.baseline = options.baseline;
+    result.units = units;
+    require_baseline(result);
+
+    // The mean over many rows needs fewer samples of each; their errors are part of the interval.
+    std::int64_t const samples = std::clamp<std::int64_t>(262144 / rows.rows(), 1024, 16384);
+    std::int64_t const trials =
+        options.trials > 0 ? options.trials : std::clamp<std::int64_t>(65536 / rows.rows(), 256, 16384);
+    for_all(rows.rows(), options.threads, "rows", [&](std::int64_t row) {
+        row_pair const pair = rows.load(row, most);
+        analysis::ratio_rows const sorted(pair.p, pair.q);
+        estimation const how{samples, trials, seed_of(options.seed, row), options.by_rank};
+        auto const at = static_cast<std::size_t>(row);
+        for (std::size_t k = 0; k < tasks.size(); ++k) {
+            rate const found = tasks[k].what->compute(pair, sorted, tasks[k].drafts, how);
+            summary_line& line = result.lines[k];
+            line.values[at] = found.value;
+            line.errors[at] = found.standard_error;
+            for (std::size_t r = 0; r < line.values_by_rank.size(); ++r)
+                line.values_by_rank[r][at] = found.by_rank.at(r);
+        }
+    });
+    summarise(result);
     return result;
 }
 

@@ -2,7 +2,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
 
+#include "acceptance/own_verifier.hpp"
+#include "acceptance/rates.hpp"
 #include "acceptance/row_pairs.hpp"
 #include "acceptance/summary.hpp"
 #include "multidraft/core/config.hpp"
@@ -11,14 +16,29 @@ namespace multidraft::examples {
 
 /// What is asked of the rows.
 struct survey_options {
-    index_t drafts = 1;
-    bool fewer_too = false;  ///< also for 1 .. drafts - 1 drafts
-    int threads = 0;         ///< 0: one a core
-    std::uint64_t seed = 1;  ///< of the estimates
+    std::vector<index_t> drafts;  ///< the numbers to show
+    bool fewer_too = false;       ///< of a single number also those below it
+    bool by_rank = false;
+    int threads = 0;          ///< 0: one a core
+    std::int64_t trials = 0;  ///< of a verifier without a formula, a row or tree; 0: fewer the more rows there are
+    std::uint64_t seed = 1;   ///< of what is estimated
+    std::string baseline;     ///< verifier/law that differences are from; empty for none
 };
 
-/// Every measure of every row, their means and intervals. Rows are read one at a time; the result does not depend on
-/// the number of threads. Shows its progress on a terminal. Throws for the first row that cannot be used.
-[[nodiscard]] summary survey(row_pairs const& rows, survey_options const& options);
+/// The number of threads for so many pieces of work.
+[[nodiscard]] int threads_for(int wanted, std::int64_t pieces);
+
+/// Calls `work(k)` for all k below `count` from several threads, in order, and shows progress on a terminal. What a
+/// call throws is thrown, that of the least k first.
+void for_all(std::int64_t count, int threads, char const* what, std::function<void(std::int64_t)> const& work);
+
+/// Another seed for each row or tree, the same ones in every run.
+[[nodiscard]] std::uint64_t seed_of(std::uint64_t seed, std::int64_t row);
+
+/// Every measure of every row, their means and intervals; verifiers of one's own with the others of their law. Rows are
+/// read one at a time; the result does not depend on the number of threads. Shows its progress on a terminal. Throws
+/// for the first row that cannot be used.
+[[nodiscard]] summary survey(row_pairs const& rows, sampling_units const& units, std::vector<own_verifier> const& own,
+                             survey_options const& options);
 
 }  // namespace multidraft::examples

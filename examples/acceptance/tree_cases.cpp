@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "acceptance/json_file.hpp"
+#include "acceptance/latex.hpp"
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/analysis/tree_limit.hpp"
 #include "multidraft/core/error.hpp"
@@ -193,6 +194,26 @@ void print_trees(std::ostream& out, ordered_json const& result) {
             out << buffer;
         }
     }
+}
+
+void print_trees_latex(std::ostream& out, ordered_json const& result) {
+    latex_table table{
+        "Mean number of accepted tokens of whole trees, enumerated, and the limit of any lossless verifier.",
+        {"Case", "Drafts", "Verifier", "Accepted", "Limit"},
+        3};
+    auto const& cases = result.at("cases");
+    for (std::size_t k = 0; k < cases.size(); ++k) {
+        table.groups.emplace_back();
+        for (auto const& [name, mean] : cases[k].at("mean_accepted").items()) {
+            auto const slash = name.find('/');
+            auto const& limit = cases[k].at("limit").at(name.substr(slash + 1));
+            table.groups.back().push_back({table.groups.back().empty() ? std::to_string(k) : "",
+                                           latex_name(name.substr(slash + 1)), latex_name(name.substr(0, slash)),
+                                           latex_interval({mean.get<double>(), {}, {}}),
+                                           limit.is_null() ? "--" : latex_interval({limit.get<double>(), {}, {}})});
+        }
+    }
+    write_latex(out, table);
 }
 
 }  // namespace multidraft::examples

@@ -25,4 +25,7 @@ namespace multidraft::examples {
 /// The same for a person.
 void print_trees(std::ostream& out, nlohmann::ordered_json const& result);
 
+/// The same as a table for LaTeX.
+void print_trees_latex(std::ostream& out, nlohmann::ordered_json const& result);
+
 }  // namespace multidraft::examples

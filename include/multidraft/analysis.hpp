@@ -6,6 +6,7 @@
 #include "multidraft/analysis/block_efficiency.hpp"
 #include "multidraft/analysis/bootstrap.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/analysis/estimate_acceptance.hpp"
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/analysis/k_seq.hpp"
 #include "multidraft/analysis/naive.hpp"

@@ -8,6 +8,7 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/node_trial.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/testing/reference/nested_ranked_block.hpp"

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs the program `acceptance` as its users do, and checks what it prints.
 
-check.py PROGRAM DATA_DIRECTORY
+check.py PROGRAM DATA_DIRECTORY [OWN_PROGRAM]
+
+OWN_PROGRAM is the same program with a verifier of its own (own_verifier.cpp).
 """
 import csv
 import json
@@ -16,10 +18,32 @@ import xml.etree.ElementTree
 from pathlib import Path
 
 PROGRAM, DATA = sys.argv[1], Path(sys.argv[2])
+OWN = sys.argv[3] if len(sys.argv) > 3 else None
 
 
 def run(*arguments):
     return subprocess.run([PROGRAM, *map(str, arguments)], capture_output=True, text=True, timeout=300)
+
+
+def integers(numbers, code="q"):
+    """The bytes of a list of whole numbers; code is that of the struct module."""
+    descr = {"q": "<i8", "i": "<i4", "B": "|u1"}[code]
+    text = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({len(numbers)},), }}"
+    text += " " * (-(len(text) + 11) % 64) + "\n"
+    return (b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text.encode() +
+            struct.pack(f"<{len(numbers)}{code}", *numbers))
+
+
+def lines_of_latex(text):
+    """The rows of every table of a text: cells, and the number of columns that the table says it has."""
+    tables = []
+    for part in text.split("\\begin{tabular}{")[1:]:
+        columns, rest = part.split("}", 1)
+        body = rest.split("\\end{tabular}")[0]
+        rows = [[cell.strip() for cell in line.removesuffix("\\\\").split("&")]
+                for line in body.splitlines() if line.endswith("\\\\")]
+        tables.append((len(columns), rows))
+    return tables
 
 
 def result(*arguments):
@@ -219,6 +243,287 @@ class Acceptance(unittest.TestCase):
         # One row and one number of drafts is a plot as well.
         self.assertEqual(run(*self.arrays(p[:1], q[:1]), "--drafts", 1, "--logits", "--plot", drawing).returncode, 0)
         xml.etree.ElementTree.parse(drawing)
+
+    def test_several_numbers_of_drafts(self):
+        p, q = logits(12, 9, 5)
+        arrays = [*self.arrays(p, q), "--logits"]
+        for given in ("2,3,5", "5,2,3,2"):
+            found = result(*arrays, "--drafts", given)
+            self.assertEqual(found["drafts"], 5)
+            self.assertEqual([one["drafts"] for one in found["by_drafts"]], [2, 3, 5])
+            for one in found["by_drafts"]:
+                self.assertEqual(one["laws"], result(*arrays, "--drafts", one["drafts"])["laws"])
+            self.assertEqual(found["laws"], found["by_drafts"][-1]["laws"])
+        done = run(*arrays, "--drafts", "2,3,5", "--csv", self.path / "t.csv", "--plot", self.path / "t.svg")
+        for n in (2, 3, 5):
+            self.assertIn(f"{n} drafts at a node", done.stdout)
+        self.assertEqual({line.split(",")[0] for line in (self.path / "t.csv").read_text().splitlines()[1:]}, {"2", "3", "5"})
+        self.assertEqual(done.stdout.count("spec_hub"), 1)
+        for bad, part in (("2,many", "--drafts"), ("2,0", "drafts = 0"), ("2,10", "drafts = 10")):
+            self.refused([*arrays, "--drafts", bad], part)
+
+    def test_values_of_every_row(self):
+        p, q = logits(7, 8, 6)
+        arrays = [*self.arrays(p, q), "--logits", "--drafts", "2,3", "--by-rank"]
+        groups = [4, 4, -1, 9, 9, 9, 4]
+        arrays += ["--groups", self.save("g.npy", integers(groups))]
+        found = result(*arrays, "--per-row", self.path / "rows.csv")
+        self.assertEqual(found, result(*arrays, "--per-row", self.path / "rows.jsonl"))
+        with (self.path / "rows.csv").open() as file:
+            lines = list(csv.DictReader(file))
+        objects = [json.loads(line) for line in (self.path / "rows.jsonl").read_text().splitlines()]
+        self.assertEqual(len(lines), len(objects))
+        sums = {}
+        for line, one in zip(lines, objects):
+            self.assertEqual((int(line["row"]), int(line["group"]), int(line["drafts"]), line["law"], line["quantity"]),
+                             (one["row"], one["group"], one["drafts"], one["law"], one["quantity"]))
+            self.assertEqual(line["rank"], str(one.get("rank", "")))
+            self.assertEqual(float(line["value"]), one["value"])
+            self.assertEqual(int(line["group"]), groups[int(line["row"])])
+            key = (one["drafts"], one["law"], one["quantity"], one.get("rank"))
+            sums[key] = sums.get(key, 0) + one["value"]
+        for of_number in found["by_drafts"]:
+            for law, rates in of_number["laws"].items():
+                for name, rate in [("bound", rates["bound"]), *rates["verifiers"].items()]:
+                    self.assertAlmostEqual(sums[of_number["drafts"], law, name, None] / 7, rate["mean"], delta=1e-12)
+                    for k, of_rank in enumerate(rate.get("by_rank", [])):
+                        self.assertAlmostEqual(sums[of_number["drafts"], law, name, k + 1] / 7, of_rank["mean"], delta=1e-12)
+        self.refused([*arrays, "--per-row", self.path / "no" / "rows.csv"], "rows.csv")
+
+    def test_rates_by_rank(self):
+        p, q = logits(9, 10, 7)
+        arrays = [*self.arrays(p, q), "--logits", "--drafts"]
+        plain = result(*arrays, 3)["laws"]
+        laws = result(*arrays, 3, "--by-rank")["laws"]
+        fewer = result(*arrays, 2)["laws"]
+        for law, rates in laws.items():
+            self.assertNotIn("by_rank", rates["bound"])
+            for name, rate in rates["verifiers"].items():
+                ranks = rate.pop("by_rank")
+                self.assertEqual(rate, plain[law]["verifiers"][name])
+                self.assertEqual(len(ranks), 3)
+                self.assertAlmostEqual(sum(one["mean"] for one in ranks), rate["mean"], delta=1e-9, msg=name)
+                if name in ("recursive_rejection", "naive"):  # tried in turn: the first two as if there were no third
+                    self.assertAlmostEqual(ranks[0]["mean"] + ranks[1]["mean"],
+                                           fewer[law]["verifiers"][name]["mean"], delta=1e-9)
+        done = run(*arrays, 3, "--by-rank", "--csv", self.path / "t.csv")
+        self.assertIn("accepted by rank", done.stdout)
+        with (self.path / "t.csv").open() as file:
+            lines = list(csv.DictReader(file))
+        self.assertEqual({line["rank"] for line in lines}, {"", "1", "2", "3"})
+
+    def test_differences_from_a_baseline_are_paired(self):
+        p, q = logits(40, 12, 8)
+        arrays = [*self.arrays(p, q), "--logits", "--drafts", 2]
+        found = result(*arrays, "--baseline", "recursive_rejection/iid")
+        self.assertEqual(found["baseline"], "recursive_rejection/iid")
+        base = found["laws"]["iid"]["verifiers"]["recursive_rejection"]
+        self.assertNotIn("difference", base)
+        for law, rates in found["laws"].items():
+            for name, rate in [("bound", rates["bound"]), *rates["verifiers"].items()]:
+                if rate is base:
+                    continue
+                difference = rate["difference"]
+                self.assertAlmostEqual(difference["mean"], rate["mean"] - base["mean"], delta=1e-12)
+                self.assertLessEqual(difference["low"], difference["mean"])
+                self.assertGreaterEqual(difference["high"], difference["mean"])
+        # The rows differ far more than the verifiers do: the bound exceeds the baseline in every one of them.
+        bound = found["laws"]["iid"]["bound"]
+        self.assertGreater(bound["difference"]["low"], 0)
+        self.assertLess(bound["difference"]["high"] - bound["difference"]["low"], (bound["high"] - bound["low"]) / 2)
+        done = run(*arrays, "--baseline", "bound/iid", "--csv", self.path / "t.csv")
+        self.assertIn("difference from bound/iid", done.stdout)
+        with (self.path / "t.csv").open() as file:
+            lines = {(line["law"], line["quantity"]): line for line in csv.DictReader(file)}
+        self.assertEqual(lines["iid", "bound"]["difference"], "")
+        self.assertAlmostEqual(float(lines["iid", "recursive_rejection"]["difference"]), -bound["difference"]["mean"],
+                               delta=1e-12)
+        self.refused([*arrays, "--baseline", "nonsense"], "--baseline nonsense", "recursive_rejection/iid", "bound/iid")
+        self.refused([*arrays[:-1], "2,3", "--baseline", "spec_hub/top_paired"], "--baseline", "3 drafts")
+        self.refused(["--cases", DATA / "golden.json", "--baseline", "bound/iid"], "--baseline")
+
+    def test_rows_of_a_group_may_be_correlated(self):
+        p, q = logits(10, 8, 9)
+        arrays = [*self.arrays(p, q), "--logits", "--drafts", 2]
+        alone = result(*arrays)
+        self.assertEqual(alone["intervals"], {"method": "bootstrap (BCa)", "over": "rows", "units": 10})
+        self.assertIn("taken as independent", run(*arrays).stdout)
+        of_one = result(*arrays, "--groups", self.save("g.npy", integers(range(10), "i")))
+        self.assertEqual(of_one["laws"], alone["laws"])
+        self.assertEqual(of_one["intervals"]["over"], "groups")
+        # Each row six times: without groups the intervals are far too short.
+        often = [*self.arrays(p * 6, q * 6), "--logits", "--drafts", 2, "--baseline", "recursive_rejection/iid"]
+        clustered = result(*often, "--groups", self.save("g.npy", integers([5 * (k % 10) for k in range(60)], "B")))
+        naive = result(*often)
+        width = lambda rate: rate["high"] - rate["low"]
+        for law in ("iid", "stratified"):
+            wide, narrow, right = (one["laws"][law]["bound"] for one in (clustered, naive, alone))
+            self.assertAlmostEqual(wide["low"], right["low"], delta=1e-9)
+            self.assertAlmostEqual(wide["high"], right["high"], delta=1e-9)
+            self.assertLess(2 * width(narrow), width(wide))
+            self.assertLess(2 * width(narrow["difference"]), width(wide["difference"]))
+        done = run(*often, "--groups", self.path / "g.npy")
+        self.assertIn("10 groups of rows", done.stdout)
+        self.arrays(p, q)  # the ten rows again
+        one = result(*arrays, "--groups", self.save("g.npy", integers([3] * 10)))
+        self.assertIsNone(one["laws"]["iid"]["bound"]["low"])
+        self.assertEqual(one["intervals"]["method"], "none")
+        # More groups than are resampled: the normal interval, of the groups' spread.
+        p, q = logits(1001, 4, 10)
+        many = [*self.arrays(p * 2, q * 2), "--logits", "--drafts", 1]
+        normal = result(*many, "--groups", self.save("g.npy", integers(list(range(1001)) * 2)))
+        self.assertEqual(normal["intervals"]["method"], "normal")
+        once = result(*self.arrays(p, q), "--logits", "--drafts", 1)
+        for end in ("low", "high"):
+            self.assertAlmostEqual(normal["laws"]["iid"]["bound"][end], once["laws"]["iid"]["bound"][end], delta=1e-9)
+        for content, part in ((integers([1] * 9), "9 groups for 10 rows"), (npy([[1.0]], shape="(1,)"), "'<f4'"),
+                              (b"abc", "not an array file")):
+            self.save("p.npy", npy(p[:10], "d")), self.save("q.npy", npy(q[:10], "d"))
+            self.refused([*arrays, "--groups", self.save("g.npy", content)], "g.npy", part)
+
+    def test_tables_for_latex(self):
+        p, q = logits(6, 9, 11)
+        arrays = [*self.arrays(p, q), "--logits", "--drafts", "2,3", "--by-rank", "--baseline", "bound/iid"]
+        done = run(*arrays, "--latex")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        found = result(*arrays)
+        self.assertEqual(done.stdout.count("\\begin{table}"), done.stdout.count("\\end{table}"))
+        tables = lines_of_latex(done.stdout)
+        self.assertEqual([columns for columns, _ in tables], [4, 4, 4, 5])  # rates, differences, two numbers by rank
+        for columns, rows in tables:
+            self.assertEqual({len(row) for row in rows}, {columns})
+        rates = {(row[1]): row for row in tables[0][1][1:7]}
+        iid = {one["drafts"]: one["laws"]["iid"] for one in found["by_drafts"]}
+        for column, n in ((2, 2), (3, 3)):
+            rate = iid[n]["verifiers"]["recursive_rejection"]
+            self.assertEqual(rates["recursive rejection"][column],
+                             f"{rate['mean']:.4f} [{rate['low']:.4f}, {rate['high']:.4f}]")
+        self.assertEqual([row[3] for row in tables[0][1] if row[1] == "spec hub"], ["--"])
+        self.assertEqual(tables[1][1][1][2], "--")  # the baseline
+        for word in ("booktabs", "\\toprule", "p.npy", "95\\,\\%", "6 rows of 9 tokens"):
+            self.assertIn(word, done.stdout)
+        # Names of files are text, not commands.
+        odd = self.save("a_b%c.npy", npy(p, "d"))
+        text = run("--target", odd, "--draft", odd, "--drafts", 1, "--logits", "--latex").stdout
+        self.assertIn("a\\_b\\%c.npy", text)
+        self.assertNotIn("_", text.replace("\\_", ""))
+        for kind, file, columns in (("--cases", "golden.json", 11), ("--tree-cases", "golden_trees.json", 5)):
+            done = run(kind, DATA / file, "--latex")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            (said, rows), = lines_of_latex(done.stdout)
+            self.assertEqual(said, columns)
+            self.assertEqual({len(row) for row in rows}, {columns})
+        done = run(*arrays, "--latex", "--json")
+        self.assertEqual(done.returncode, 1)
+
+    # --- whole trees from arrays
+
+    def draw_trees(self, case, count, seed):
+        """Trees of a golden case drawn without replacement, with the rows of their nodes, as arrays."""
+        numbers = random.Random(seed)
+        parents, tokens, p, q = [], [], [], []
+        for _ in range(count):
+            nodes = [(-1, 0, "")]
+            level = [0]
+            for children in case["children"]:
+                below = []
+                for node in level:
+                    prefix = nodes[node][2]
+                    row = list(case["q"][prefix])
+                    for _ in range(min(children, sum(x > 0 for x in row))):
+                        token = numbers.choices(range(len(row)), row)[0]
+                        row[token] = 0
+                        below.append(len(nodes))
+                        nodes.append((node, token, prefix + ("," if prefix else "") + str(token)))
+                level = below
+            for parent, token, prefix in nodes:
+                parents.append(parent)
+                tokens.append(token)
+                p.append(case["p"][prefix])
+                q.append(case["q"].get(prefix, [math.nan] * case["V"]))  # those of leaves are not read
+        return [*self.arrays(p, q), "--parents", self.save("parents.npy", integers(parents)), "--tokens",
+                self.save("tokens.npy", integers(tokens, "i"))]
+
+    def test_whole_trees_from_arrays(self):
+        case = next(one for one in json.loads((DATA / "golden_trees.json").read_text())["cases"] if one["children"] == [2, 1])
+        arrays = self.draw_trees(case, 400, 3)
+        found = result(*arrays, "--law", "sequential", "--baseline", "recursive_rejection/sequential", "--trials", 20)
+        self.assertEqual((found["trees"], found["vocabulary"]), (400, case["V"]))
+        self.assertEqual(set(found["mean_accepted"]), {f"{name}/sequential" for name in ("recursive_rejection", "naive", "traversal")})
+        for name in ("recursive_rejection", "traversal"):
+            rate = found["mean_accepted"][name + "/sequential"]
+            self.assertLess(abs(rate["mean"] - case["mean_accepted"][name + "/sequential"]), 1.5 * (rate["high"] - rate["low"]))
+        self.assertIn("difference", found["mean_accepted"]["traversal/sequential"])
+        # Threads change nothing; another seed does.
+        more = ["--law", "sequential", "--trials", 4, "--json"]
+        once = run(*arrays, *more, "--threads", 1).stdout
+        self.assertEqual(once, run(*arrays, *more, "--threads", 3).stdout)
+        self.assertNotEqual(once, run(*arrays, *more, "--seed", 2).stdout)
+        few = self.draw_trees(case, 6, 4)
+        text = run(*few, "--law", "sequential", "--groups", self.save("g.npy", integers([0, 0, 1, 1, 2, 2])), "--csv",
+                   self.path / "t.csv", "--per-row", self.path / "rows.jsonl")
+        self.assertEqual(text.returncode, 0, text.stderr)
+        for word in ("6 trees of", "3 groups of trees", "traversal", "accepted"):
+            self.assertIn(word, text.stdout)
+        objects = [json.loads(line) for line in (self.path / "rows.jsonl").read_text().splitlines()]
+        self.assertEqual(len(objects), 18)
+        self.assertEqual(objects[-1]["group"], 2)
+        self.assertIn("stderr", objects[0])
+        (columns, rows), = lines_of_latex(run(*few, "--law", "sequential", "--latex").stdout)
+        self.assertEqual({len(row) for row in rows}, {columns})
+        # A chain is a tree that more methods take.
+        chain = dict(case, children=[1, 1])
+        names = set(result(*self.draw_trees(chain, 4, 5), "--law", "iid", "--trials", 2)["mean_accepted"])
+        self.assertLessEqual({"block/iid", "speculative_sampling/iid", "multi_path_block/iid", "k_seq/iid",
+                              "nested_ranked_block/iid"}, names)
+
+    def test_bad_tree_arrays_are_named(self):
+        rows = [[0.5, 0.3, 0.2]] * 4
+        arrays = self.arrays(rows, rows)
+        def trees(parents, tokens, law="sequential", more=()):
+            return [*arrays, "--parents", self.save("parents.npy", integers(parents)), "--tokens",
+                    self.save("tokens.npy", integers(tokens)), "--law", law, *more]
+        good = [-1, 0, 0, 1]
+        self.assertEqual(run(*trees(good, [0, 1, 2, 0])).returncode, 0)
+        self.refused(trees([0, 0, 0, 1], [0, 1, 2, 0]), "parents.npy", "entry 0 = 0")
+        self.refused(trees([-1, 1, 0, 1], [0, 1, 2, 0]), "parents.npy", "entry 1 = 1")
+        self.refused(trees([-1, 0, 1, 0], [0, 1, 2, 0]), "parents.npy", "entry 3 = 0", "level order")
+        self.refused(trees([-1, 0, -2, 0], [0, 1, 2, 0]), "parents.npy", "entry 2 = -2")
+        self.refused(trees(good[:3], [0, 1, 2, 0]), "parents.npy", "3 entries for 4 rows")
+        self.refused(trees(good, [0, 1, 3, 0]), "tokens.npy", "entry 2 = 3")
+        self.refused(trees(good, [0, 1, -1, 0]), "tokens.npy", "entry 2 = -1")
+        self.refused(trees(good, [0, 1, 1, 0]), "tree 0", "tokens[2] = 1")  # twice, of different tokens
+        self.refused(trees(good, [0, 1, 2, 0], "fast"), "--law fast", "sequential")
+        self.refused(trees(good, [0, 1, 2, 0], "sequential", ["--baseline", "ranked/iid"]), "--baseline")
+        self.refused(trees(good, [0, 1, 2, 0], more=["--by-rank"]), "--by-rank")
+        self.refused(trees(good, [0, 1, 2, 0], more=["--plot", self.path / "t.svg"]), "--plot")
+        self.refused(trees(good, [0, 1, 2, 0], more=["--drafts", 2]), "--drafts")
+        self.refused(trees(good, [0, 1, 2, 0], "stratified", ["--certain", self.save("c.npy", integers([3, 0, 0, 0]))]), "certain")
+        self.refused(trees(good, [0, 1, 2, 0], "stratified"), "--law stratified", "--certain")
+        self.refused([*arrays, "--parents", self.path / "parents.npy"], "--tokens")
+        self.refused([*arrays, "--drafts", 1, "--law", "iid"], "--law")
+        certain = trees(good, [0, 0, 1, 0], "stratified", ["--certain", self.save("c.npy", integers([1, 0, 0, 0]))])
+        self.assertEqual(run(*certain).returncode, 0, run(*certain).stderr)
+
+    # --- a verifier of one's own
+
+    @unittest.skipIf(OWN is None, "there is no program with a verifier of its own")
+    def test_a_verifier_of_ones_own_is_in_the_tables(self):
+        p, q = logits(12, 20, 13)
+        arrays = [*self.arrays(p, q), "--logits", "--drafts", 2, "--json", "--baseline", "recursive_rejection/iid",
+                  "--trials", 2000]
+        done = subprocess.run([OWN, *map(str, arrays)], capture_output=True, text=True, timeout=300)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        verifiers = json.loads(done.stdout)["laws"]["iid"]["verifiers"]
+        plain = result(*arrays[:-5], "--baseline", "recursive_rejection/iid")["laws"]["iid"]["verifiers"]
+        for name, rate in plain.items():
+            self.assertEqual(verifiers[name], rate)
+        self.assertEqual(set(verifiers) - set(plain), {"first_only"})
+        mine = verifiers["first_only"]
+        # It looks at the first candidate alone.
+        alone = result(*arrays[:6], 1)["laws"]["iid"]["verifiers"]["recursive_rejection"]["mean"]
+        self.assertAlmostEqual(mine["mean"], alone, delta=5 * math.sqrt(0.25 / 24000))
+        self.assertLess(mine["difference"]["high"], 0)
 
     def test_cases_for_a_person(self):
         for kind, file in (("--cases", "golden.json"), ("--tree-cases", "golden_trees.json")):

@@ -170,6 +170,48 @@ TEST(npy, survives_any_bytes) {
     EXPECT_GT(taken, 100);  // changes of the data alone, at least
 }
 
+TEST(npy, reads_whole_numbers_of_all_sizes) {
+    auto const read = [](char const* descr, auto numbers) {
+        return parse_npy_integers(file_of(header_of(descr, "(" + std::to_string(numbers.size()) + ",)"),
+                                          data_of<typename decltype(numbers)::value_type>(numbers)));
+    };
+    std::vector<std::int64_t> const wanted{-3, 0, 100};
+    EXPECT_EQ(read("<i8", std::vector<std::int64_t>{-3, 0, 100}), wanted);
+    EXPECT_EQ(read("<i4", std::vector<std::int32_t>{-3, 0, 100}), wanted);
+    EXPECT_EQ(read("<i2", std::vector<std::int16_t>{-3, 0, 100}), wanted);
+    EXPECT_EQ(read("|i1", std::vector<std::int8_t>{-3, 0, 100}), wanted);
+    std::vector<std::int64_t> const unsigned_ones{0, 200};
+    EXPECT_EQ(read("<u8", std::vector<std::uint64_t>{0, 200}), unsigned_ones);
+    EXPECT_EQ(read("<u4", std::vector<std::uint32_t>{0, 200}), unsigned_ones);
+    EXPECT_EQ(read("<u2", std::vector<std::uint16_t>{0, 200}), unsigned_ones);
+    EXPECT_EQ(read("|u1", std::vector<std::uint8_t>{0, 200}), unsigned_ones);
+    EXPECT_EQ(read("<u4", std::vector<std::uint32_t>{4294967295U}), std::vector<std::int64_t>{4294967295});
+}
+
+TEST(npy, names_what_is_wrong_with_whole_numbers) {
+    auto const expect = [](bytes const& file, std::string_view part) {
+        std::string message;
+        try {
+            static_cast<void>(parse_npy_integers(file));
+        } catch (std::runtime_error const& e) {
+            message = e.what();
+        }
+        EXPECT_NE(message.find(part), std::string::npos) << "got '" << message << "', wanted '" << part << "'";
+    };
+    bytes const data = data_of<std::int32_t>({1, 2});
+    expect(file_of(header_of("<f4", "(2,)"), data), "'<f4'");
+    expect(file_of(header_of(">i4", "(2,)"), data), "'>i4'");
+    expect(file_of(header_of("|i4", "(2,)"), data), "'|i4'");
+    expect(file_of(header_of("<i4", "(2, 1)"), data), "shape = (2, 1)");
+    expect(file_of(header_of("<i4", "()"), data), "shape = ()");
+    expect(file_of(header_of("<i4", "(0,)"), {}), "nothing in it");
+    expect(file_of(header_of("<i4", "(3,)"), data), "truncated");
+    expect(file_of(header_of("<i4", "(1,)"), data), "too long");
+    expect(file_of(header_of("<i4", "(2305843009213693954,)"), data), "truncated");
+    expect(file_of(header_of("<u8", "(1,)"), data_of<std::uint64_t>({~std::uint64_t{0}})), "2^63 - 1");
+    expect(data, "not an array file");
+}
+
 TEST(npy, maps_a_file_and_names_it_in_errors) {
     auto const path = std::filesystem::path(::testing::TempDir()) / "multidraft_npy_test.npy";
     auto const write = [&](bytes const& content) {

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
 #include <random>
 #include <vector>
 
@@ -108,6 +109,53 @@ TEST(bootstrap, equal_seeds_give_equal_intervals) {
     EXPECT_EQ(first.high, again.high);
     EXPECT_LT(first.low, first.value);
     EXPECT_GT(first.high, first.value);
+}
+
+TEST(bootstrap, of_groups_of_one_is_that_of_their_values) {
+    std::vector<double> const values{0.1, 0.7, 0.3, 0.9, 0.2};
+    std::vector<std::int64_t> const groups{7, -3, 0, 12, 5};
+    auto const alone = analysis::bootstrap_mean(values);
+    auto const clustered = analysis::bootstrap_clustered_mean(values, groups);
+    EXPECT_EQ(clustered.value, alone.value);
+    EXPECT_EQ(clustered.low, alone.low);
+    EXPECT_EQ(clustered.high, alone.high);
+    EXPECT_EQ(clustered.samples, 5U);
+}
+
+TEST(bootstrap, of_groups_sees_that_values_repeat) {
+    // Every value eight times: eight times the values, and no more is known of their mean.
+    std::vector<double> const once{0.2, 0.5, 0.4, 0.9, 0.7, 0.3, 0.6, 0.1};
+    std::vector<double> often;
+    std::vector<std::int64_t> groups;
+    for (int copy = 0; copy < 8; ++copy)  // the rows of a group need not be neighbours
+        for (std::size_t k = 0; k < once.size(); ++k) {
+            often.push_back(once[k]);
+            groups.push_back(static_cast<std::int64_t>(k) * 1000 - 3);
+        }
+    auto const truth = analysis::bootstrap_mean(once);
+    auto const clustered = analysis::bootstrap_clustered_mean(often, groups);
+    EXPECT_NEAR(clustered.value, truth.value, 1e-12);
+    EXPECT_NEAR(clustered.low, truth.low, 1e-12);
+    EXPECT_NEAR(clustered.high, truth.high, 1e-12);
+    auto const taken_as_independent = analysis::bootstrap_mean(often);
+    EXPECT_LT(2 * (taken_as_independent.high - taken_as_independent.low), clustered.high - clustered.low);
+}
+
+TEST(bootstrap, of_groups_of_different_sizes_is_of_the_mean_of_all_values) {
+    std::vector<double> const values{1, 1, 1, 0};
+    std::vector<std::int64_t> const groups{4, 4, 4, 9};
+    auto const found = analysis::bootstrap_clustered_mean(values, groups);
+    EXPECT_EQ(found.value, 0.75);
+    EXPECT_EQ(found.samples, 2U);
+    auto const sums = analysis::sums_of_groups(values, groups);
+    EXPECT_EQ(sums.sums, (std::vector<double>{3, 0}));
+    EXPECT_EQ(sums.counts, (std::vector<double>{3, 1}));
+    std::vector<std::int64_t> const one(4, 2);
+    auto const point = analysis::bootstrap_clustered_mean(values, one);
+    EXPECT_EQ(point.low, point.high);
+    EXPECT_THROW(static_cast<void>(analysis::bootstrap_clustered_mean(values, std::vector<std::int64_t>{1, 2})),
+                 invalid_input);
+    EXPECT_THROW(static_cast<void>(analysis::bootstrap_clustered_mean({}, {})), invalid_input);
 }
 
 TEST(bootstrap, refuses_what_has_no_interval) {

@@ -34,6 +34,8 @@ WARNINGS = ["-std=c++20", "-Wall", "-Wextra", "-Werror"]
 # How a command of the documentation is run: {generate} and {acceptance} are the built programs, {arrays} is where the
 # Python block wrote p.npy and q.npy, {work} a directory for the rest. What is added after what the documentation says
 # only shortens the run.
+TREES = ("{acceptance} --target {arrays}/tree_rows.npy --draft {arrays}/tree_rows.npy --parents {arrays}/parents.npy"
+         " --tokens {arrays}/tokens.npy")
 SHORT = "--prompts 1 --tokens 8 --seed 1"
 TESTED = {
     "tools/demo": "{generate} --tokens 16",  # what it runs once it has built it
@@ -79,6 +81,15 @@ TESTED = {
     "--plot FILE.svg": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --plot {work}/rates.svg",
     "--logits --temperature T --top-k K --top-p P":
         "{acceptance} --target {arrays}/logits.npy --draft {arrays}/logits.npy --drafts 3 --logits --temperature 0.7 --top-k 5 --top-p 0.9",
+    "--drafts 2,3,4": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 2,3,4",
+    "--latex": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --latex",
+    "--baseline recursive_rejection/iid": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --baseline recursive_rejection/iid",
+    "--groups texts.npy": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --groups {arrays}/texts.npy",
+    "--by-rank": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --by-rank",
+    "--per-row FILE": "{acceptance} --target {arrays}/p.npy --draft {arrays}/q.npy --drafts 3 --per-row {work}/rows.csv",
+    "--parents parents.npy --tokens tokens.npy --law sequential": TREES + " --law sequential",
+    "--law stratified --certain certain.npy": TREES + " --law stratified --certain {arrays}/certain.npy",
+    "--trials N": TREES + " --law iid --trials 4",
     "--cases FILE.json": "{acceptance} --cases {work}/cases.json",
     "--tree-cases FILE.json": "{acceptance} --tree-cases {work}/trees.json",
     "c++ -std=c++20 -O2 -march=native -I include -I examples examples/embed_raw.cpp && ./a.out":
@@ -264,7 +275,12 @@ target, draft, ids = model(2.0), model(1.0), [[1] * 20]
 
 def python_block(document, line, block, python, work):
     script = work / f"block_{line}.py"
-    script.write_text(f"{TORCH}{block}\nnumpy.save('logits.npy', 3 * numpy.random.randn(20, 50).astype('f4'))\n")
+    script.write_text(f"{TORCH}{block}\nnumpy.save('logits.npy', 3 * numpy.random.randn(20, 50).astype('f4'))\n"
+                      f"numpy.save('texts.npy', numpy.arange(len(numpy.load('p.npy'))) // 2)\n"
+                      f"numpy.save('tree_rows.npy', numpy.full((3, 4), 0.25))\n"
+                      f"numpy.save('parents.npy', numpy.array([-1, 0, 0]))\n"
+                      f"numpy.save('certain.npy', numpy.array([1, 0, 0]))\n"
+                      f"numpy.save('tokens.npy', numpy.array([0, 1, 3]))\n")
     done = run([python, script], cwd=work)
     if done.returncode != 0:
         return [f"{document.name}:{line}: fails\n{done.stderr}"]

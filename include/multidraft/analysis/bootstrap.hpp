@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <numeric>
 #include <span>
+#include <unordered_map>
 #include <vector>
 
 #include "multidraft/core/error.hpp"
@@ -177,6 +178,29 @@ template <class Statistic>
         options);
 }
 
+/// Values that come in groups, added up: one entry a group, in the order in which groups are first met.
+struct group_sums {
+    std::vector<double> sums;
+    std::vector<double> counts;  ///< how many values there are in it
+};
+
+/// Adds up the values of each group. Throws `invalid_input` for lists of different lengths.
+[[nodiscard]] inline group_sums sums_of_groups(std::span<double const> values, std::span<std::int64_t const> groups) {
+    if (groups.size() != values.size()) refuse("groups.size", groups.size(), "every value is in a group");
+    std::unordered_map<std::int64_t, std::size_t> index;
+    group_sums result;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+        auto const [at, is_new] = index.try_emplace(groups[i], result.sums.size());
+        if (is_new) {
+            result.sums.push_back(0);
+            result.counts.push_back(0);
+        }
+        result.sums[at->second] += values[i];
+        result.counts[at->second] += 1;
+    }
+    return result;
+}
+
 /// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens a second. 0 where the lower sum is 0.
 ///
 /// Throws `invalid_input` for lists of different lengths too.
@@ -195,6 +219,19 @@ template <class Statistic>
             return lower > 0 ? upper / lower : 0.0;
         },
         options);
+}
+
+/// Of the mean of values that come in groups, such as the rows of one text: groups are resampled, each with all of its
+/// values, so that values of one group may depend on each other (the cluster bootstrap). `samples` are groups.
+///
+/// `groups` has the number of its group for each value, any number, in any order. Values in groups of one each give
+/// what `bootstrap_mean` gives. The interval of a few groups is too short: below some twenty take it with care. Throws
+/// `invalid_input` for lists of different lengths too.
+[[nodiscard]] inline estimate bootstrap_clustered_mean(std::span<double const> values,
+                                                       std::span<std::int64_t const> groups,
+                                                       bootstrap_options const& options = {}) {
+    auto const of_groups = sums_of_groups(values, groups);
+    return bootstrap_ratio(of_groups.sums, of_groups.counts, options);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::analysis

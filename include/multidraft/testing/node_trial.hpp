@@ -1,0 +1,121 @@
+// One node, its children drawn and verified again and again: what acceptance rates are estimated from.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/analysis/input.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/random/address.hpp"
+#include "multidraft/random/draw_site.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+
+/// One row for every node of a tree.
+class row_of_all_nodes {
+public:
+    /// The row is the caller's and outlives this.
+    row_of_all_nodes(std::span<double const> row, index_t nodes) noexcept
+        : row_(row.data(), static_cast<index_t>(row.size())), nodes_(nodes) {}
+
+    [[nodiscard]] index_t rows() const noexcept { return nodes_; }
+    [[nodiscard]] index_t size() const noexcept { return row_.size(); }
+    template <group G>
+    [[nodiscard]] probabilities<double> operator()(G const& /*g*/, node_id /*node*/) const noexcept {
+        return row_;
+    }
+
+private:
+    probabilities<double> row_;
+    index_t nodes_;
+};
+
+/// Draws the n children of a root from q and verifies them against p, as a trial for `analysis::estimate_acceptance`:
+/// any sampler, and any verifier of its law, of single nodes or of whole trees.
+///
+/// Trial k has draws of its own, functions of (seed, k) alone, so trials may be run in any order. The rows after the
+/// children, which whole-tree verifiers read too, are p again: which child is accepted at a last level does not depend
+/// on them. One object is for one thread at a time.
+template <sampler Sampler, verify::verifier Verifier>
+class node_trial {
+public:
+    /// `p` and `q` are copied, divided by their sums. Throws `invalid_input` for rows that are no distributions over
+    /// one vocabulary and for n < 1.
+    node_trial(Sampler sampler, Verifier verifier, std::span<double const> p, std::span<double const> q, index_t n,
+               std::uint64_t seed = 0)
+        : sampler_(sampler), verifier_(verifier), children_(n), seed_(seed) {
+        analysis::detail::check_count(n);
+        if (n >= max_nodes) refuse("n", n, "a tree has at most 2^24 nodes");
+        auto rows = analysis::detail::checked(p, q);
+        p_ = std::move(rows.p);
+        q_ = std::move(rows.q);
+    }
+
+    /// How many children are wanted.
+    [[nodiscard]] index_t children() const noexcept { return children_; }
+
+    /// The rank of the child that is accepted, in the order drawn, or `none`. Throws what sampler and verifier throw.
+    [[nodiscard]] index_t operator()(std::int64_t trial) {
+        if (trial < 0 || trial > largest_number<std::int32_t>) refuse("trial", trial, "there are 2^31 trials");
+        addressed_source source{addressed_uniforms(seed_)};
+        return run(source, static_cast<std::int32_t>(trial));
+    }
+
+    /// The same with draws from any source, such as an enumerating one.
+    template <draw_source Source>
+    [[nodiscard]] index_t run(Source& source, std::int32_t position = 0) {
+        host_group const g;
+        probabilities<double> const q(q_.data(), static_cast<index_t>(q_.size()));
+        auto sums = g.sum_chunks(q.size(), weight_of{q});
+        tokens_.assign(static_cast<std::size_t>(children_) + 1, none);
+        tokens_[0] = 0;
+        drawn_children const drawn =
+            sampler_(g, q, sums, source, draw_site{position, 0}, span<token_id>(tokens_).subspan(1));
+        auto const nodes = static_cast<std::size_t>(drawn.count) + 1;
+        tokens_.resize(nodes);
+        parents_.assign(nodes, 0);
+        parents_[0] = none;
+        certain_.assign(nodes, 0);
+        certain_[0] = drawn.certain;
+        path_.assign(1, none);
+        auto const count = static_cast<node_id>(nodes);
+        verdict const found = verify::verify_tree(
+            verifier_, g, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_),
+            row_of_all_nodes(p_, count), row_of_all_nodes(q_, count), source, position, span<node_id>(path_),
+            scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
+        return found.accepted > 0 ? path_[0] - 1 : none;
+    }
+
+private:
+    Sampler sampler_;
+    Verifier verifier_;
+    index_t children_;
+    std::uint64_t seed_;
+    std::vector<double> p_;
+    std::vector<double> q_;
+    std::vector<token_id> tokens_;
+    std::vector<node_id> parents_;
+    std::vector<index_t> certain_;
+    std::vector<node_id> path_;
+    verify::scratch_memory scratch_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE::testing
