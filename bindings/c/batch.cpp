@@ -21,7 +21,7 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -70,7 +70,7 @@ void with_logits(md_rows const& r, char const* name, Use const& use) {
         case MD_FLOAT32:
             return use(float{});
         case MD_FLOAT16:
-            return use(half{});
+            return use(float16{});
         case MD_BFLOAT16:
             return use(bfloat16{});
         default:

@@ -10,7 +10,7 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/methods.hpp"
 #include "pool.hpp"
 

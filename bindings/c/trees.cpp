@@ -12,7 +12,7 @@
 #include "multidraft.h"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/level_order.hpp"
@@ -106,7 +106,7 @@ md_status md_write_mask_bias(std::int32_t const* parents, std::int64_t nodes, st
         if (dtype == MD_FLOAT32)
             write_bias_of<float>(given, context, out, row_stride);
         else if (dtype == MD_FLOAT16)
-            write_bias_of<half>(given, context, out, row_stride);
+            write_bias_of<float16>(given, context, out, row_stride);
         else if (dtype == MD_BFLOAT16)
             write_bias_of<bfloat16>(given, context, out, row_stride);
         else

@@ -178,11 +178,10 @@ void validate_batch(P const& policy, any_method_of<List> const& method, any_draf
 
 /// Draws the children of the nodes of a level on host threads with the sampler of a method that was chosen by name:
 /// `draft_batch` with that sampler. Throws `invalid_input` besides for methods of several draft models.
-template <host_policy P, class List, class T, class Layout>
+template <host_policy P, class List, logit_row_batch Rows>
 void draft_batch(P const& policy, any_method_of<List> const& method, level_batch const& level,
-                 draft_rows<logit_batch<T, Layout>> const& rows, request_batch const& requests,
-                 children_batch const& out) {
-    using table = typename List::template as<detail::draft_batch_of<P, logit_batch<T, Layout>>::template table>;
+                 draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out) {
+    using table = typename List::template as<detail::draft_batch_of<P, Rows>::template table>;
     table::functions[method.index()](policy, level, rows, requests, out);
 }
 

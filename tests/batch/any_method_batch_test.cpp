@@ -15,7 +15,7 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/core/half.hpp"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/methods.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
@@ -70,7 +70,7 @@ void expect_the_same() {
 
 TEST(any_method_batch, draws_and_decides_as_the_sampler_and_the_verifier_do) {
     expect_the_same<float>();
-    expect_the_same<half>();
+    expect_the_same<float16>();
 }
 
 void expect_refused(std::function<void()> const& call, std::string_view argument, std::string_view why) {

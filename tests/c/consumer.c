@@ -345,7 +345,8 @@ static void test_probabilities(void) {
     p[0] = -1.0F;
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     CHECK(out.next[1] >= 0 && out.next[2] >= 0);
-    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target", "no distribution"));
+    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target",
+                     "not a distribution"));
 
     // Another law, and what else is refused.
     trees.law = "iid";
@@ -426,7 +427,7 @@ static void test_trees(void) {
     CHECK(order[0] == 3 && order[1] == 0 && order[2] == 1 && order[3] == 2 && order[4] == 4);
     CHECK(memcmp(sorted, parents, sizeof parents) == 0);
     int32_t const ring[3] = {-1, 2, 1};
-    CHECK(fails_with(CALL(md_level_order)(ring, 3, order, sorted), "parents", "no root"));
+    CHECK(fails_with(CALL(md_level_order)(ring, 3, order, sorted), "parents", "not connected"));
     int64_t nodes = 0;
     CHECK(CALL(md_parse_shape)("4x2", NULL, 0, &nodes) == MD_OK && nodes == 13);
     CHECK(fails_with(CALL(md_parse_shape)("4x2", order, 5, &nodes), "capacity", "13"));

@@ -9,8 +9,8 @@
 
 #include "batch/ragged.hpp"
 #include "multidraft.h"
+#include "multidraft/core/float16.hpp"
 #include "multidraft/core/fma.hpp"
-#include "multidraft/core/half.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/methods.hpp"
 
@@ -18,9 +18,9 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
 template <class T>
-constexpr std::int32_t dtype_of = std::is_same_v<T, float>  ? MD_FLOAT32
-                                  : std::is_same_v<T, half> ? MD_FLOAT16
-                                                            : MD_BFLOAT16;
+constexpr std::int32_t dtype_of = std::is_same_v<T, float>     ? MD_FLOAT32
+                                  : std::is_same_v<T, float16> ? MD_FLOAT16
+                                                               : MD_BFLOAT16;
 
 template <class T>
 md_rows rows_of(ragged<T> const& b, std::vector<T> const& matrix, std::vector<md_sampling> const& sampling) {
@@ -103,7 +103,7 @@ void expect_the_same() {
 template <class Method>
 void expect_the_same_of_every_type() {
     expect_the_same<Method, float>();
-    expect_the_same<Method, half>();
+    expect_the_same<Method, float16>();
     expect_the_same<Method, bfloat16>();
 }
 

@@ -79,8 +79,8 @@ TEST(level_order, refuses_what_is_no_tree) {
     expect_refused({none, 2}, 1, "is a node");
     expect_refused({none, -2}, 1, "is a node");
     expect_refused({1, 0}, 0, "has a root");
-    expect_refused({none, 0, 3, 2}, 2, "hangs on no root");
-    expect_refused({none, 1}, 1, "hangs on no root");
+    expect_refused({none, 0, 3, 2}, 2, "is not connected to the root");
+    expect_refused({none, 1}, 1, "is not connected to the root");
 }
 
 }  // namespace

@@ -216,7 +216,7 @@ typedef struct md_children {
 
 /* For request b: the accepted nodes, root excluded, in order, from path + b * path_stride on (there is room for
  * path_stride, the depth of the deepest tree or more), or with path_stride 0 from path + offsets[b] on; how many there
- * are; and the token that follows. A request whose rows are no distributions has 0 nodes and token -1, and the others
+ * are; and the token that follows. A request whose rows are not distributions has 0 nodes and token -1, and the others
  * their verdicts. */
 typedef struct md_verdicts {
     size_t size;
@@ -241,7 +241,7 @@ MD_API md_status md_verify_workspace_size(md_method const* method, md_pool* pool
  * dtype and vocabulary. `workspace`: md_verify_workspace_size bytes, aligned to 16; NULL: the call allocates what it
  * needs, and nothing otherwise.
  *
- * MD_INVALID_INPUT names argument, index, value and request for trees that are none, trees of another law than the
+ * MD_INVALID_INPUT names argument, index, value and request for what is not a tree, trees of another law than the
  * method's (with the methods that verify them), tokens outside the vocabulary, children that the law cannot give,
  * sampling parameters out of range, a path without room. What only the rows can tell is the fault of one request. */
 MD_API md_status md_verify(md_method const* method, md_pool* pool, md_trees const* trees, md_rows const* target,
@@ -255,7 +255,7 @@ MD_API md_status md_validate(md_method const* method, md_pool* pool, md_trees co
 
 /* Writes the distributions of rows 0 to count - 1 (by row_of, if there is one), count * vocabulary floats: what methods
  * draw from and verify with. Row i is processed with sampling[i], or with default_sampling where that is NULL.
- * MD_INVALID_INPUT for a row that is no distribution. */
+ * MD_INVALID_INPUT for a row that is not a distribution. */
 MD_API md_status md_distributions(md_rows const* rows, int64_t count, float* out);
 
 /* --- Trees --- */

@@ -81,7 +81,7 @@ def test_refusals(models):
         multidraft.speculate("naive/iid", "2", lambda t: target(t)[:, :5], draft, [1])
     with pytest.raises(ValueError, match="token to go on from"):
         multidraft.speculate("naive/iid", "2", target, draft, [])
-    with pytest.raises(ValueError, match="no distribution"):
+    with pytest.raises(ValueError, match="not a distribution"):
         multidraft.speculate("naive/iid", "2", lambda t: target(t) * np.nan, draft, [1])
     with pytest.raises(ZeroDivisionError):
         multidraft.speculate("naive/iid", "2", lambda t: 1 / 0, draft, [1])

@@ -65,7 +65,7 @@ def test_shapes():
     (lambda: Tree([-1]).mask("int7"), "dtype", "packed"),
     (lambda: Tree([-1]).mask(context=-1), "context", "lies in"),
     (lambda: Tree([-1]).children(1), "node", "lies in"),
-    (lambda: Tree.from_any_order([-1, 2, 1]), "parents", "no root"),
+    (lambda: Tree.from_any_order([-1, 2, 1]), "parents", "not connected"),
 ])
 def test_refusals(call, argument, part):
     with pytest.raises(multidraft.InvalidInput) as refused:

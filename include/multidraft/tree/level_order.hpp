@@ -17,8 +17,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// parent is -1. Children keep the order that they have among their siblings, and stand in the order of their parents.
 /// `parents` may name later nodes. O(N).
 ///
-/// Throws `invalid_input` for no node or more than 2^24, a parent that is no node, a second root, and nodes that hang
-/// on no root.
+/// Throws `invalid_input` for no node or more than 2^24, a parent that is not a node, a second root, and nodes that are
+/// not connected to the root.
 [[nodiscard]] inline std::vector<node_id> level_order(span<node_id const> parents) {
     if (parents.empty()) refuse("parents.size", 0, "a tree has at least its root");
     if (parents.size() > static_cast<std::size_t>(max_nodes))
@@ -55,7 +55,7 @@ namespace MULTIDRAFT_NAMESPACE {
         for (node_id const v : order) reached[static_cast<std::size_t>(v)] = true;
         std::size_t lost = 0;
         while (reached[lost]) ++lost;
-        refuse("parents", static_cast<std::int64_t>(lost), parents[lost], "this node hangs on no root");
+        refuse("parents", static_cast<std::int64_t>(lost), parents[lost], "this node is not connected to the root");
     }
     return order;
 }

@@ -103,7 +103,7 @@ def verify(method, tree, tokens=None, target_logits=None, draft_logits=None, *, 
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, where they are not the target's.
     seeds, positions, ids, temperature ..: one, or one a tree.
     target_rows, draft_rows: which row is each node's, where it is not row i.
-    validate: look at all rows first; `ValueError` for one that is no distribution. Otherwise such a tree gets the token
+    validate: look at all rows first; `ValueError` for one that is not a distribution. Otherwise such a tree gets the token
         -1, and others their verdicts.
 
     Returns a `Verdict`, or a list of them. O(nodes) and what the method costs; the GIL is released.

@@ -163,7 +163,7 @@ def speculate(method, tree, target, draft, text, tokens=128, *, temperature=1.0,
                          seeds=seed, positions=len(text) - 1, ids=request, target_rows=target_rows,
                          draft_rows=draft_rows if chosen.reads_draft else None, threads=threads)
         if verdict.tokens[-1] < 0:
-            refuse("target(..)", "no distribution", "a row of a model has a NaN, plus infinity or no number above minus "
+            refuse("target(..)", "not a distribution", "a row of a model has a NaN, plus infinity or no number above minus "
                    "infinity")
         emitted = verdict.tokens[: wanted - len(result.tokens)]
         for k, token in enumerate(emitted):

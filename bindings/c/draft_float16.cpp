@@ -4,7 +4,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-template void draft_rows_of(pool_policy const&, any_c_method const&, level_batch const&, logit_batch<half> const&,
+template void draft_rows_of(pool_policy const&, any_c_method const&, level_batch const&, logit_batch<float16> const&,
                             request_batch const&, children_batch const&);
 
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface

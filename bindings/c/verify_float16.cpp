@@ -4,7 +4,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-using rows = logit_batch<half>;
+using rows = logit_batch<float16>;
 template void verify_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&, rows const&, rows const*,
                           request_batch const&, verdict_batch const&, workspace const&);
 template void validate_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&, rows const&, rows const*,
