@@ -49,8 +49,10 @@ def test_published_mismatches_are_seen():
             p = [a / sum(p) for a in p]
         return None, source.categorical(p)
 
-    assert proof.is_lossless(proof.draw_iid, with_the_wrong_law, P, Q, 2)
-    assert not proof.is_lossless(proof.draw_sequential, with_the_wrong_law, P, Q, 2)
+    # Two tokens that the target likes better: where there is one, whatever is rejected ends with it.
+    p, q = proof.fractions(4, 3, 2, 1), proof.fractions(1, 2, 3, 4)
+    assert proof.is_lossless(proof.draw_iid, with_the_wrong_law, p, q, 2)
+    assert not proof.is_lossless(proof.draw_sequential, with_the_wrong_law, p, q, 2)
 
 
 def test_trees():

@@ -4,6 +4,8 @@ import numpy as np
 
 from ._errors import refuse
 
+_LIMITS = {t: (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int32, np.int64, np.uint32, np.uint64)}
+_NUMBERS = (float, int, np.floating, np.integer)
 SAMPLING = np.dtype([("temperature", "<f4"), ("top_k", "<i4"), ("top_p", "<f4"), ("min_p", "<f4")])
 
 
@@ -41,8 +43,10 @@ def integer(name, value, low, high):
 def each(name, value, count, dtype):
     """One integer a request: an array of `count`, or one number for all."""
     if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
-        info = np.iinfo(dtype)
-        return np.full(count, integer(name, value, info.min, info.max), dtype)
+        low, high = _LIMITS[dtype]
+        if not low <= value <= high:
+            refuse(name, value, f"it lies in [{low}, {high}]")
+        return np.array((value,), dtype) if count == 1 else np.full(count, value, dtype)
     array = integers(name, value, dtype)
     if len(array) != count:
         refuse(name + ".size", len(array), f"there is one value, or one for each of {count} requests")
@@ -64,7 +68,8 @@ def rows(values):
 def sampling(temperature, top_k, top_p, min_p, count):
     """A tuple for all requests, or an array of one set a request."""
     given = (temperature, top_k, top_p, min_p)
-    if all(isinstance(x, (int, float, np.integer, np.floating)) for x in given):
+    if isinstance(temperature, _NUMBERS) and isinstance(top_k, _NUMBERS) and isinstance(top_p, _NUMBERS) and isinstance(
+            min_p, _NUMBERS):
         return (float(temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), float(top_p), float(min_p))
     table = np.empty(count, SAMPLING)
     for name, values in zip(SAMPLING.names, given):

@@ -1,15 +1,18 @@
 """Drawing children and verifying trees."""
 
+from __future__ import annotations
+
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from . import _core
 from ._arrays import each, integer, integers, rows, sampling
 from ._errors import refuse
-from .methods import Law, law as law_of, laws, method as method_of
+from .methods import Law, Method, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree
 
 if hasattr(os, "register_at_fork"):
@@ -56,8 +59,9 @@ def _sampler(method, law):
     return method_of(law_of(law).methods[0])
 
 
-def draft(logits, n, *, law=None, method=None, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seeds=0, positions=0,
-          nodes=None, depths=None, ids=None, threads=1):
+def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method | str | None = None, temperature: Any = 1.0,
+          top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0, nodes: Any = None,
+          depths: Any = None, ids: Any = None, threads: int = 1) -> Children:
     """Draws n children for each row of the draft's logits.
 
     logits: (rows, vocabulary), float32, float16 or bfloat16; NumPy's or any array on the CPU that DLPack exports.
@@ -87,9 +91,12 @@ def draft(logits, n, *, law=None, method=None, temperature=1.0, top_k=0, top_p=1
     return Children(tokens, counts, certain, laws()[chosen.law])
 
 
-def verify(method, tree, tokens=None, target_logits=None, draft_logits=None, *, law=None, certain=None, temperature=1.0,
-           top_k=0, top_p=1.0, min_p=0.0, draft_sampling=None, seeds=0, positions=0, ids=None, target_rows=None,
-           draft_rows=None, threads=1, validate=False):
+def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any], tokens: Any = None,
+           target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
+           temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
+           draft_sampling: Sequence[Any] | None = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
+           target_rows: Any = None, draft_rows: Any = None, threads: int = 1,
+           validate: bool = False) -> Verdict | list[Verdict]:
     """Verifies one tree, or several.
 
     tree: a `Tree` (its text or its parents do), or a `DraftedTree`, which has tokens, certain and law; or a list of them.
@@ -129,9 +136,12 @@ def verify(method, tree, tokens=None, target_logits=None, draft_logits=None, *, 
                ", ".join(laws()))
     if tokens is None or target_logits is None:
         refuse("target_logits" if tokens is not None else "tokens", None, "this is read")
-    parents = trees[0].parents if count == 1 else np.concatenate([t.parents for t in trees])
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum([len(t) for t in trees], out=offsets[1:])
+    if count == 1:
+        parents, offsets = trees[0].parents, trees[0]._offsets
+    else:
+        parents = np.concatenate([t.parents for t in trees])
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum([len(t) for t in trees], out=offsets[1:])
     tokens = _joined("tokens", tokens, len(parents))
     if chosen.counts_certain:
         if certain is None:
@@ -175,14 +185,15 @@ def _joined(name, values, count):
     return array
 
 
-def distributions(logits, *, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0):
+def distributions(logits: Any, *, temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0,
+                  min_p: Any = 0.0) -> np.ndarray:
     """The distributions that rows of logits stand for: (rows, vocabulary) float32. Parameters: one, or one a row."""
     array, is_bfloat16 = rows(logits)
     count = int(array.shape[0]) if getattr(array, "ndim", 0) == 2 else 0
     return _core.distributions(array, is_bfloat16, sampling(temperature, top_k, top_p, min_p, count))
 
 
-def compact(cache, context, kept, *, axis=0, entries=None):
+def compact(cache: Any, context: int, kept: Any, *, axis: int = 0, entries: int | None = None) -> int:
     """Compacts a cache in place along an axis: its first `context` entries stay, and of those after them the ones in
     `kept`, which rise from 0 (the root, then the accepted path). Returns the new number of entries.
 

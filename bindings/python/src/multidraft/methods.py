@@ -1,5 +1,7 @@
 """Methods, and the laws that children are drawn by."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -30,7 +32,7 @@ class Law:
     """How the children of a node were drawn. `draft` returns it, and `verify` refuses a method of another law."""
 
     name: str
-    methods: tuple  #: the methods that verify children drawn by it
+    methods: tuple[str, ...]  #: the methods that verify children drawn by it
 
     def __str__(self):
         return self.name
@@ -47,7 +49,7 @@ def _described(name):
     return Method(**_core.describe(name))
 
 
-def method(name):
+def method(name: Method | str) -> Method:
     """The method of a name; `ValueError` with the nearest names where there is none."""
     if isinstance(name, Method):
         return name
@@ -57,7 +59,7 @@ def method(name):
 
 
 @lru_cache(maxsize=None)
-def methods():
+def methods() -> dict[str, Method]:
     """All methods by name; the first is the default.
 
     >>> multidraft.methods()["recursive_rejection/sequential"].law
@@ -67,13 +69,13 @@ def methods():
 
 
 @lru_cache(maxsize=None)
-def laws():
+def laws() -> dict[str, Law]:
     """All laws by name."""
     names = dict.fromkeys(m.law for m in methods().values())
     return {law: Law(law, tuple(m.name for m in methods().values() if m.law == law)) for law in names}
 
 
-def law(name):
+def law(name: Law | str) -> Law:
     """The law of a name."""
     if isinstance(name, Law):
         return name

@@ -1,6 +1,10 @@
 """A whole generation with two models that are Python functions."""
 
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -8,8 +12,10 @@ from . import _core
 from ._arrays import integer, integers, rows, sampling
 from ._errors import refuse
 from .batch import DraftedTree, verify
-from .methods import laws, method as method_of
-from .tree import as_tree
+from .methods import Method, laws, method as method_of
+from .tree import Tree, as_tree
+
+Model = Callable[[list], Any]  #: from a list of token lists to an array (len, vocabulary) of logits
 
 
 @dataclass
@@ -24,7 +30,7 @@ class Generation:
     steps: list = field(default_factory=list)  #: tokens emitted by each target call
 
     @property
-    def block_efficiency(self):
+    def block_efficiency(self) -> float:
         """Tokens a target call."""
         return len(self.tokens) / self.target_calls if self.target_calls else 0.0
 
@@ -45,8 +51,9 @@ def _call(model, name, contexts, vocabulary):
     return logits
 
 
-def draft_tree(method, tree, text, draft, *, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seed=0, request=0,
-               threads=1):
+def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model, *, temperature: float = 1.0,
+               top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, request: int = 0,
+               threads: int = 1) -> tuple[DraftedTree, np.ndarray | None]:
     """Draws a tree below the last token of `text`, calling `draft` once a level.
 
     draft: a function from a list of token lists to an array (len, vocabulary) of logits. Returns (`DraftedTree`, logits),
@@ -125,8 +132,10 @@ def _numpy_type(array):
     return {"bfloat16": np.uint16, "float16": np.float16}.get(name, np.float32)
 
 
-def speculate(method, tree, target, draft, text, tokens=128, *, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0,
-              draft_sampling=None, seed=0, request=0, stop=(), threads=1, callback=None):
+def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model, text: Sequence[int], tokens: int = 128, *,
+              temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+              draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: Sequence[int] = (),
+              threads: int = 1, callback: Callable[[list], Any] | None = None) -> Generation:
     """Continues `text` by `tokens` tokens: the law of the text is the target's, whatever the draft.
 
     method: a name of `methods()`. tree: a `Tree`, or its text, such as "4x2x2x1".

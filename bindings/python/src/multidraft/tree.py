@@ -1,5 +1,9 @@
 """Draft trees, their masks and positions."""
 
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
 import numpy as np
 
 from . import _core
@@ -18,18 +22,19 @@ class Tree:
     Tree('3x1')
     """
 
-    __slots__ = ("_parents", "_depths", "_first", "_name")
+    __slots__ = ("_parents", "_depths", "_offsets", "_first", "_name")
 
-    def __init__(self, parents):
+    def __init__(self, parents: Sequence[int] | np.ndarray) -> None:
         """`parents`: N integers. Raises `ValueError` where they are no tree in level order."""
         self._parents = np.array(integers("parents", parents))
         self._depths = _core.tree_depths(self._parents)
         self._parents.flags.writeable = self._depths.flags.writeable = False
+        self._offsets = np.array((0, len(self._parents)), np.int64)
         self._first = None
         self._name = None
 
     @classmethod
-    def parse(cls, text):
+    def parse(cls, text: str) -> Tree:
         """Reads "4x2x2x1", "fork:3x4", "chain:5", "[[0], [1], [0, 0]]" (choices) or "[-1 0 0 1]" (parents)."""
         if not isinstance(text, str):
             refuse("shape", text, "a text is wanted, such as '4x2x2x1'")
@@ -39,52 +44,52 @@ class Tree:
         return tree
 
     @classmethod
-    def branching(cls, factors):
+    def branching(cls, factors: Sequence[int]) -> Tree:
         """Every node of level l has ``factors[l]`` children. An empty list: the root alone."""
         factors = integers("factors", factors)
         return cls.parse("x".join(map(str, factors.tolist())) if len(factors) else "0")
 
     @classmethod
-    def chain(cls, length):
+    def chain(cls, length: int) -> Tree:
         """One candidate a level."""
         return cls.parse(f"chain:{integer('length', length, 0, 2**20)}")
 
     @classmethod
-    def fork(cls, width, length):
+    def fork(cls, width: int, length: int) -> Tree:
         """`width` chains of `length` tokens that part at the root."""
         return cls.parse(f"fork:{integer('width', width, 1, 2**20)}x{integer('length', length, 0, 2**20)}")
 
     @classmethod
-    def from_choices(cls, choices):
+    def from_choices(cls, choices: Iterable[Sequence[int]]) -> Tree:
         """A sparse tree from the paths of ranks that Medusa and EAGLE publish: ``[(0,), (1,), (0, 0)]``, any order."""
         paths = [[integer(f"choices[{i}]", rank, -(2**31), 2**31 - 1) for rank in path] for i, path in enumerate(choices)]
         return cls.parse("[" + ", ".join(str(path) for path in paths) + "]" if paths else "0")
 
     @classmethod
-    def from_any_order(cls, parents):
+    def from_any_order(cls, parents: Sequence[int] | np.ndarray) -> tuple[Tree, np.ndarray]:
         """A tree whose nodes stand in any order: (tree, order), where node i of the tree was ``order[i]``."""
         order, sorted_parents = _core.level_order(integers("parents", parents))
         return cls(sorted_parents), order
 
     @property
-    def parents(self):
+    def parents(self) -> np.ndarray:
         """The parent of each node, -1 for the root: (N,) int32."""
         return self._parents
 
     @property
-    def depths(self):
+    def depths(self) -> np.ndarray:
         """Levels of each node below the root: (N,) int32."""
         return self._depths
 
     @property
-    def depth(self):
+    def depth(self) -> int:
         """Levels below the root."""
         return int(self._depths[-1])
 
-    def __len__(self):
+    def __len__(self) -> int:
         return len(self._parents)
 
-    def children(self, node):
+    def children(self, node: int) -> range:
         """The children of a node, a range."""
         if self._first is None:
             self._first = np.searchsorted(self._parents, np.arange(len(self) + 1)).tolist()
@@ -92,11 +97,11 @@ class Tree:
         node = integer("node", node, 0, len(self) - 1)
         return range(max(self._first[node], 1), max(self._first[node + 1], 1))
 
-    def up_to(self, depth):
+    def up_to(self, depth: int) -> Tree:
         """The tree without the nodes below a depth: the first nodes, with their numbers."""
         return self if depth >= self.depth else Tree(self._parents[self._depths <= depth])
 
-    def mask(self, dtype=bool, context=0):
+    def mask(self, dtype: object = bool, context: int = 0) -> np.ndarray:
         """What each node attends to: itself, its ancestors, and `context` columns before the tree.
 
         `dtype` bool: (N, context + N), True attends. A float dtype ("float32", "float16", "bfloat16"): 0 attends, -inf
@@ -122,7 +127,7 @@ class Tree:
             return _core.mask_bias(self._parents, context, 3).view(ml_dtypes.bfloat16)
         refuse("dtype", dtype, "a mask is bool, float32, float16, bfloat16 or 'packed'")
 
-    def positions(self, context=0):
+    def positions(self, context: int = 0) -> np.ndarray:
         """The position of each node in the text, `context` tokens being before the root: (N,) int32."""
         return _core.positions(self._parents, integer("context", context, 0, 2**31 - 1))
 
@@ -141,7 +146,7 @@ class Tree:
         return f"Tree({self._parents.tolist()})"
 
 
-def as_tree(value):
+def as_tree(value: Tree | str | Sequence[int] | np.ndarray) -> Tree:
     """A tree, or what one is made of: a shape's text, or parents."""
     if isinstance(value, Tree):
         return value
