@@ -4,10 +4,11 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-using rows = logit_batch<float16>;
-template void verify_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&, rows const&, rows const*,
-                          request_batch const&, verdict_batch const&, workspace const&);
-template void validate_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&, rows const&, rows const*,
-                            request_batch const&, validation_report*);
+template void verify_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&,
+                          logit_batch<float16> const&, logit_batch<float16> const*, request_batch const&,
+                          verdict_batch const&, workspace const&);
+template void validate_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&,
+                            logit_batch<float16> const&, logit_batch<float16> const*, request_batch const&,
+                            validation_report*);
 
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface
