@@ -385,6 +385,21 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     return {path.release(), accepted.release(), next.release()};
 }
 
+/// The bits of rows of bfloat16, for which NumPy has no type.
+nb::object bfloat16_bits(nb::object const& logits) {
+    matrix const rows(logits, "logits", false);
+    md_rows const r = rows.view();
+    if (r.dtype != MD_BFLOAT16) throw failure("logits.dtype", std::to_string(r.dtype), "rows are bfloat16 here");
+    auto const count = static_cast<std::size_t>(rows.rows());
+    auto const width = static_cast<std::size_t>(rows.vocabulary());
+    output<std::uint16_t> out({count, width});
+    for (std::size_t i = 0; i < count && width > 0; ++i)
+        std::memcpy(out.data.get() + i * width,
+                    static_cast<std::uint16_t const*>(r.data) + static_cast<std::int64_t>(i) * r.row_stride,
+                    width * sizeof(std::uint16_t));
+    return out.release();
+}
+
 nb::object distributions(nb::object const& logits, bool is_bfloat16, nb::object const& params) {
     matrix const rows(logits, "logits", is_bfloat16);
     md_rows r = rows.view();
@@ -604,6 +619,7 @@ NB_MODULE(_core, m) {
           "target_is_bfloat16"_a, "draft"_a.none(), "draft_is_bfloat16"_a, "target_rows"_a.none(),
           "draft_rows"_a.none(), "sampling"_a, "draft_sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(),
           "threads"_a, "only_validate"_a);
+    m.def("bfloat16_bits", &bfloat16_bits, "logits"_a);
     m.def("distributions", &distributions, "logits"_a, "is_bfloat16"_a, "sampling"_a);
     m.def("parse_shape", &parse_shape, "text"_a);
     m.def("tree_depths", &tree_depths, "parents"_a);

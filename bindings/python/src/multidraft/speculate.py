@@ -116,15 +116,9 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
 def _as_numpy(array):
     if isinstance(array, np.ndarray):
         return array
-    if str(getattr(array, "dtype", "")).endswith("bfloat16"):  # a tensor of torch's: its bits
-        return array.view(_torch().int16).numpy().view(np.uint16)
+    if str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return _core.bfloat16_bits(array)
     return np.from_dlpack(array)
-
-
-def _torch():
-    import torch
-
-    return torch
 
 
 def _numpy_type(array):
