@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validation.hpp"
@@ -61,7 +62,8 @@ void expect_the_same() {
             alone.draw_alone(typename Method::sampler{});
             EXPECT_EQ(b.tokens, alone.tokens);
             EXPECT_EQ(b.certain, alone.certain);
-            EXPECT_EQ(verdicts(method, threads, b), b.verify_alone(typename Method::verifier{}));
+            EXPECT_EQ(verdicts(method, threads, b),
+                      b.template verify_alone<detail::host_batch_group>(typename Method::verifier{}));
             EXPECT_EQ(verify_workspace_size(threads, method, 5, 10, 9),
                       verify_workspace_size<typename Method::verifier>(threads, 5, 10, 9));
         }

@@ -9,6 +9,7 @@
 
 #include "batch/ragged.hpp"
 #include "multidraft.h"
+#include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/core/float16.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -87,7 +88,7 @@ void expect_the_same() {
     verdicts.next = out.next.data();
     ASSERT_EQ(md_verify(method, nullptr, &trees, &target, &draft, &requests, &verdicts, nullptr, 0), MD_OK)
         << md_last_message();
-    EXPECT_EQ(out.outcomes(of), b.verify_alone(typename Method::verifier{}));
+    EXPECT_EQ(out.outcomes(of), b.template verify_alone<detail::host_batch_group>(typename Method::verifier{}));
 
     // Row i of the distributions is processed with the parameters of request i.
     std::vector<float> p(static_cast<std::size_t>(b.size() * b.vocabulary));

@@ -39,7 +39,7 @@ TEST(level_order, keeps_the_order_of_children) {
 }
 
 TEST(level_order, is_a_tree_with_the_same_children_on_random_trees) {
-    testing::test_numbers numbers(5);
+    multidraft::testing::test_numbers numbers(5);
     for (int round = 0; round < 200; ++round) {
         auto const n = static_cast<node_id>(1 + round % 40);
         std::vector<node_id> place(at(n));  // which number each node gets
@@ -55,7 +55,9 @@ TEST(level_order, is_a_tree_with_the_same_children_on_random_trees) {
             node_id const up = parents[at(order[k])];
             EXPECT_EQ(sorted[k] == none ? none : order[at(sorted[k])], up);
             // Siblings follow one another as they did.
-            if (k > 0 && sorted[k] == sorted[k - 1]) EXPECT_LT(order[k - 1], order[k]);
+            if (k > 0 && sorted[k] == sorted[k - 1]) {
+                EXPECT_LT(order[k - 1], order[k]);
+            }
         }
         std::vector<node_id> all = order;
         std::sort(all.begin(), all.end());
