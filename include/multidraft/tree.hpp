@@ -3,6 +3,7 @@
 #pragma once
 
 #include "multidraft/tree/compaction.hpp"
+#include "multidraft/tree/level_order.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/shape_dependence.hpp"

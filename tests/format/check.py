@@ -12,8 +12,8 @@ from pathlib import Path
 
 MAJOR = 14
 SKIPPED = 77
-DIRECTORIES = ("include", "tests", "examples", "bench")
-SUFFIXES = (".hpp", ".cpp", ".cuh", ".cu")
+DIRECTORIES = ("include", "tests", "examples", "bench", "bindings")
+SUFFIXES = (".h", ".hpp", ".c", ".cpp", ".cuh", ".cu")
 
 
 def clang_format():

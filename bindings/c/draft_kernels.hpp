@@ -1,0 +1,18 @@
+// What the files draft_*.cpp instantiate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels.hpp"
+#include "multidraft/any_method_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/core/config.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+template <class T>
+void draft_rows_of(pool_policy const& policy, any_c_method const& method, level_batch const& level,
+                   logit_batch<T> const& rows, request_batch const& requests, children_batch const& out) {
+    draft_batch(policy, method, level, draft_rows(rows), requests, out);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -1,0 +1,69 @@
+// The border of the library: exceptions become codes and a message a thread, structs and pointers are looked at.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <string>
+
+#include "multidraft.h"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+/// Keeps the exception that is being handled as the thread's last error. Allocates nothing.
+[[nodiscard]] md_status keep_current_exception() noexcept;
+
+/// Runs the body of a function of the interface: nothing it throws goes further.
+template <class Body>
+[[nodiscard]] md_status guarded(Body const& body) noexcept {
+    try {
+        body();
+        return MD_OK;
+    } catch (...) {
+        return keep_current_exception();
+    }
+}
+
+/// Throws unless a pointer can be followed.
+inline void refuse_null(void const* pointer, char const* name) {
+    if (pointer == nullptr) refuse(name, "null", "this is read or written");
+}
+
+/// Throws unless the struct has the fields that this version knows.
+template <class S>
+void check_size(S const* given, char const* name) {
+    refuse_null(given, name);
+    if (given->size < sizeof(S))
+        refuse(std::string(name) + ".size", given->size,
+               "it is the sizeof of the struct, " + std::to_string(sizeof(S)) + " or more");
+}
+
+/// A struct of the caller's as this version knows it. A newer caller's fields beyond must be zero.
+template <class S>
+[[nodiscard]] S read(S const* given, char const* name) {
+    check_size(given, name);
+    auto const* const bytes = reinterpret_cast<unsigned char const*>(given);
+    for (std::size_t k = sizeof(S); k < given->size; ++k)
+        if (bytes[k] != 0)
+            refuse(std::string(name) + ".size", given->size,
+                   "this version of the library knows " + std::to_string(sizeof(S)) +
+                       " bytes of this struct, and the others are not zero");
+    S result;
+    std::memcpy(&result, given, sizeof(S));
+    return result;
+}
+
+/// An array of the caller's of `size` entries.
+template <class T>
+[[nodiscard]] span<T> array(T* data, std::int64_t size, char const* name) {
+    if (size < 0) refuse(std::string(name) + ".size", size, "an array has 0 entries or more");
+    if (size > 0) refuse_null(data, name);
+    return {data, static_cast<std::size_t>(size)};
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

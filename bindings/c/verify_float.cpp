@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "multidraft/core/config.hpp"
+#include "verify_kernels.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+template void verify_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&, logit_batch<float> const&,
+                          logit_batch<float> const*, request_batch const&, verdict_batch const&, workspace const&);
+template void validate_rows(pool_policy const&, any_c_method const&, any_drafted_batch const&,
+                            logit_batch<float> const&, logit_batch<float> const*, request_batch const&,
+                            validation_report*);
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -1,0 +1,34 @@
+// What the files verify_*.cpp instantiate.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "kernels.hpp"
+#include "multidraft/any_method_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+template <class Rows>
+void verify_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
+                 Rows const& target, Rows const* draft, request_batch const& requests, verdict_batch const& out,
+                 workspace const& scratch) {
+    if (draft == nullptr)
+        verify_batch(policy, method, drafts, target_rows(target), draft_rows(verify::no_draft_rows{}), requests, out,
+                     scratch);
+    else
+        verify_batch(policy, method, drafts, target_rows(target), draft_rows(*draft), requests, out, scratch);
+}
+
+template <class Rows>
+void validate_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
+                   Rows const& target, Rows const* draft, request_batch const& requests, validation_report* report) {
+    if (draft == nullptr)
+        validate_batch(policy, method, drafts, target_rows(target), draft_rows(verify::no_draft_rows{}), requests,
+                       report);
+    else
+        validate_batch(policy, method, drafts, target_rows(target), draft_rows(*draft), requests, report);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -1,0 +1,638 @@
+// The module multidraft._core: the C interface with arrays. Arguments are what the package's Python code made of the
+// user's; rows come as they are, by DLPack or the buffer protocol, and are looked at here.
+// SPDX-License-Identifier: Apache-2.0
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <exception>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "multidraft.h"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+
+namespace {
+
+/// An error of the library, on its way to Python.
+struct failure : std::exception {
+    md_status status = MD_INTERNAL;
+    std::int64_t index = -1;
+    std::string message, argument, value, why;
+
+    failure() = default;
+    failure(std::string of, std::string what, std::string reason)
+        : status(MD_INVALID_INPUT), argument(std::move(of)), value(std::move(what)), why(std::move(reason)) {
+        message = argument + " = " + value + ": " + why;
+    }
+    [[nodiscard]] char const* what() const noexcept override { return message.c_str(); }
+};
+
+void check(md_status status) {
+    if (status == MD_OK) return;
+    md_error error = MD_ERROR_INIT;
+    md_last_error(&error);
+    failure f;
+    f.status = status;
+    f.index = error.index;
+    f.message = error.message;
+    f.argument = error.argument;
+    f.value = error.value;
+    f.why = error.why;
+    throw f;
+}
+
+void raise(failure const& f) {
+    try {
+        switch (f.status) {
+            case MD_OUT_OF_MEMORY:
+                PyErr_SetString(PyExc_MemoryError, f.what());
+                return;
+            case MD_SYSTEM:
+                PyErr_SetString(PyExc_OSError, f.what());
+                return;
+            case MD_INVALID_INPUT: {
+                nb::object const type = nb::module_::import_("multidraft._errors").attr("InvalidInput");
+                nb::object const error = type(f.message, f.argument, f.index, f.value, f.why);
+                PyErr_SetObject(type.ptr(), error.ptr());
+                return;
+            }
+            default:
+                PyErr_SetString(PyExc_RuntimeError, f.what());
+        }
+    } catch (nb::python_error& e) {
+        e.restore();
+    }
+}
+
+template <class T, class... Options>
+using input = nb::ndarray<T const, nb::ro, nb::c_contig, nb::device::cpu, Options...>;
+using ints = input<std::int32_t, nb::ndim<1>>;
+using longs = input<std::int64_t, nb::ndim<1>>;
+using doubles = input<double, nb::ndim<1>>;
+
+/// A new array of numpy's that owns its entries.
+template <class T>
+struct output {
+    std::unique_ptr<T[]> data;
+    std::vector<std::size_t> shape;
+
+    explicit output(std::vector<std::size_t> of_shape) : shape(std::move(of_shape)) {
+        std::size_t size = 1;
+        for (std::size_t const n : shape) size *= n;
+        data = std::make_unique<T[]>(std::max<std::size_t>(size, 1));
+    }
+    [[nodiscard]] nb::object release() {
+        T* const entries = data.release();
+        nb::capsule const owner(entries, [](void* p) noexcept { delete[] static_cast<T*>(p); });
+        return nb::cast(nb::ndarray<nb::numpy, T>(entries, shape.size(), shape.data(), owner));
+    }
+};
+
+/// Pools by their number of threads; they end with the process. A child that was forked has none of their threads.
+class pools {
+public:
+    [[nodiscard]] md_pool* of(int threads) {
+        if (threads == 1) return nullptr;
+        std::lock_guard<std::mutex> const lock(*mutex_);
+        md_pool*& pool = pools_[threads];
+        if (pool == nullptr) check(md_make_pool(threads, &pool));
+        return pool;
+    }
+    void forget() {
+        static_cast<void>(mutex_.release());
+        mutex_ = std::make_unique<std::mutex>();
+        pools_.clear();
+    }
+
+private:
+    std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();
+    std::map<int, md_pool*> pools_;
+};
+
+pools& all_pools() {
+    static auto* const all = new pools;  // kept until the process ends: other threads may be at work in them
+    return *all;
+}
+
+[[nodiscard]] md_method const* method_of(std::string const& name) {
+    if (name.find('\0') != std::string::npos) throw failure("method", name, "a name has no zero in it");
+    md_method const* method = nullptr;
+    check(md_find_method(name.c_str(), &method));
+    return method;
+}
+
+[[nodiscard]] md_method_info info_of(md_method const* method) {
+    md_method_info info = MD_METHOD_INFO_INIT;
+    check(md_describe_method(method, &info));
+    return info;
+}
+
+nb::dict describe(std::string const& name) {
+    md_method_info const info = info_of(method_of(name));
+    constexpr char const* shapes[] = {"any", "pairs", "forks", "chains"};
+    nb::dict d;
+    d["name"] = info.name;
+    d["summary"] = info.summary;
+    d["law"] = info.law;
+    d["shapes"] = shapes[info.shapes];
+    d["lossless"] = info.lossless != 0;
+    d["reads_draft"] = info.reads_draft != 0;
+    d["counts_certain"] = info.counts_certain != 0;
+    d["drawn_by_text"] = info.drawn_by_text != 0;
+    d["decides_by_node"] = info.decides_by_node != 0;
+    return d;
+}
+
+/// Rows of numbers of the user's: an array of two dimensions, its rows anywhere, the entries of each together.
+class matrix {
+public:
+    matrix(nb::handle object, char const* name, bool is_bfloat16) {
+        if (!nb::try_cast<any_array>(object, array_, false)) {
+            PyErr_Clear();
+            throw failure(name, nb::cast<std::string>(nb::str(nb::type_name(object.type()))),
+                          "an array is wanted: NumPy's, or one that DLPack exports (a tensor with a gradient does not: "
+                          "detach() it)");
+        }
+        if (array_.device_type() != nb::device::cpu::value)
+            throw failure(std::string(name) + ".device", std::to_string(array_.device_type()),
+                          "arrays lie in the memory of the CPU (DLPack device 1)");
+        if (array_.ndim() != 2)
+            throw failure(std::string(name) + ".ndim", std::to_string(array_.ndim()),
+                          "rows are an array of two dimensions, (nodes, vocabulary)");
+        nb::dlpack::dtype const type = array_.dtype();
+        if (type.lanes != 1) throw failure(std::string(name) + ".dtype", "of lanes", "numbers are wanted");
+        if (type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float) && type.bits == 32)
+            dtype_ = MD_FLOAT32;
+        else if (type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Float) && type.bits == 16)
+            dtype_ = MD_FLOAT16;
+        else if ((type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::Bfloat) && type.bits == 16) ||
+                 (is_bfloat16 && type.code == static_cast<std::uint8_t>(nb::dlpack::dtype_code::UInt) &&
+                  type.bits == 16))
+            dtype_ = MD_BFLOAT16;
+        else
+            throw failure(std::string(name) + ".dtype",
+                          "code " + std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits",
+                          "rows are float32, float16 or bfloat16");
+        if (array_.shape(1) > 0 && array_.shape(1) > 1 && array_.stride(1) != 1)
+            throw failure(std::string(name) + ".strides", std::to_string(array_.stride(1)),
+                          "the entries of a row lie together, as a stride of 1 says");
+        if (array_.shape(1) > 0x7fffffff - 4096)
+            throw failure(std::string(name) + ".shape", std::to_string(array_.shape(1)),
+                          "a row has 1 to 2^31 - 4097 entries");
+    }
+
+    [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(array_.shape(0)); }
+    [[nodiscard]] std::int32_t vocabulary() const { return static_cast<std::int32_t>(array_.shape(1)); }
+    [[nodiscard]] md_rows view() const {
+        md_rows r = MD_ROWS_INIT;
+        r.dtype = dtype_;
+        r.data = array_.data();
+        r.row_stride = array_.stride(0);
+        r.vocabulary = vocabulary();
+        return r;
+    }
+
+private:
+    using any_array = nb::ndarray<nb::ro>;
+    any_array array_;
+    std::int32_t dtype_ = 0;
+};
+
+/// Sampling parameters: for all requests, or one set a request as rows of 16 bytes.
+struct sampling {
+    md_sampling all = MD_SAMPLING_INIT;
+    std::optional<input<std::uint8_t, nb::ndim<2>>> each;
+
+    void apply(md_rows& rows, std::int32_t requests) const {
+        rows.default_sampling = all;
+        if (!each) return;
+        if (each->shape(1) != sizeof(md_sampling) || each->shape(0) != static_cast<std::size_t>(requests))
+            throw failure("temperature.size", std::to_string(each->shape(0)), "there is one value, or one a request");
+        rows.sampling = reinterpret_cast<md_sampling const*>(each->data());
+    }
+};
+
+sampling sampling_of(nb::handle given) {
+    sampling s;
+    if (nb::isinstance<nb::tuple>(given)) {
+        auto const t = nb::borrow<nb::tuple>(given);
+        s.all = {nb::cast<float>(t[0]), nb::cast<std::int32_t>(t[1]), nb::cast<float>(t[2]), nb::cast<float>(t[3])};
+    } else {
+        s.each = nb::cast<input<std::uint8_t, nb::ndim<2>>>(given);
+    }
+    return s;
+}
+
+void check_size(std::size_t size, std::size_t wanted, char const* name, char const* why) {
+    if (size != wanted) throw failure(std::string(name) + ".size", std::to_string(size), why);
+}
+
+/// Which rows are read: all of row_of must lie in the matrix.
+void check_rows(matrix const& of, std::optional<longs> const& row_of, std::size_t entries, char const* name) {
+    if (!row_of) {
+        if (static_cast<std::size_t>(of.rows()) < entries)
+            throw failure(std::string(name) + ".shape[0]", std::to_string(of.rows()),
+                          "there is one row for each of " + std::to_string(entries));
+        return;
+    }
+    check_size(row_of->shape(0), entries, (std::string(name) + "_rows").c_str(), "there is one entry a node");
+    for (std::size_t k = 0; k < entries; ++k)
+        if ((*row_of)(k) < 0 || (*row_of)(k) >= of.rows()) {
+            failure f(std::string(name) + "_rows", std::to_string((*row_of)(k)),
+                      "there are " + std::to_string(of.rows()) + " rows");
+            f.index = static_cast<std::int64_t>(k);
+            f.message = f.argument + '[' + std::to_string(k) + "] = " + f.value + ": " + f.why;
+            throw f;
+        }
+}
+
+using seeds_array = input<std::uint64_t, nb::ndim<1>>;
+using ids_array = input<std::uint32_t, nb::ndim<1>>;
+
+md_requests requests_of(seeds_array const& seeds, ints const& positions, std::optional<ids_array> const& ids,
+                        std::size_t requests) {
+    check_size(seeds.shape(0), requests, "seeds", "there is one seed, or one a request");
+    check_size(positions.shape(0), requests, "positions", "there is one position, or one a request");
+    if (ids) check_size(ids->shape(0), requests, "ids", "there is one number a request");
+    md_requests r = MD_REQUESTS_INIT;
+    r.seeds = seeds.data();
+    r.positions = positions.data();
+    r.ids = ids ? ids->data() : nullptr;
+    return r;
+}
+
+/// Draws `count` children for each row: (tokens (rows, count), counts, certain).
+std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb::object const& logits,
+                                                     bool is_bfloat16, ints const& requests, ints const& nodes,
+                                                     ints const& depths, std::int32_t count, nb::object const& params,
+                                                     seeds_array const& seeds, ints const& positions,
+                                                     std::optional<ids_array> const& ids,
+                                                     std::optional<longs> const& row_of, int threads) {
+    md_method const* const method = method_of(name);
+    matrix const rows(logits, "logits", is_bfloat16);
+    std::size_t const entries = requests.shape(0);
+    check_size(nodes.shape(0), entries, "nodes", "there is one node a row");
+    check_size(depths.shape(0), entries, "depths", "there is one depth a row");
+    check_rows(rows, row_of, entries, "logits");
+    if (count < 0) throw failure("n", std::to_string(count), "0 children or more are drawn");
+    for (std::size_t e = 0; e < entries; ++e)
+        if (requests(e) < 0 || static_cast<std::size_t>(requests(e)) >= seeds.shape(0))
+            throw failure("requests", std::to_string(requests(e)), "a row is of one of the requests");
+    md_requests const draws = requests_of(seeds, positions, ids, seeds.shape(0));
+    md_rows r = rows.view();
+    r.row_of = row_of ? row_of->data() : nullptr;
+    sampling const s = sampling_of(params);
+    s.apply(r, static_cast<std::int32_t>(seeds.shape(0)));
+    output<std::int32_t> tokens({entries, static_cast<std::size_t>(count)});
+    output<std::int32_t> counts({entries});
+    output<std::int32_t> certain({entries});
+    md_level level = MD_LEVEL_INIT;
+    level.entries = static_cast<std::int32_t>(entries);
+    level.requests = requests.data();
+    level.nodes = nodes.data();
+    level.depths = depths.data();
+    md_children children = MD_CHILDREN_INIT;
+    children.tokens = tokens.data.get();
+    children.stride = count;
+    children.counts = counts.data.get();
+    children.certain = certain.data.get();
+    md_pool* const pool = all_pools().of(threads);
+    md_status status = MD_OK;
+    if (entries > 0) {
+        nb::gil_scoped_release const others;
+        status = md_draft(method, pool, &level, &r, &draws, &children);
+    }
+    check(status);
+    return {tokens.release(), counts.release(), certain.release()};
+}
+
+/// Verifies trees: (path of all, accepted, next).
+std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, std::string const& law,
+                                                      longs const& offsets, ints const& parents, ints const& tokens,
+                                                      std::optional<ints> const& certain, nb::object const& target,
+                                                      bool target_is_bfloat16, nb::object const& draft_logits,
+                                                      bool draft_is_bfloat16, std::optional<longs> const& target_rows,
+                                                      std::optional<longs> const& draft_rows, nb::object const& params,
+                                                      nb::object const& draft_params, seeds_array const& seeds,
+                                                      ints const& positions, std::optional<ids_array> const& ids,
+                                                      int threads, bool only_validate) {
+    md_method const* const method = method_of(name);
+    std::size_t const requests = seeds.shape(0);
+    std::size_t const nodes = parents.shape(0);
+    check_size(offsets.shape(0), requests + 1, "offsets", "there is one more than requests");
+    check_size(tokens.shape(0), nodes, "tokens", "a tree has one token a node, its root's among them");
+    if (certain) check_size(certain->shape(0), nodes, "certain", "there is one number a node");
+    matrix const p(target, "target_logits", target_is_bfloat16);
+    check_rows(p, target_rows, nodes, "target_logits");
+    std::optional<matrix> q;
+    if (!draft_logits.is_none()) {
+        q.emplace(draft_logits, "draft_logits", draft_is_bfloat16);
+        check_rows(*q, draft_rows, nodes, "draft_logits");
+    }
+    md_trees trees = MD_TREES_INIT;
+    trees.requests = static_cast<std::int32_t>(requests);
+    trees.nodes = static_cast<std::int64_t>(nodes);
+    trees.offsets = offsets.data();
+    trees.parents = parents.data();
+    trees.tokens = tokens.data();
+    trees.certain = certain ? certain->data() : nullptr;
+    trees.law = law.c_str();
+    sampling const s = sampling_of(params);
+    sampling const t = sampling_of(draft_params);
+    md_rows of_target = p.view();
+    of_target.row_of = target_rows ? target_rows->data() : nullptr;
+    s.apply(of_target, trees.requests);
+    md_rows of_draft = MD_ROWS_INIT;
+    if (q) {
+        of_draft = q->view();
+        of_draft.row_of = draft_rows ? draft_rows->data() : nullptr;
+        t.apply(of_draft, trees.requests);
+    }
+    md_requests const draws = requests_of(seeds, positions, ids, requests);
+    output<std::int32_t> path({nodes});
+    output<std::int32_t> accepted({requests});
+    output<std::int32_t> next({requests});
+    md_verdicts out = MD_VERDICTS_INIT;
+    out.path = path.data.get();
+    out.accepted = accepted.data.get();
+    out.next = next.data.get();
+    md_pool* const pool = all_pools().of(threads);
+    md_status status = MD_OK;
+    if (requests > 0) {
+        nb::gil_scoped_release const others;
+        if (only_validate)
+            status = md_validate(method, pool, &trees, &of_target, q ? &of_draft : nullptr, &draws);
+        else
+            status = md_verify(method, pool, &trees, &of_target, q ? &of_draft : nullptr, &draws, &out, nullptr, 0);
+    }
+    check(status);
+    return {path.release(), accepted.release(), next.release()};
+}
+
+/// The bits of rows of bfloat16, for which NumPy has no type.
+nb::object bfloat16_bits(nb::object const& logits) {
+    matrix const rows(logits, "logits", false);
+    md_rows const r = rows.view();
+    if (r.dtype != MD_BFLOAT16) throw failure("logits.dtype", std::to_string(r.dtype), "rows are bfloat16 here");
+    auto const count = static_cast<std::size_t>(rows.rows());
+    auto const width = static_cast<std::size_t>(rows.vocabulary());
+    output<std::uint16_t> out({count, width});
+    for (std::size_t i = 0; i < count && width > 0; ++i)
+        std::memcpy(out.data.get() + i * width,
+                    static_cast<std::uint16_t const*>(r.data) + static_cast<std::int64_t>(i) * r.row_stride,
+                    width * sizeof(std::uint16_t));
+    return out.release();
+}
+
+nb::object distributions(nb::object const& logits, bool is_bfloat16, nb::object const& params) {
+    matrix const rows(logits, "logits", is_bfloat16);
+    md_rows r = rows.view();
+    sampling const s = sampling_of(params);
+    s.apply(r, static_cast<std::int32_t>(rows.rows()));
+    output<float> out({static_cast<std::size_t>(rows.rows()), static_cast<std::size_t>(rows.vocabulary())});
+    md_status status = MD_OK;
+    {
+        nb::gil_scoped_release const others;
+        status = md_distributions(&r, rows.rows(), out.data.get());
+    }
+    check(status);
+    return out.release();
+}
+
+nb::object parse_shape(std::string const& text) {
+    std::int64_t nodes = 0;
+    check(md_parse_shape(text.c_str(), nullptr, 0, &nodes));
+    output<std::int32_t> parents({static_cast<std::size_t>(nodes)});
+    check(md_parse_shape(text.c_str(), parents.data.get(), nodes, &nodes));
+    return parents.release();
+}
+
+nb::object tree_depths(ints const& parents) {
+    output<std::int32_t> depths({parents.shape(0)});
+    check(md_tree_depths(parents.data(), static_cast<std::int64_t>(parents.shape(0)), depths.data.get()));
+    return depths.release();
+}
+
+std::tuple<nb::object, nb::object> level_order(ints const& parents) {
+    output<std::int32_t> order({parents.shape(0)});
+    output<std::int32_t> sorted({parents.shape(0)});
+    check(md_level_order(parents.data(), static_cast<std::int64_t>(parents.shape(0)), order.data.get(),
+                         sorted.data.get()));
+    return {order.release(), sorted.release()};
+}
+
+nb::object packed_mask(ints const& parents) {
+    std::size_t const nodes = parents.shape(0);
+    std::size_t const words = (nodes + 63) / 64;
+    output<std::uint64_t> mask({nodes, words});
+    check(md_write_mask(parents.data(), static_cast<std::int64_t>(nodes), mask.data.get(),
+                        static_cast<std::int64_t>(words)));
+    return mask.release();
+}
+
+std::size_t columns_of(std::size_t nodes, std::int64_t context) {
+    if (context < 0 || context > 0x7fffffff)
+        throw failure("context", std::to_string(context), "a context has 0 to 2^31 - 1 tokens");
+    return nodes + static_cast<std::size_t>(context);
+}
+
+nb::object mask_bytes(ints const& parents, std::int64_t context) {
+    std::size_t const nodes = parents.shape(0);
+    std::size_t const columns = columns_of(nodes, context);
+    output<std::uint8_t> mask({nodes, columns});
+    check(md_write_mask_bytes(parents.data(), static_cast<std::int64_t>(nodes), context, mask.data.get(),
+                              static_cast<std::int64_t>(columns)));
+    return mask.release();
+}
+
+/// Entries of two bytes come as their bits.
+nb::object mask_bias(ints const& parents, std::int64_t context, std::int32_t dtype) {
+    std::size_t const nodes = parents.shape(0);
+    std::size_t const columns = columns_of(nodes, context);
+    auto const write = [&](auto entry) {
+        output<decltype(entry)> mask({nodes, columns});
+        check(md_write_mask_bias(parents.data(), static_cast<std::int64_t>(nodes), context, dtype, mask.data.get(),
+                                 static_cast<std::int64_t>(columns)));
+        return mask.release();
+    };
+    return dtype == MD_FLOAT32 ? write(float{}) : write(std::uint16_t{});
+}
+
+nb::object positions(ints const& parents, std::int32_t context) {
+    output<std::int32_t> out({parents.shape(0)});
+    check(md_write_positions(parents.data(), static_cast<std::int64_t>(parents.shape(0)), context, out.data.get()));
+    return out.release();
+}
+
+/// Compacts an array in place along one of its dimensions, of whose entries `entries` are in use.
+std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t entries, std::int64_t context,
+                     ints const& kept) {
+    nb::ndarray<> array;
+    if (!nb::try_cast<nb::ndarray<>>(object, array, false)) {
+        PyErr_Clear();
+        throw failure("cache", nb::cast<std::string>(nb::str(nb::type_name(object.type()))),
+                      "an array that may be written to is wanted");
+    }
+    if (array.device_type() != nb::device::cpu::value)
+        throw failure("cache.device", std::to_string(array.device_type()), "arrays lie in the memory of the CPU");
+    auto const dimensions = static_cast<std::int64_t>(array.ndim());
+    if (axis < 0 || axis >= dimensions)
+        throw failure("axis", std::to_string(axis), "the array has " + std::to_string(dimensions) + " dimensions");
+    auto const at = static_cast<std::size_t>(axis);
+    if (entries < 0 || entries > static_cast<std::int64_t>(array.shape(at)))
+        throw failure("entries", std::to_string(entries), "the cache has " + std::to_string(array.shape(at)));
+    std::int64_t elements = 1;
+    for (std::size_t d = 0; d < array.ndim(); ++d) elements *= static_cast<std::int64_t>(array.shape(d));
+    if (elements == 0) return context + static_cast<std::int64_t>(kept.shape(0));
+    // The last dimensions that lie together are one entry.
+    std::int64_t together = 1;
+    std::size_t inner = array.ndim();
+    while (inner > at + 1 && (array.stride(inner - 1) == together || array.shape(inner - 1) == 1)) {
+        together *= static_cast<std::int64_t>(array.shape(inner - 1));
+        --inner;
+    }
+    std::vector<md_axis> axes;
+    for (std::size_t d = 0; d < inner; ++d)
+        if (d != at && array.shape(d) > 1) axes.push_back({static_cast<std::int64_t>(array.shape(d)), array.stride(d)});
+    md_cache cache = MD_CACHE_INIT;
+    cache.data = array.data();
+    cache.element_size = static_cast<std::int64_t>(array.itemsize());
+    cache.axes = axes.data();
+    cache.axis_count = static_cast<std::int32_t>(axes.size());
+    cache.entries = entries;
+    cache.entry_stride = array.stride(at);
+    cache.entry_size = together;
+    std::int64_t left = 0;
+    md_status status = MD_OK;
+    {
+        nb::gil_scoped_release const others;
+        status = md_compact(&cache, context, kept.data(), static_cast<std::int64_t>(kept.shape(0)), &left);
+    }
+    check(status);
+    return left;
+}
+
+double alpha_star(std::string const& law, doubles const& p, doubles const& q, std::int32_t n) {
+    check_size(q.shape(0), p.shape(0), "q", "target and draft have one vocabulary");
+    double rate = 0;
+    md_status status = MD_OK;
+    {
+        nb::gil_scoped_release const others;
+        status = md_alpha_star(law.c_str(), p.data(), q.data(), static_cast<std::int64_t>(p.shape(0)), n, &rate);
+    }
+    check(status);
+    return rate;
+}
+
+std::tuple<double, double> acceptance(std::string const& name, doubles const& p, doubles const& q, std::int32_t n,
+                                      std::int64_t samples, std::uint64_t seed) {
+    md_method const* const method = method_of(name);
+    check_size(q.shape(0), p.shape(0), "q", "target and draft have one vocabulary");
+    md_estimation how = MD_ESTIMATION_INIT;
+    how.samples = samples;
+    how.seed = seed;
+    double rate = 0;
+    double error = 0;
+    md_status status = MD_OK;
+    {
+        nb::gil_scoped_release const others;
+        status =
+            md_acceptance(method, p.data(), q.data(), static_cast<std::int64_t>(p.shape(0)), n, &how, &rate, &error);
+    }
+    check(status);
+    return {rate, error};
+}
+
+double block_efficiency(doubles const& rates) {
+    double result = 0;
+    check(md_block_efficiency(rates.data(), static_cast<std::int64_t>(rates.shape(0)), &result));
+    return result;
+}
+
+double improvement_factor(double alpha, std::int32_t depth, double cost) {
+    double result = 0;
+    check(md_improvement_factor(alpha, depth, cost, &result));
+    return result;
+}
+
+double memory_bound_speed_up(double efficiency, std::int32_t depth, double size_ratio) {
+    double result = 0;
+    check(md_memory_bound_speed_up(efficiency, depth, size_ratio, &result));
+    return result;
+}
+
+std::tuple<nb::object, double> optimal_tree(input<double, nb::ndim<2>> const& rates, std::int32_t nodes) {
+    if (nodes < 0 || nodes > 4096) throw failure("nodes", std::to_string(nodes), "the budget is 0 to 4096 nodes");
+    std::vector<std::int32_t> parents(static_cast<std::size_t>(nodes) + 1);
+    std::int64_t count = 0;
+    double accepted = 0;
+    md_status status = MD_OK;
+    {
+        nb::gil_scoped_release const others;
+        status = md_optimal_tree(rates.data(), static_cast<std::int32_t>(rates.shape(0)),
+                                 static_cast<std::int32_t>(rates.shape(1)), nodes, parents.data(), &count, &accepted);
+    }
+    check(status);
+    output<std::int32_t> found({static_cast<std::size_t>(count)});
+    std::copy_n(parents.begin(), count, found.data.get());
+    return {found.release(), accepted};
+}
+
+}  // namespace
+
+NB_MODULE(_core, m) {
+    nb::register_exception_translator([](std::exception_ptr const& p, void*) {
+        try {
+            std::rethrow_exception(p);
+        } catch (failure const& f) {
+            raise(f);
+        }
+    });
+    m.doc() = "The C interface of multidraft with arrays; what users call is in the package.";
+    m.def("version", &md_version);
+    m.def("method_names", [] {
+        nb::list names;
+        for (std::int32_t k = 0; k < md_method_count(); ++k) names.append(md_method_name(k));
+        return names;
+    });
+    m.def("forget_pools", [] { all_pools().forget(); });
+    m.def("describe", &describe, "name"_a);
+    m.def("draft", &draft, "method"_a, "logits"_a, "is_bfloat16"_a, "requests"_a, "nodes"_a, "depths"_a, "count"_a,
+          "sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(), "row_of"_a.none(), "threads"_a);
+    m.def("verify", &verify, "method"_a, "law"_a, "offsets"_a, "parents"_a, "tokens"_a, "certain"_a.none(), "target"_a,
+          "target_is_bfloat16"_a, "draft"_a.none(), "draft_is_bfloat16"_a, "target_rows"_a.none(),
+          "draft_rows"_a.none(), "sampling"_a, "draft_sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(),
+          "threads"_a, "only_validate"_a);
+    m.def("bfloat16_bits", &bfloat16_bits, "logits"_a);
+    m.def("distributions", &distributions, "logits"_a, "is_bfloat16"_a, "sampling"_a);
+    m.def("parse_shape", &parse_shape, "text"_a);
+    m.def("tree_depths", &tree_depths, "parents"_a);
+    m.def("level_order", &level_order, "parents"_a);
+    m.def("packed_mask", &packed_mask, "parents"_a);
+    m.def("mask_bytes", &mask_bytes, "parents"_a, "context"_a);
+    m.def("mask_bias", &mask_bias, "parents"_a, "context"_a, "dtype"_a);
+    m.def("positions", &positions, "parents"_a, "context"_a);
+    m.def("compact", &compact, "cache"_a, "axis"_a, "entries"_a, "context"_a, "kept"_a);
+    m.def("alpha_star", &alpha_star, "law"_a, "p"_a, "q"_a, "n"_a);
+    m.def("acceptance", &acceptance, "method"_a, "p"_a, "q"_a, "n"_a, "samples"_a, "seed"_a);
+    m.def("block_efficiency", &block_efficiency, "rates"_a);
+    m.def("improvement_factor", &improvement_factor, "alpha"_a, "depth"_a, "cost"_a);
+    m.def("memory_bound_speed_up", &memory_bound_speed_up, "efficiency"_a, "depth"_a, "size_ratio"_a);
+    m.def("optimal_tree", &optimal_tree, "rates"_a, "nodes"_a);
+}

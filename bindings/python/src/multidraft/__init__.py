@@ -1,0 +1,45 @@
+"""Multi-candidate (tree) speculative decoding: draft trees, their verification, acceptance rates and proofs.
+
+    tree = multidraft.Tree.branching([3, 1])
+    text = multidraft.speculate("recursive_rejection/sequential", tree, target, draft, [1, 2, 3], tokens=100)
+    text.tokens, text.block_efficiency
+
+where `target` and `draft` are functions from a list of token lists to an array (len, V) of logits. What `speculate` is
+made of: `draft` draws children from rows of logits, `verify` accepts a path through a tree, for one tree or a batch.
+`multidraft.analysis` has acceptance rates and bounds, `multidraft.proof` the exact law of a verifier written in Python.
+
+Wrong arguments raise `InvalidInput`, a `ValueError` that names argument, index and value.
+"""
+
+from . import analysis, proof
+from ._core import version as _version
+from ._errors import InvalidInput
+from .batch import Children, DraftedTree, Verdict, compact, distributions, draft, verify
+from .methods import Law, Method, law, laws, method, methods
+from .speculate import Generation, draft_tree, speculate
+from .tree import Tree
+
+__version__ = ".".join(str(_version() // 100**k % 100) for k in (2, 1, 0))
+
+__all__ = [
+    "Children",
+    "DraftedTree",
+    "Generation",
+    "InvalidInput",
+    "Law",
+    "Method",
+    "Tree",
+    "Verdict",
+    "analysis",
+    "compact",
+    "distributions",
+    "draft",
+    "draft_tree",
+    "law",
+    "laws",
+    "method",
+    "methods",
+    "proof",
+    "speculate",
+    "verify",
+]

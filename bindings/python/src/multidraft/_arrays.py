@@ -1,0 +1,94 @@
+"""Users' arguments as the arrays that the compiled module takes."""
+
+import numpy as np
+
+from ._errors import refuse
+
+_LIMITS = {t: (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int32, np.int64, np.uint32, np.uint64)}
+_NUMBERS = (float, int, np.floating, np.integer)
+SAMPLING = np.dtype([("temperature", "<f4"), ("top_k", "<i4"), ("top_p", "<f4"), ("min_p", "<f4")])
+
+
+def integers(name, values, dtype=np.int32):
+    """One dimension of integers of `dtype`, together in memory; whole numbers of other types that fit."""
+    if type(values) is np.ndarray and values.dtype == dtype and values.ndim == 1 and values.flags.c_contiguous:
+        return values
+    try:
+        array = np.asarray(values)
+    except Exception as error:  # whatever a tensor of another kind says
+        refuse(name, type(values).__name__, f"an array of integers is wanted ({error})")
+    if array.size == 0:
+        array = array.astype(dtype)
+    if array.dtype.kind not in "iu":
+        refuse(name + ".dtype", array.dtype, "integers are wanted")
+    if array.ndim != 1:
+        refuse(name + ".ndim", array.ndim, "one dimension is wanted")
+    info = np.iinfo(dtype)
+    if array.dtype != dtype and array.size and (int(array.min()) < info.min or int(array.max()) > info.max):
+        bad = next(i for i, x in enumerate(array.tolist()) if not info.min <= x <= info.max)
+        refuse(name, array[bad], f"an integer is in [{info.min}, {info.max}]", bad)
+    return np.ascontiguousarray(array, dtype)
+
+
+def integer(name, value, low, high):
+    """An int in [low, high]."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        refuse(name, value, "an integer is wanted")
+    value = int(value)
+    if not low <= value <= high:
+        refuse(name, value, f"it lies in [{low}, {high}]")
+    return value
+
+
+def each(name, value, count, dtype):
+    """One integer a request: an array of `count`, or one number for all."""
+    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+        low, high = _LIMITS[dtype]
+        if not low <= value <= high:
+            refuse(name, value, f"it lies in [{low}, {high}]")
+        return np.array((value,), dtype) if count == 1 else np.full(count, value, dtype)
+    array = integers(name, value, dtype)
+    if len(array) != count:
+        refuse(name + ".size", len(array), f"there is one value, or one for each of {count} requests")
+    return array
+
+
+def rows(values):
+    """Rows of numbers, and whether they are bfloat16 in a type that NumPy does not know."""
+    if isinstance(values, np.ndarray):
+        if values.dtype.name == "bfloat16":
+            return values.view(np.uint16), True
+        if values.dtype == np.uint16:  # not the bits of a float that nobody spoke of
+            refuse("logits.dtype", "uint16", "rows are float32, float16 or bfloat16")
+        if values.dtype == object:
+            refuse("logits.dtype", "object", "rows are float32, float16 or bfloat16")
+    return values, False
+
+
+def sampling(temperature, top_k, top_p, min_p, count):
+    """A tuple for all requests, or an array of one set a request."""
+    given = (temperature, top_k, top_p, min_p)
+    if isinstance(temperature, _NUMBERS) and isinstance(top_k, _NUMBERS) and isinstance(top_p, _NUMBERS) and isinstance(
+            min_p, _NUMBERS):
+        return (float(temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), float(top_p), float(min_p))
+    table = np.empty(count, SAMPLING)
+    for name, values in zip(SAMPLING.names, given):
+        array = np.asarray(values)
+        if array.dtype.kind not in ("iu" if name == "top_k" else "iuf"):
+            refuse(name + ".dtype", array.dtype, "numbers are wanted")
+        if array.ndim > 1 or (array.ndim == 1 and len(array) != count):
+            refuse(name + ".shape", array.shape, f"there is one value, or one for each of {count} requests")
+        table[name] = array
+    return table.view(np.uint8).reshape(count, SAMPLING.itemsize)
+
+
+def distribution(name, values):
+    """A row of probabilities in double precision."""
+    array = np.asarray(values)
+    if array.dtype.name == "bfloat16":
+        array = array.astype(np.float32)
+    if array.dtype.kind not in "iuf":
+        refuse(name + ".dtype", array.dtype, "probabilities are numbers")
+    if array.ndim != 1:
+        refuse(name + ".ndim", array.ndim, "a row of probabilities has one dimension")
+    return np.ascontiguousarray(array, np.float64)

@@ -1,0 +1,204 @@
+"""Drawing children and verifying trees."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import _core
+from ._arrays import each, integer, integers, rows, sampling
+from ._errors import refuse
+from .methods import Law, Method, law as law_of, laws, method as method_of
+from .tree import Tree, as_tree
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_core.forget_pools)
+
+_MOST_THREADS = 4096
+
+
+@dataclass(frozen=True)
+class Children:
+    """The children drawn for rows, and the law that they were drawn by."""
+
+    tokens: np.ndarray  #: (rows, n) int32; -1 where the support was exhausted
+    counts: np.ndarray  #: (rows,) int32: how many were drawn
+    certain: np.ndarray  #: (rows,) int32: how many of them are certain
+    law: Law
+
+
+class Verdict(NamedTuple):
+    """What became of one tree."""
+
+    path: np.ndarray  #: the accepted nodes, root excluded, in order
+    tokens: list  #: what is emitted: the tokens of these nodes and the one that follows
+    accepted: int  #: how many nodes were accepted
+
+
+class DraftedTree(NamedTuple):
+    """A tree with tokens, and the law that they were drawn by."""
+
+    tree: Tree
+    tokens: np.ndarray  #: (N,) int32; the first is the root's, -1 what could not be drawn
+    certain: np.ndarray  #: (N,) int32
+    law: Law
+
+
+def _sampler(method, law):
+    if method is not None:
+        chosen = method_of(method)
+        if law is not None and law_of(law) != chosen.law:
+            refuse("law", law, f"{chosen.name} draws by law '{chosen.law}'")
+        return chosen
+    if law is None:
+        refuse("law", None, "say law=.. or method=..: the laws are " + ", ".join(laws()))
+    return method_of(law_of(law).methods[0])
+
+
+def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method | str | None = None, temperature: Any = 1.0,
+          top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0, nodes: Any = None,
+          depths: Any = None, ids: Any = None, threads: int = 1) -> Children:
+    """Draws n children for each row of the draft's logits.
+
+    logits: (rows, vocabulary), float32, float16 or bfloat16; NumPy's or any array on the CPU that DLPack exports.
+    law, method: how: by the sampler of the law ("sequential", "iid", "stratified" ..) or of the method.
+    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one a row.
+    nodes: of which node of its tree each row is; 0, 1, 2 .. where it is left out. Rows of one seed, position and id need
+        nodes of their own: equal ones give equal draws.
+    depths: levels of these nodes below the root; read for law "shared_randomness".
+
+    Returns `Children`: its law is what `verify` checks. Bits do not depend on the batch or on `threads`.
+    """
+    chosen = _sampler(method, law)
+    array, is_bfloat16 = rows(logits)
+    shape = getattr(array, "shape", None)
+    if shape is None or len(shape) != 2:
+        refuse("logits.shape", tuple(shape) if shape is not None else type(logits).__name__,
+               "rows are an array of two dimensions, (rows, vocabulary)")
+    count = int(shape[0])
+    n = integer("n", n, 0, 2**24)
+    requests = np.arange(count, dtype=np.int32)
+    nodes = requests if nodes is None else each("nodes", nodes, count, np.int32)
+    depths = np.zeros(count, np.int32) if depths is None else each("depths", depths, count, np.int32)
+    tokens, counts, certain = _core.draft(
+        chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, count),
+        each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
+        None if ids is None else each("ids", ids, count, np.uint32), None, integer("threads", threads, 1, _MOST_THREADS))
+    return Children(tokens, counts, certain, laws()[chosen.law])
+
+
+def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any], tokens: Any = None,
+           target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
+           temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
+           draft_sampling: Sequence[Any] | None = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
+           target_rows: Any = None, draft_rows: Any = None, threads: int = 1,
+           validate: bool = False) -> Verdict | list[Verdict]:
+    """Verifies one tree, or several.
+
+    tree: a `Tree` (its text or its parents do), or a `DraftedTree`, which has tokens, certain and law; or a list of them.
+    tokens: N integers, the root's first; of several trees one after another, or a list of arrays.
+    target_logits: (N, vocabulary): row i is the target's after node i, of several trees one after another; float32,
+        float16 or bfloat16, NumPy's or any array on the CPU that DLPack exports.
+    draft_logits: the rows that children were drawn from, of the same type; rows of nodes without children are not read.
+        May be left out for methods that do not read them.
+    law: how the children were drawn (`Children.law`): a method of another law is refused. certain: of each node, how many
+        of its children are certain (`Children.certain`); for law "stratified" and "top_then_one".
+    draft_sampling: (temperature, top_k, top_p, min_p) of the draft, where they are not the target's.
+    seeds, positions, ids, temperature ..: one, or one a tree.
+    target_rows, draft_rows: which row is each node's, where it is not row i.
+    validate: look at all rows first; `ValueError` for one that is not a distribution. Otherwise such a tree gets the token
+        -1, and others their verdicts.
+
+    Returns a `Verdict`, or a list of them. O(nodes) and what the method costs; the GIL is released.
+    """
+    chosen = method_of(method)
+    single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or not tree or \
+        isinstance(tree[0], (int, np.integer))
+    drafted = [tree] if single else list(tree)
+    if all(isinstance(t, DraftedTree) for t in drafted):
+        if tokens is not None:
+            refuse("tokens", "given", "these trees have their tokens")
+        found = {t.law for t in drafted}
+        if len(found) > 1:
+            refuse("tree", sorted(map(str, found)), "the trees of a batch are of one law")
+        law = found.pop() if law is None else law
+        tokens = drafted[0].tokens if single else [t.tokens for t in drafted]
+        certain = drafted[0].certain if single else [t.certain for t in drafted]
+        drafted = [t.tree for t in drafted]
+    trees = [as_tree(t) for t in drafted]
+    count = len(trees)
+    if law is None:
+        refuse("law", None, "say how the children were drawn (Children.law of draft does): the laws are " +
+               ", ".join(laws()))
+    if tokens is None or target_logits is None:
+        refuse("target_logits" if tokens is not None else "tokens", None, "this is read")
+    if count == 1:
+        parents, offsets = trees[0].parents, trees[0]._offsets
+    else:
+        parents = np.concatenate([t.parents for t in trees])
+        offsets = np.zeros(count + 1, np.int64)
+        np.cumsum([len(t) for t in trees], out=offsets[1:])
+    tokens = _joined("tokens", tokens, len(parents))
+    if chosen.counts_certain:
+        if certain is None:
+            refuse("certain", None, f"trees of law '{chosen.law}' say how many children of each node are certain")
+        certain = _joined("certain", certain, len(parents))
+    else:
+        certain = None
+    target, target_is_bfloat16 = rows(target_logits)
+    draft_array, draft_is_bfloat16 = (None, False) if draft_logits is None else rows(draft_logits)
+    params = sampling(temperature, top_k, top_p, min_p, count)
+    of_draft = params if draft_sampling is None else sampling(*draft_sampling, count)
+    arguments = (
+        chosen.name, str(law_of(law)), offsets, parents, tokens, certain, target, target_is_bfloat16, draft_array,
+        draft_is_bfloat16, None if target_rows is None else integers("target_rows", target_rows, np.int64),
+        None if draft_rows is None else integers("draft_rows", draft_rows, np.int64), params, of_draft,
+        each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
+        None if ids is None else each("ids", ids, count, np.uint32), integer("threads", threads, 1, _MOST_THREADS))
+    if validate:
+        _core.verify(*arguments, True)
+    path, accepted, following = _core.verify(*arguments, False)
+    if single:
+        return _verdict(path, tokens, int(accepted[0]), int(following[0]))
+    verdicts = []
+    for b in range(count):
+        here = slice(int(offsets[b]), int(offsets[b + 1]))
+        verdicts.append(_verdict(path[here], tokens[here], int(accepted[b]), int(following[b])))
+    return verdicts
+
+
+def _verdict(path, tokens, accepted, following):
+    path = path[:accepted]
+    return Verdict(path, [*tokens[path].tolist(), following], accepted)
+
+
+def _joined(name, values, count):
+    if isinstance(values, (list, tuple)) and values and not isinstance(values[0], (int, np.integer)):
+        values = np.concatenate([integers(f"{name}[{i}]", v) for i, v in enumerate(values)])
+    array = integers(name, values)
+    if len(array) != count:
+        refuse(name + ".size", len(array), f"the trees have {count} nodes, their roots among them")
+    return array
+
+
+def distributions(logits: Any, *, temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0,
+                  min_p: Any = 0.0) -> np.ndarray:
+    """The distributions that rows of logits stand for: (rows, vocabulary) float32. Parameters: one, or one a row."""
+    array, is_bfloat16 = rows(logits)
+    count = int(array.shape[0]) if getattr(array, "ndim", 0) == 2 else 0
+    return _core.distributions(array, is_bfloat16, sampling(temperature, top_k, top_p, min_p, count))
+
+
+def compact(cache: Any, context: int, kept: Any, *, axis: int = 0, entries: int | None = None) -> int:
+    """Compacts a cache in place along an axis: its first `context` entries stay, and of those after them the ones in
+    `kept`, which rise from 0 (the root, then the accepted path). Returns the new number of entries.
+
+    cache: any array on the CPU that may be written to. entries: how many are in use; all where it is left out.
+    """
+    size = cache.shape[axis] if entries is None else entries
+    return _core.compact(cache, integer("axis", axis, 0, 64), integer("entries", size, 0, 2**62),
+                         integer("context", context, 0, 2**62), integers("kept", kept))

@@ -1,0 +1,202 @@
+"""A whole generation with two models that are Python functions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._arrays import integer, integers, rows, sampling
+from ._errors import refuse
+from .batch import DraftedTree, verify
+from .methods import Method, laws, method as method_of
+from .tree import Tree, as_tree
+
+Model = Callable[[list], Any]  #: from a list of token lists to an array (len, vocabulary) of logits
+
+
+@dataclass
+class Generation:
+    """What `speculate` generated."""
+
+    tokens: list  #: the new tokens
+    target_calls: int = 0
+    draft_calls: int = 0
+    drafted: int = 0  #: tokens that were drafted
+    accepted: int = 0  #: of these, accepted
+    steps: list = field(default_factory=list)  #: tokens emitted by each target call
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens a target call."""
+        return len(self.tokens) / self.target_calls if self.target_calls else 0.0
+
+
+def _call(model, name, contexts, vocabulary):
+    logits = model(contexts)
+    shape = getattr(logits, "shape", None)
+    if shape is None:
+        logits = np.asarray(logits, np.float32)
+        shape = logits.shape
+    if len(shape) != 2 or int(shape[0]) != len(contexts):
+        refuse(f"{name}(..).shape", tuple(shape),
+               f"a model gives one row of logits for each of {len(contexts)} token lists: ({len(contexts)}, vocabulary)")
+    if vocabulary is not None and int(shape[1]) != vocabulary:
+        refuse(f"{name}(..).shape[1]", int(shape[1]), f"draft and target have one vocabulary, of {vocabulary}")
+    if isinstance(logits, np.ndarray) and logits.dtype == np.float64:
+        logits = logits.astype(np.float32)
+    return logits
+
+
+def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model, *, temperature: float = 1.0,
+               top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, request: int = 0,
+               threads: int = 1) -> tuple[DraftedTree, np.ndarray | None]:
+    """Draws a tree below the last token of `text`, calling `draft` once a level.
+
+    draft: a function from a list of token lists to an array (len, vocabulary) of logits. Returns (`DraftedTree`, logits),
+    where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model was not
+    asked for are zero. Without a level below the root the model is not called, and logits are None.
+    """
+    text = integers("text", text).tolist()
+    if not text:
+        refuse("text.size", 0, "a tree hangs on the last token of a text")
+    drafted, logits, _, _ = _grow(method_of(method), as_tree(tree), text, draft, (temperature, top_k, top_p, min_p), seed,
+                                  request, threads)
+    return drafted, logits
+
+
+def _grow(chosen, tree, text, draft, params, seed, request, threads):
+    """Besides the texts up to the nodes that are there, and the calls of the model."""
+    nodes = len(tree)
+    tokens = np.full(nodes, -1, np.int32)
+    tokens[0] = text[-1]
+    certain = np.zeros(nodes, np.int32)
+    paths = {0: text}
+    logits = None
+    params = sampling(*params, 1)
+    seeds = np.array([integer("seed", seed, 0, 2**64 - 1)], np.uint64)
+    ids = np.array([integer("request", request, 0, 2**32 - 1)], np.uint32)
+    position = np.array([len(text) - 1], np.int32)
+    calls = 0
+    for depth in range(tree.depth):
+        level = [v for v in np.flatnonzero(tree.depths == depth).tolist() if v in paths and len(tree.children(v))]
+        if not level:
+            break
+        here = _call(draft, "draft", [paths[v] for v in level], None if logits is None else logits.shape[1])
+        calls += 1
+        array, is_bfloat16 = rows(here)
+        if logits is None:
+            kind = np.uint16 if is_bfloat16 else _numpy_type(array)
+            logits = np.zeros((nodes, int(array.shape[1])), kind)
+        logits[level] = _as_numpy(array)
+        at = np.array(level, np.int32)
+        most = max(len(tree.children(v)) for v in level)
+        # Nodes of a level may want different numbers of children: each number is a call.
+        for wanted in range(1, most + 1):
+            chosen_rows = [k for k, v in enumerate(level) if len(tree.children(v)) == wanted]
+            if not chosen_rows:
+                continue
+            drawn, _, sure = _core.draft(
+                chosen.name, array, is_bfloat16, np.zeros(len(chosen_rows), np.int32), at[chosen_rows],
+                np.full(len(chosen_rows), depth, np.int32), wanted, params, seeds, position, ids,
+                np.array(chosen_rows, np.int64), threads)
+            for k, row in enumerate(chosen_rows):
+                children = tree.children(level[row])
+                tokens[children.start:children.stop] = drawn[k]
+                certain[level[row]] = sure[k]
+                for child in children:
+                    if tokens[child] >= 0:
+                        paths[child] = [*paths[level[row]], int(tokens[child])]
+    return DraftedTree(tree, tokens, certain, laws()[chosen.law]), logits, paths, calls
+
+
+def _as_numpy(array):
+    if isinstance(array, np.ndarray):
+        return array
+    if str(getattr(array, "dtype", "")).endswith("bfloat16"):
+        return _core.bfloat16_bits(array)
+    return np.from_dlpack(array)
+
+
+def _numpy_type(array):
+    name = str(getattr(array, "dtype", "float32")).rsplit(".", 1)[-1]
+    return {"bfloat16": np.uint16, "float16": np.float16}.get(name, np.float32)
+
+
+def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Model, text: Sequence[int], tokens: int = 128, *,
+              temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+              draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: Sequence[int] = (),
+              threads: int = 1, callback: Callable[[list], Any] | None = None) -> Generation:
+    """Continues `text` by `tokens` tokens: the law of the text is the target's, whatever the draft.
+
+    method: a name of `methods()`. tree: a `Tree`, or its text, such as "4x2x2x1".
+    target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, the row after each list.
+    stop: tokens that end the text (and are emitted). callback: called with the tokens of each step.
+    Equal seeds give equal texts. Returns a `Generation`.
+    """
+    chosen = method_of(method)
+    tree = as_tree(tree)
+    text = integers("text", text).tolist()
+    if not text:
+        refuse("text.size", 0, "there is a token to go on from")
+    wanted = integer("tokens", tokens, 0, 2**31 - 1)
+    stop = set(integers("stop", stop).tolist())
+    of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else tuple(draft_sampling)
+    result = Generation([])
+    while len(result.tokens) < wanted and not (result.tokens and result.tokens[-1] in stop):
+        shape = tree.up_to(wanted - len(result.tokens) - 1)
+        drafted, logits, paths, calls = _grow(chosen, shape, text, draft, of_draft, seed, request, threads)
+        result.draft_calls += calls
+        present = sorted(paths)
+        scored = _call(target, "target", [paths[v] for v in present], None if logits is None else logits.shape[1])
+        result.target_calls += 1
+        target_rows = np.zeros(len(shape), np.int64)
+        target_rows[present] = np.arange(len(present))
+        if logits is None:  # the root alone
+            draft_logits = scored
+            draft_rows = target_rows
+        else:
+            draft_logits, scored = _same_type(logits, scored)
+            draft_rows = None
+        verdict = verify(chosen, drafted, None, scored, draft_logits if chosen.reads_draft else None,
+                         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, draft_sampling=of_draft,
+                         seeds=seed, positions=len(text) - 1, ids=request, target_rows=target_rows,
+                         draft_rows=draft_rows if chosen.reads_draft else None, threads=threads)
+        if verdict.tokens[-1] < 0:
+            refuse("target(..)", "not a distribution", "a row of a model has a NaN, plus infinity or no number above minus "
+                   "infinity")
+        emitted = verdict.tokens[: wanted - len(result.tokens)]
+        for k, token in enumerate(emitted):
+            if token in stop:
+                emitted = emitted[: k + 1]
+                break
+        result.drafted += len(present) - 1
+        result.accepted += verdict.accepted
+        result.steps.append(len(emitted))
+        result.tokens += emitted
+        text = text + emitted
+        if callback is not None:
+            callback(emitted)
+    return result
+
+
+def _same_type(draft_logits, target_logits):
+    """Rows of one type: where they differ, both as float32."""
+    name = str(getattr(target_logits, "dtype", "")).rsplit(".", 1)[-1]
+    of_draft = "bfloat16" if draft_logits.dtype == np.uint16 else draft_logits.dtype.name
+    if name == of_draft and name != "bfloat16":
+        return draft_logits, target_logits
+    return _as_float32(draft_logits, of_draft), _as_float32(target_logits, name)
+
+
+def _as_float32(array, name):
+    if name == "float32":
+        return array
+    plain = _as_numpy(array)
+    if name == "bfloat16":
+        bits = plain if plain.dtype == np.uint16 else plain.view(np.uint16)
+        return (bits.astype(np.uint32) << 16).view(np.float32)
+    return plain.astype(np.float32)

@@ -1,0 +1,227 @@
+import threading
+
+import numpy as np
+import pytest
+
+import multidraft
+from multidraft import Tree
+
+SHAPES = {"any": ["3x2", "[[0], [1], [0, 0]]", "0", "2x1x2"], "pairs": ["2x2", "2x1", "0", "chain:3"],
+          "forks": ["fork:3x2", "fork:2x4", "chain:1", "chain:2"], "chains": ["chain:3", "chain:1", "0", "chain:4"]}
+ALL = list(multidraft.methods())
+
+
+def make(method, vocabulary=40, dtype=np.float32, seed=0, **sampling):
+    """Trees of every shape that the method takes, with draws, and the rows of both models."""
+    rng = np.random.default_rng(seed)
+    trees, logits = [], []
+    shapes = SHAPES[multidraft.method(method).shapes]
+    # Multiples of 1/8 below 8, which all types have.
+    rows = [(rng.integers(-64, 64, (len(Tree.parse(s)), vocabulary)) / 8).astype(np.float32) for s in shapes]
+    target = [(rng.integers(-64, 64, r.shape) / 8).astype(np.float32) for r in rows]
+    for b, (shape, q) in enumerate(zip(shapes, rows)):
+        tree = Tree.parse(shape)
+        of_row = {}
+
+        def model(texts, tree=tree, q=q, of_row=of_row):
+            # Which node is asked for is known from the order of the calls: levels, nodes rising.
+            depth = of_row.setdefault("depth", -1) + 1
+            of_row["depth"] = depth
+            level = [v for v in range(len(tree)) if tree.depths[v] == depth and len(tree.children(v))]
+            assert len(level) == len(texts)
+            return q[level].astype(dtype)
+
+        drafted, _ = multidraft.draft_tree(method, tree, [1, 2, 3 + b], model, seed=7 + b, request=b, **sampling)
+        trees.append(drafted)
+        logits.append(q)
+    return trees, np.concatenate(target).astype(dtype), np.concatenate(logits).astype(dtype)
+
+
+def decide(method, trees, target, draft, **kw):
+    count = len(trees)
+    return multidraft.verify(method, trees, None, target, draft, seeds=[7 + b for b in range(count)],
+                             ids=list(range(count)), positions=[2] * count, **kw)
+
+
+def same(a, b):
+    return all(x.accepted == y.accepted and x.tokens == y.tokens and np.array_equal(x.path, y.path) for x, y in zip(a, b))
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_a_batch_is_its_trees_alone_on_any_threads_and_types(method):
+    trees, target, draft = make(method)
+    first = decide(method, trees, target, draft)
+    assert same(first, decide(method, trees, target, draft, threads=3))
+    assert same(first, decide(method, trees, target, draft, validate=True))
+    begin = 0
+    for b, tree in enumerate(trees):
+        end = begin + len(tree.tree)
+        alone = multidraft.verify(method, tree, None, target[begin:end], draft[begin:end], seeds=7 + b, ids=b,
+                                  positions=2)
+        assert same([first[b]], [alone])
+        above = 0
+        for node in alone.path:
+            assert tree.tree.parents[node] == above
+            above = node
+        assert len(alone.tokens) == alone.accepted + 1 and 0 <= alone.tokens[-1] < 40
+        begin = end
+    halves, target_h, draft_h = make(method, dtype=np.float16)
+    assert all(np.array_equal(a.tokens, b.tokens) for a, b in zip(trees, halves))
+    assert same(first, decide(method, halves, target_h, draft_h))
+
+
+def test_bfloat16():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    method = "recursive_rejection/sequential"
+    trees, target, draft = make(method)
+    assert same(decide(method, trees, target, draft),
+                decide(method, trees, target.astype(ml_dtypes.bfloat16), draft.astype(ml_dtypes.bfloat16)))
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    method = "nested_ranked_block/stratified"
+    trees, target, draft = make(method)
+    first = decide(method, trees, target, draft)
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        assert same(first, decide(method, trees, torch.from_numpy(target).to(dtype), torch.from_numpy(draft).to(dtype)))
+    with pytest.raises(ValueError, match="detach"):
+        decide(method, trees, torch.from_numpy(target).requires_grad_(), torch.from_numpy(draft))
+
+
+def test_rows_lie_anywhere():
+    method = "traversal/sequential"
+    trees, target, draft = make(method)
+    first = decide(method, trees, target, draft)
+    wide = np.full((len(target), 64), np.nan, np.float32)
+    wide[:, :40] = target
+    assert same(first, decide(method, trees, wide[:, :40], draft))
+    order = np.random.default_rng(1).permutation(len(target))
+    place = np.argsort(order)
+    assert same(first, decide(method, trees, target[order], draft[::-1], target_rows=place,
+                              draft_rows=np.arange(len(draft))[::-1].copy()))
+    frozen = target.copy()
+    frozen.flags.writeable = False
+    assert same(first, decide(method, trees, frozen, draft))
+
+
+def test_sampling_is_the_same_for_one_value_and_for_one_a_tree():
+    method = "recursive_rejection/sequential"
+    w = dict(temperature=0.7, top_k=20, top_p=0.9, min_p=0.01)
+    trees, target, draft = make(method, **w)
+    each = {name: [value] * len(trees) for name, value in w.items()}
+    assert same(decide(method, trees, target, draft, **w), decide(method, trees, target, draft, **each))
+    p = multidraft.distributions(target, **w)
+    assert p.shape == target.shape and np.allclose(p.sum(1), 1, atol=1e-5) and (p > 0).sum(1).max() <= 20
+    exact = np.exp(target.astype(float))
+    assert np.allclose(multidraft.distributions(target), exact / exact.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_draws():
+    q = np.random.default_rng(0).normal(size=(5, 30)).astype(np.float32)
+    a = multidraft.draft(q, 4, law="sequential", seeds=3)
+    b = multidraft.draft(q, 4, law="sequential", seeds=3, threads=2)
+    assert np.array_equal(a.tokens, b.tokens) and a.tokens.shape == (5, 4) and a.law == "sequential"
+    assert all(len(set(row)) == 4 for row in a.tokens.tolist()) and (a.counts == 4).all()
+    assert not np.array_equal(a.tokens, multidraft.draft(q, 4, law="sequential", seeds=4).tokens)
+    few = multidraft.draft(q, 4, law="sequential", top_k=2)
+    assert (few.counts == 2).all() and (few.tokens[:, 2:] == -1).all()
+    top = multidraft.draft(q, 3, law="deterministic")
+    assert np.array_equal(top.tokens, np.argsort(-q, axis=1)[:, :3])
+    assert multidraft.draft(q[:0], 3, law="iid").tokens.shape == (0, 3)
+    assert multidraft.draft(q, 0, law="iid").tokens.shape == (5, 0)
+    gumbel = multidraft.draft(q, 4, method="recursive_rejection/gumbel_top_k")
+    assert gumbel.law == "sequential" and "recursive_rejection/sequential" in gumbel.law.methods
+
+
+def test_the_law_is_checked():
+    q = np.zeros((3, 8), np.float32)
+    children = multidraft.draft(q[:1], 2, law="iid")
+    tokens = [0, *children.tokens[0]]
+    with pytest.raises(multidraft.InvalidInput) as refused:
+        multidraft.verify("recursive_rejection/sequential", "2", tokens, q, q, law=children.law)
+    assert refused.value.argument == "drafts.law" and "recursive_rejection/iid" in refused.value.why
+    assert multidraft.verify("recursive_rejection/iid", "2", tokens, q, q, law=children.law).tokens
+    with pytest.raises(ValueError, match="say how the children were drawn"):
+        multidraft.verify("recursive_rejection/iid", "2", tokens, q, q)
+    with pytest.raises(ValueError, match="draws by law"):
+        multidraft.draft(q, 2, law="iid", method="recursive_rejection/sequential")
+    with pytest.raises(ValueError, match="nearest"):
+        multidraft.verify("recursive_rejektion", "2", tokens, q, q, law="iid")
+
+
+def test_a_row_that_is_no_distribution_is_the_fault_of_one_tree():
+    method = "recursive_rejection/sequential"
+    trees, target, draft = make(method)
+    good = decide(method, trees, target, draft)
+    target[0, 3] = np.nan
+    bad = decide(method, trees, target, draft)
+    assert bad[0].tokens == [-1] and bad[0].accepted == 0 and same(good[1:], bad[1:])
+    with pytest.raises(ValueError, match=r"target\[0\] = nan.*token 3"):
+        decide(method, trees, target, draft, validate=True)
+
+
+def test_threads_at_once():
+    method = "nested_ranked_block/stratified"
+    trees, target, draft = make(method)
+    first = decide(method, trees, target, draft)
+    wrong = []
+
+    def work(threads):
+        for k in range(20):
+            if not same(first, decide(method, trees, target, draft, threads=threads)):
+                wrong.append(k)
+            try:  # errors belong to the thread that made them
+                multidraft.method(f"no method {threads}.{k}")
+                wrong.append("none")
+            except ValueError as error:
+                if f"no method {threads}.{k}" not in str(error):
+                    wrong.append(str(error))
+
+    workers = [threading.Thread(target=work, args=(1 + k % 2,)) for k in range(6)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert not wrong
+
+
+def test_the_boundary_refuses_and_does_not_fall():
+    """Wrong types, shapes, strides and values in every place: an exception each, and never more."""
+    rng = np.random.default_rng(3)
+    good = dict(method="traversal/sequential", tree="2x1", tokens=[0, 1, 2, 3, 4], target_logits=rng.normal(size=(5, 8)).astype(np.float32),
+                draft_logits=rng.normal(size=(5, 8)).astype(np.float32), law="sequential", seeds=1, positions=0)
+    assert multidraft.verify(**good).tokens
+    base = good["target_logits"]
+    arrays = [None, 3, "text", [], [[]], object(), base[0], base[:, :, None], base[:2], base[:, :0], base[:0], base.T,
+              base[:, ::2], base.astype(float), base.astype(int), base.astype(complex), base.astype(object), base.astype(str),
+              base.view(np.uint16), np.zeros((5, 7), np.float32), np.zeros((5, 8), bool), np.ma.masked_array(base) * 1j,
+              memoryview(b"abc"), b"bytes", {"a": 1}]
+    numbers = [None, "x", 1.5, -1, 2**70, [1, 2], [[1]], np.zeros(3), object(), True, [2**63], float("nan")]
+    wrong = {"method": [None, 3, "", "x" * 10000, "naive/iid\0", b"naive/iid", ["naive/iid"]],
+             "tree": [None, 3.5, "", "9" * 50, [[-1]], [-1, 5], [0], object(), [], [-1, 0, 0, 1], "chain:9"],
+             "tokens": [[], [0], [0, 1, 2, 3, 8], [0, 1, 2, 3, -2], [0, 1, 1, 3, 4], [0.5] * 5, "abcde", None,
+                        [2**40] * 5, 7, object(), {}, [None] * 5],
+             "target_logits": arrays, "draft_logits": arrays, "law": [None, 3, "", "luck", object()],
+             "seeds": numbers, "positions": numbers,
+             "temperature": [-1, float("nan"), float("inf"), "hot", None, [1, 2], object()],
+             "top_k": [-1, 1.5, 2**40, "k", None], "top_p": [0, 1.1, -1, float("nan"), "p", None], "min_p": [-1, 2, None],
+             "threads": [0, -1, 1.5, 10**9, None, "2"],
+             "target_rows": [[0], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1], "rows", [0.5] * 5],
+             "draft_rows": [[0], [0, 1, 2, 3, 2**40]], "certain": [], "ids": ["x", [1, 2], -1, 2**40]}
+    for name, values in wrong.items():
+        for value in values:
+            try:
+                result = multidraft.verify(**{**good, name: value})
+            except ValueError:
+                continue
+            # A few are fine after all: None where a default is meant, a value that is one.
+            assert result.tokens and (value is None or name in ("seeds", "ids")), (name, value)
+
+
+def test_zero_sizes():
+    assert multidraft.verify("recursive_rejection/iid", [-1], [5], np.zeros((1, 4), np.float32),
+                             np.zeros((1, 4), np.float32), law="iid").accepted == 0
+    with pytest.raises(ValueError):
+        multidraft.verify("recursive_rejection/iid", [-1], [5], np.zeros((1, 0), np.float32),
+                          np.zeros((1, 0), np.float32), law="iid")

@@ -1,0 +1,88 @@
+from fractions import Fraction
+
+import pytest
+
+import multidraft
+from multidraft import analysis, proof
+
+P, Q = proof.fractions(5, 3, 2), proof.fractions(2, 5, 3)
+
+
+def speculative_sampling(source, p, q, children):
+    x = children[0]
+    if source.bernoulli(min(1, p[x] / q[x])):
+        return 0, None
+    return None, source.categorical(proof.residual(p, q))
+
+
+def recursive_rejection(source, p, q, children):
+    """[MCSD] Algorithm 2: of children without replacement."""
+    for k, x in enumerate(children):
+        if source.bernoulli(min(1, p[x] / q[x])):
+            return k, None
+        p = proof.residual(p, q)
+        p = [a / sum(p) for a in p]
+        q = [0 if y == x else a for y, a in enumerate(q)]
+        q = [a / sum(q) for a in q] if sum(q) else q
+    return None, source.categorical(p)
+
+
+def test_exact_laws():
+    law = proof.law_of_node(proof.draw_iid, speculative_sampling, P, Q, 1)
+    assert law.tokens == P and law.accepted == Fraction(7, 10)
+    for n in (1, 2, 3):
+        law = proof.law_of_node(proof.draw_sequential, recursive_rejection, P, Q, n)
+        assert law.tokens == P
+        assert float(law.accepted) == pytest.approx(
+            analysis.acceptance([float(x) for x in P], [float(x) for x in Q], n, "recursive_rejection/sequential"))
+
+
+def test_published_mismatches_are_seen():
+    # Top-k candidates accepted with p / q; draws without replacement that are taken for independent ones.
+    assert not proof.is_lossless(proof.draw_top, speculative_sampling, P, Q, 1)
+
+    def with_the_wrong_law(source, p, q, children):
+        for k, x in enumerate(children):
+            if source.bernoulli(min(1, p[x] / q[x])):
+                return k, None
+            p = proof.residual(p, q)
+            p = [a / sum(p) for a in p]
+        return None, source.categorical(p)
+
+    # Two tokens that the target likes better: where there is one, whatever is rejected ends with it.
+    p, q = proof.fractions(4, 3, 2, 1), proof.fractions(1, 2, 3, 4)
+    assert proof.is_lossless(proof.draw_iid, with_the_wrong_law, p, q, 2)
+    assert not proof.is_lossless(proof.draw_sequential, with_the_wrong_law, p, q, 2)
+
+
+def test_trees():
+    def target(text):
+        return proof.fractions(1 + len(text), 2, 3 + (text[-1] if text else 0))
+
+    def draft(text):
+        return proof.fractions(2, 1 + len(text), 2)
+
+    wanted = proof.law_of_text(target, 3)
+    assert sum(wanted.values()) == 1
+    verify = proof.node_by_node(recursive_rejection)
+    for tree in ("2x1", "1x2", "0", multidraft.Tree([-1, 0, 0, 1])):
+        assert proof.law_of_tree(proof.draw_sequential, verify, tree, target, draft, 3) == wanted
+    wrong = proof.law_of_tree(proof.draw_top, proof.node_by_node(speculative_sampling), "2x1", target, draft, 3)
+    assert proof.distance(wrong, wanted) > Fraction(1, 10)
+
+
+def test_floats_and_refusals():
+    p, q = [0.5, 0.25, 0.25], [0.25, 0.5, 0.25]
+    assert proof.is_lossless(proof.draw_iid, speculative_sampling, p, q, 1, tolerance=1e-12)
+    with pytest.raises(ValueError, match="sum to 1"):
+        proof.law_of_node(proof.draw_iid, speculative_sampling, [1, 1], [1, 0], 1)
+    with pytest.raises(ValueError, match="one vocabulary"):
+        proof.law_of_node(proof.draw_iid, speculative_sampling, [1], [1, 0], 1)
+    with pytest.raises(ValueError, match="lies in"):
+        proof.enumerate_draws(lambda source: source.bernoulli(2))
+    with pytest.raises(ValueError, match="above 0"):
+        proof.enumerate_draws(lambda source: source.categorical([0, 0]))
+    with pytest.raises(ValueError, match="more ways"):
+        proof.enumerate_draws(lambda source: tuple(source.categorical([1] * 9) for _ in range(5)), limit=100)
+    assert proof.enumerate_draws(lambda source: source.bernoulli(Fraction(1, 3))) == {False: Fraction(2, 3),
+                                                                                     True: Fraction(1, 3)}

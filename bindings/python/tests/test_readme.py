@@ -1,0 +1,38 @@
+"""The README's code runs as it stands, with what it leaves to the reader."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+
+import multidraft
+
+
+def test_readme(models):
+    text = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", text, re.DOTALL)
+    assert len(blocks) == 3
+    target, draft = models(20)
+    first = re.sub(r"^def (target|draft).*\n", "", blocks[0], flags=re.MULTILINE)
+    names = {"target": target, "draft": draft, "prompt": [1, 2]}
+    exec(first, names)
+    assert len(names["text"].tokens) == 100
+
+    tree = multidraft.Tree([-1, 0, 0, 0])
+    logits = np.random.default_rng(0).normal(size=(2, 4, 20)).astype(np.float32)
+    drawn = multidraft.draft(logits[1][:1], 3, law="sequential", seeds=5, positions=8)
+    names = {"multidraft": multidraft, "tree": tree, "seed": 5, "position": 8, "draft_logits": logits[1],
+             "target_logits": logits[0], "tokens": [0, *drawn.tokens[0]]}
+    exec(blocks[1], names)
+    assert names["verdict"].tokens
+    exec(blocks[2], {})
+
+
+def test_help():
+    for name in multidraft.__all__:
+        assert getattr(multidraft, name).__doc__, name
+    for module in (multidraft, multidraft.analysis, multidraft.proof):
+        assert module.__doc__
+        for name, thing in vars(module).items():
+            if callable(thing) and not name.startswith("_") and thing.__module__ == module.__name__:
+                assert thing.__doc__, name

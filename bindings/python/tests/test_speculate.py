@@ -1,0 +1,87 @@
+import numpy as np
+import pytest
+
+import multidraft
+from multidraft import Tree
+
+METHODS = [m for m in multidraft.methods().values()]
+TREES = {"any": "3x1", "pairs": "2x1", "forks": "fork:3x2", "chains": "chain:2"}
+
+
+def chi_squared(counts, expected):
+    keep = expected > 5
+    rest = expected[~keep].sum()
+    c = np.append(counts[keep], counts[~keep].sum()) if rest > 0 else counts[keep]
+    e = np.append(expected[keep], rest) if rest > 0 else expected[keep]
+    return ((c - e) ** 2 / e).sum(), len(e) - 1
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_the_law_of_the_text_is_the_targets(method, models):
+    vocabulary, runs = 5, 600
+    target, draft = models(vocabulary, seed=10)
+    text = [1, 2]
+    counts = np.zeros((vocabulary, vocabulary))
+    for seed in range(runs):
+        tokens = multidraft.speculate(method.name, TREES[method.shapes], target, draft, text, tokens=2, seed=seed).tokens
+        counts[tokens[0], tokens[1]] += 1
+    first = target.law(text)
+    expected = np.stack([first[x] * target.law([*text, x]) for x in range(vocabulary)]) * runs
+    statistic, freedom = chi_squared(counts.ravel(), expected.ravel())
+    # Six standard deviations of a chi-squared, by Wilson and Hilferty.
+    z = ((statistic / freedom) ** (1 / 3) - (1 - 2 / (9 * freedom))) / np.sqrt(2 / (9 * freedom))
+    assert z < 5, (method.name, statistic, freedom)
+
+
+@pytest.mark.parametrize("method", METHODS, ids=str)
+def test_greedy_text_is_the_targets(method, models):
+    target, draft = models(30, seed=4)
+    text = [3]
+    for _ in range(20):
+        text.append(int(np.argmax(target([text])[0])))
+    result = multidraft.speculate(method.name, TREES[method.shapes], target, draft, [3], tokens=20, temperature=0)
+    assert result.tokens == text[1:]
+    assert sum(result.steps) == 20 and result.target_calls == len(result.steps)
+    assert result.block_efficiency == 20 / result.target_calls
+
+
+def test_a_perfect_draft_is_accepted(models):
+    target, _ = models(30, seed=4)
+    result = multidraft.speculate("speculative_sampling/iid", "chain:4", target, target, [3], tokens=50, seed=1)
+    assert result.target_calls == 10 and result.accepted == 40 and result.block_efficiency == 5
+
+
+def test_details(models):
+    target, draft = models(12, seed=7)
+    a = multidraft.speculate("recursive_rejection/sequential", "2x2", target, draft, [1], tokens=30, seed=5)
+    b = multidraft.speculate("recursive_rejection/sequential", Tree.parse("2x2"), target, draft, np.array([1]), tokens=30,
+                             seed=5, threads=2)
+    assert a.tokens == b.tokens and len(a.tokens) == 30
+    assert a.tokens != multidraft.speculate("recursive_rejection/sequential", "2x2", target, draft, [1], tokens=30,
+                                            seed=6).tokens
+    seen = []
+    c = multidraft.speculate("recursive_rejection/sequential", "2x2", target, draft, [1], tokens=30, seed=5,
+                             callback=seen.extend)
+    assert seen == c.tokens
+    stop = a.tokens[7]
+    d = multidraft.speculate("recursive_rejection/sequential", "2x2", target, draft, [1], tokens=30, seed=5, stop=[stop])
+    assert d.tokens == a.tokens[: a.tokens.index(stop) + 1]
+    assert multidraft.speculate("naive/iid", "2", target, draft, [1], tokens=0).tokens == []
+    # Rows of other types, and fewer children than the shape has.
+    e = multidraft.speculate("recursive_rejection/sequential", "4x2", lambda t: target(t).astype(np.float64),
+                             lambda t: draft(t).astype(np.float16), [1], tokens=20, top_k=2)
+    assert len(e.tokens) == 20
+
+
+def test_refusals(models):
+    target, draft = models(12, seed=7)
+    with pytest.raises(ValueError, match="one row of logits"):
+        multidraft.speculate("naive/iid", "2", lambda t: target(t)[:0], draft, [1])
+    with pytest.raises(ValueError, match="one vocabulary"):
+        multidraft.speculate("naive/iid", "2", lambda t: target(t)[:, :5], draft, [1])
+    with pytest.raises(ValueError, match="token to go on from"):
+        multidraft.speculate("naive/iid", "2", target, draft, [])
+    with pytest.raises(ValueError, match="not a distribution"):
+        multidraft.speculate("naive/iid", "2", lambda t: target(t) * np.nan, draft, [1])
+    with pytest.raises(ZeroDivisionError):
+        multidraft.speculate("naive/iid", "2", lambda t: 1 / 0, draft, [1])

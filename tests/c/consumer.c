@@ -1,0 +1,493 @@
+// A program over multidraft.h alone, valid C11 and C++17: linked to the library, or with MULTIDRAFT_DLOPEN over what
+// dlopen finds in the file that is its argument.
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "multidraft.h"
+
+static int failures = 0;
+#define CHECK(condition)                                                                                  \
+    do {                                                                                                  \
+        if (!(condition)) {                                                                               \
+            fprintf(stderr, "%s:%d: %s (last error: %s)\n", __FILE__, __LINE__, #condition, last_text()); \
+            ++failures;                                                                                   \
+        }                                                                                                 \
+    } while (0)
+
+static char const* last_text(void);
+
+#ifdef MULTIDRAFT_DLOPEN
+#include <dlfcn.h>
+
+static void* library = NULL;
+
+// ISO C has no conversion from void* to a pointer to a function, POSIX asks for one.
+static void find_symbol(char const* name, void* function, size_t size) {
+    void* const found = dlsym(library, name);
+    if (found == NULL) {
+        fprintf(stderr, "no symbol %s\n", name);
+        exit(1);
+    }
+    memcpy(function, &found, size);
+}
+
+// clang-format off
+#define EACH_FUNCTION(USE) \
+    USE(md_last_error) USE(md_last_message) USE(md_version) USE(md_method_count) USE(md_method_name) \
+    USE(md_find_method) USE(md_describe_method) USE(md_make_pool) USE(md_make_pool_over) USE(md_free_pool) \
+    USE(md_draft) USE(md_verify_workspace_size) USE(md_verify) USE(md_validate) USE(md_distributions) \
+    USE(md_parse_shape) USE(md_tree_depths) USE(md_level_order) USE(md_write_mask) USE(md_write_mask_bytes) \
+    USE(md_write_mask_bias) USE(md_write_positions) USE(md_compact) USE(md_alpha_star) USE(md_acceptance) \
+    USE(md_block_efficiency) USE(md_improvement_factor) USE(md_memory_bound_speed_up) USE(md_optimal_tree)
+// clang-format on
+#ifdef __cplusplus
+#define TYPE_OF(name) decltype(&name)
+#else
+#define TYPE_OF(name) __typeof__(&(name))
+#endif
+#define DECLARE(name) static TYPE_OF(name) p_##name;
+EACH_FUNCTION(DECLARE)
+#define FIND(name) find_symbol(#name, &p_##name, sizeof p_##name);
+static void open_library(char const* path) {
+    library = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    if (library == NULL) {
+        fprintf(stderr, "%s\n", dlerror());
+        exit(1);
+    }
+    EACH_FUNCTION(FIND)
+}
+#define CALL(name) p_##name
+#else
+static void open_library(char const* path) { (void)path; }
+#define CALL(name) name
+#endif
+
+static char const* last_text(void) { return CALL(md_last_message)(); }
+
+static int fails_with(md_status status, char const* argument, char const* part_of_why) {
+    md_error error = MD_ERROR_INIT;
+    if (status != MD_INVALID_INPUT || CALL(md_last_error)(&error) != status) return 0;
+    if (strcmp(error.argument, argument) != 0 || strstr(error.why, part_of_why) == NULL ||
+        strstr(error.message, error.argument) == NULL) {
+        fprintf(stderr, "argument '%s', value '%s', why '%s'\n", error.argument, error.value, error.why);
+        return 0;
+    }
+    return 1;
+}
+
+static uint32_t state = 1;
+static uint32_t next_number(void) {
+    state = state * 1664525U + 1013904223U;
+    return state >> 8;
+}
+
+#define REQUESTS 3
+#define VOCABULARY 50
+#define MOST_NODES 64
+
+// Numbers that float, half and bfloat16 all have: multiples of 1/8 below 8.
+static void fill_logits(float* out, int count) {
+    for (int i = 0; i < count; ++i) out[i] = ((float)(next_number() % 128) - 64.0F) / 8.0F;
+}
+
+static uint16_t as_half(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    if (x == 0.0F) return 0;
+    uint32_t const exponent = ((bits >> 23) & 0xFFU) - 112U;
+    return (uint16_t)(((bits >> 16) & 0x8000U) | (exponent << 10) | ((bits >> 13) & 0x3FFU));
+}
+
+static uint16_t as_bfloat16(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return (uint16_t)(bits >> 16);
+}
+
+static void convert(float const* from, int count, int32_t dtype, void* to) {
+    for (int i = 0; i < count; ++i) {
+        if (dtype == MD_FLOAT32)
+            memcpy((float*)to + i, from + i, sizeof(float));
+        else if (dtype == MD_FLOAT16)
+            ((uint16_t*)to)[i] = as_half(from[i]);
+        else
+            ((uint16_t*)to)[i] = as_bfloat16(from[i]);
+    }
+}
+
+// An engine's pool: its tasks run one after another, the last first.
+static void run_backwards(void* engine, int32_t count, md_task task, void* call) {
+    ++*(int*)engine;
+    while (count > 0) task(call, --count);
+}
+
+struct batch {
+    int32_t parents[REQUESTS * MOST_NODES];
+    int32_t depths[REQUESTS * MOST_NODES];
+    int32_t tokens[REQUESTS * MOST_NODES];
+    int32_t certain[REQUESTS * MOST_NODES];
+    int64_t offsets[REQUESTS + 1];
+    uint64_t seeds[REQUESTS];
+    int32_t positions[REQUESTS];
+    md_sampling sampling[REQUESTS];
+    float target[REQUESTS * MOST_NODES * VOCABULARY];
+    float draft[REQUESTS * MOST_NODES * VOCABULARY];
+    float converted[2][REQUESTS * MOST_NODES * VOCABULARY];
+};
+
+struct outcome {
+    int32_t tokens[REQUESTS * MOST_NODES];
+    int32_t path[REQUESTS * MOST_NODES];
+    int32_t accepted[REQUESTS];
+    int32_t next[REQUESTS];
+};
+
+static void make_batch(struct batch* b, char const* const* shapes) {
+    b->offsets[0] = 0;
+    for (int r = 0; r < REQUESTS; ++r) {
+        int64_t nodes = 0;
+        CHECK(CALL(md_parse_shape)(shapes[r], b->parents + b->offsets[r], MOST_NODES, &nodes) == MD_OK);
+        CHECK(CALL(md_tree_depths)(b->parents + b->offsets[r], nodes, b->depths + b->offsets[r]) == MD_OK);
+        b->offsets[r + 1] = b->offsets[r] + nodes;
+        b->seeds[r] = 7U + (uint64_t)r;
+        b->positions[r] = 11 * r;
+        md_sampling const sampling = {r == 1 ? 0.8F : 1.0F, r == 2 ? 20 : 0, 1.0F, 0.0F};
+        b->sampling[r] = sampling;
+    }
+    fill_logits(b->target, (int)b->offsets[REQUESTS] * VOCABULARY);
+    fill_logits(b->draft, (int)b->offsets[REQUESTS] * VOCABULARY);
+}
+
+static md_rows rows_of(struct batch const* b, float const* matrix, int32_t dtype, int which) {
+    md_rows rows = MD_ROWS_INIT;
+    convert(matrix, (int)b->offsets[REQUESTS] * VOCABULARY, dtype, (void*)b->converted[which]);
+    rows.dtype = dtype;
+    rows.data = b->converted[which];
+    rows.row_stride = VOCABULARY;
+    rows.vocabulary = VOCABULARY;
+    rows.sampling = b->sampling;
+    return rows;
+}
+
+static md_requests requests_of(struct batch const* b) {
+    md_requests requests = MD_REQUESTS_INIT;
+    requests.seeds = b->seeds;
+    requests.positions = b->positions;
+    return requests;
+}
+
+// Draws the trees level by level.
+static void draw(struct batch* b, md_method const* method, md_pool* pool, int32_t dtype) {
+    for (int32_t depth = 0;; ++depth) {
+        int32_t request[MOST_NODES * REQUESTS], node[MOST_NODES * REQUESTS], wanted[MOST_NODES * REQUESTS],
+            depths[MOST_NODES * REQUESTS];
+        int64_t first[MOST_NODES * REQUESTS], index[MOST_NODES * REQUESTS];
+        int32_t entries = 0;
+        for (int32_t r = 0; r < REQUESTS; ++r)
+            for (int64_t i = b->offsets[r]; i < b->offsets[r + 1]; ++i) {
+                int32_t const v = (int32_t)(i - b->offsets[r]);
+                if (b->depths[i] != depth) continue;
+                int64_t begin = i;
+                while (begin < b->offsets[r + 1] && b->parents[begin] != v) ++begin;
+                int64_t end = begin;
+                while (end < b->offsets[r + 1] && b->parents[end] == v) ++end;
+                if (begin == end) continue;
+                request[entries] = r;
+                node[entries] = v;
+                wanted[entries] = (int32_t)(end - begin);
+                depths[entries] = depth;
+                first[entries] = begin;
+                index[entries++] = i;
+            }
+        if (entries == 0) return;
+        md_level level = MD_LEVEL_INIT;
+        level.entries = entries;
+        level.requests = request;
+        level.nodes = node;
+        level.wanted = wanted;
+        level.depths = depths;
+        md_children children = MD_CHILDREN_INIT;
+        children.tokens = b->tokens;
+        children.first = first;
+        children.certain = b->certain;
+        children.node_index = index;
+        md_rows rows = rows_of(b, b->draft, dtype, 1);
+        rows.row_of = index;
+        md_requests const requests = requests_of(b);
+        CHECK(CALL(md_draft)(method, pool, &level, &rows, &requests, &children) == MD_OK);
+    }
+}
+
+static md_trees trees_of(struct batch const* b, char const* law) {
+    md_trees trees = MD_TREES_INIT;
+    trees.requests = REQUESTS;
+    trees.nodes = b->offsets[REQUESTS];
+    trees.offsets = b->offsets;
+    trees.parents = b->parents;
+    trees.tokens = b->tokens;
+    trees.certain = b->certain;
+    trees.law = law;
+    return trees;
+}
+
+static void decide(struct batch* b, md_method const* method, md_pool* pool, int32_t dtype, int own_workspace,
+                   struct outcome* out) {
+    md_method_info info = MD_METHOD_INFO_INIT;
+    CHECK(CALL(md_describe_method)(method, &info) == MD_OK);
+    memset(b->tokens, 0, sizeof b->tokens);
+    memset(b->certain, 0, sizeof b->certain);
+    memset(out, 0, sizeof *out);
+    draw(b, method, pool, dtype);
+    memcpy(out->tokens, b->tokens, sizeof out->tokens);
+    md_rows const target = rows_of(b, b->target, dtype, 0);
+    md_rows const draft = rows_of(b, b->draft, dtype, 1);
+    md_trees const trees = trees_of(b, info.law);
+    md_requests const requests = requests_of(b);
+    md_verdicts verdicts = MD_VERDICTS_INIT;
+    verdicts.path = out->path;
+    verdicts.accepted = out->accepted;
+    verdicts.next = out->next;
+    void* workspace = NULL;
+    size_t bytes = 0;
+    if (own_workspace) {
+        CHECK(CALL(md_verify_workspace_size)(method, pool, REQUESTS, MOST_NODES, 8, &bytes) == MD_OK);
+        workspace = aligned_alloc(16, bytes == 0 ? 16 : bytes);
+    }
+    CHECK(CALL(md_validate)(method, pool, &trees, &target, &draft, &requests) == MD_OK);
+    CHECK(CALL(md_verify)(method, pool, &trees, &target, info.reads_draft ? &draft : NULL, &requests, &verdicts,
+                          workspace, bytes) == MD_OK);
+    free(workspace);
+    for (int r = 0; r < REQUESTS; ++r) {
+        CHECK(out->next[r] >= 0 && out->next[r] < VOCABULARY);
+        int32_t above = 0;
+        for (int k = 0; k < out->accepted[r]; ++k) {
+            int32_t const v = out->path[b->offsets[r] + k];
+            CHECK(b->parents[b->offsets[r] + v] == above);
+            above = v;
+        }
+    }
+}
+
+static struct batch the_batch;
+
+static void test_methods(void) {
+    static char const* const any[REQUESTS] = {"3x2", "[[0], [1], [0, 0]]", "2x1x2"};
+    static char const* const pairs[REQUESTS] = {"2x2", "chain:2", "2x1x1"};
+    static char const* const forks[REQUESTS] = {"fork:3x2", "fork:2x4", "fork:1x3"};
+    static char const* const chains[REQUESTS] = {"chain:3", "0", "chain:5"};
+    char const* const* const shapes[] = {any, pairs, forks, chains};
+    md_pool* pool = NULL;
+    md_pool* engines = NULL;
+    int calls = 0;
+    CHECK(CALL(md_make_pool)(3, &pool) == MD_OK);
+    CHECK(CALL(md_make_pool_over)(2, &run_backwards, &calls, &engines) == MD_OK);
+    CHECK(CALL(md_method_count)() >= 22);
+    CHECK(CALL(md_method_name)(-1) == NULL && CALL(md_method_name)(CALL(md_method_count)()) == NULL);
+    for (int32_t k = 0; k < CALL(md_method_count)(); ++k) {
+        md_method const* method = NULL;
+        md_method_info info = MD_METHOD_INFO_INIT;
+        CHECK(CALL(md_find_method)(CALL(md_method_name)(k), &method) == MD_OK);
+        CHECK(CALL(md_describe_method)(method, &info) == MD_OK);
+        CHECK(strcmp(info.name, CALL(md_method_name)(k)) == 0 && info.lossless == 1);
+        make_batch(&the_batch, shapes[info.shapes]);
+        struct outcome first, other;
+        decide(&the_batch, method, NULL, MD_FLOAT32, 0, &first);
+        md_pool* const pools[] = {NULL, pool, engines};
+        for (int p = 0; p < 3; ++p)
+            for (int32_t dtype = MD_FLOAT32; dtype <= MD_BFLOAT16; ++dtype) {
+                decide(&the_batch, method, pools[p], dtype, p != 1, &other);
+                if (memcmp(&first, &other, sizeof first) != 0) fprintf(stderr, "%s, type %d\n", info.name, (int)dtype);
+                CHECK(memcmp(&first, &other, sizeof first) == 0);
+            }
+    }
+    CHECK(calls > 0);
+    CALL(md_free_pool)(pool);
+    CALL(md_free_pool)(engines);
+    CALL(md_free_pool)(NULL);
+}
+
+static void test_probabilities(void) {
+    static char const* const shapes[REQUESTS] = {"3x2", "2x2", "0"};
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("traversal/sequential", &method) == MD_OK);
+    struct outcome out;
+    make_batch(&the_batch, shapes);
+    decide(&the_batch, method, NULL, MD_FLOAT32, 0, &out);
+
+    int64_t const nodes = the_batch.offsets[REQUESTS];
+    static float p[REQUESTS * MOST_NODES * VOCABULARY], q[REQUESTS * MOST_NODES * VOCABULARY];
+    md_rows target = rows_of(&the_batch, the_batch.target, MD_FLOAT32, 0);
+    md_rows draft = rows_of(&the_batch, the_batch.draft, MD_FLOAT32, 1);
+    target.sampling = NULL;
+    draft.sampling = NULL;
+    CHECK(CALL(md_distributions)(&target, nodes, p) == MD_OK);
+    CHECK(CALL(md_distributions)(&draft, nodes, q) == MD_OK);
+    double sum = 0;
+    for (int i = 0; i < VOCABULARY; ++i) sum += (double)p[i];
+    CHECK(fabs(sum - 1) < 1e-5);
+    target.kind = draft.kind = MD_PROBABILITIES;
+    target.data = p;
+    draft.data = q;
+    md_trees trees = trees_of(&the_batch, "sequential");
+    md_requests const requests = requests_of(&the_batch);
+    md_verdicts verdicts = MD_VERDICTS_INIT;
+    verdicts.path = out.path;
+    verdicts.path_stride = 4;
+    verdicts.accepted = out.accepted;
+    verdicts.next = out.next;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    CHECK(out.next[0] >= 0 && out.next[1] >= 0 && out.next[2] >= 0);
+
+    // A row of no distribution is the fault of one request; md_validate says what it is.
+    p[0] = -1.0F;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    CHECK(out.next[1] >= 0 && out.next[2] >= 0);
+    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target",
+                     "not a distribution"));
+
+    // Another law, and what else is refused.
+    trees.law = "iid";
+    md_status const other_law = CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0);
+    CHECK(fails_with(other_law, "drafts.law", "traversal/iid"));
+    trees.law = "sequential";
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, NULL, &requests, &verdicts, NULL, 0), "draft",
+                     "reads"));
+    CHECK(
+        fails_with(CALL(md_verify)(method, NULL, NULL, &target, NULL, &requests, &verdicts, NULL, 0), "trees", "read"));
+    trees.size = 3;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "trees.size", "sizeof"));
+    trees.size = sizeof trees;
+    target.kind = 9;
+    draft.kind = 9;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.kind", "MD_LOGITS"));
+    target.kind = draft.kind = MD_LOGITS;
+    target.dtype = draft.dtype = 77;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.dtype", "MD_FLOAT16"));
+    draft.dtype = MD_FLOAT16;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "draft.dtype", "one type"));
+    target.dtype = draft.dtype = MD_FLOAT32;
+    the_batch.parents[1] = 5;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0), "parents",
+                     "request 0"));
+    the_batch.parents[1] = 0;
+    char unaligned[64];
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, unaligned, 1),
+                     "workspace.size", "bytes"));
+    CHECK(fails_with(CALL(md_find_method)("recursive_rejektion/iid", &method), "name", "recursive_rejection/iid"));
+    CHECK(fails_with(CALL(md_find_method)(NULL, &method), "name", "read"));
+    md_pool* pool = NULL;
+    CHECK(fails_with(CALL(md_make_pool)(0, &pool), "threads", "one thread") && pool == NULL);
+}
+
+// A caller compiled with a later version: its fields beyond are zero, or it is refused.
+static void test_later_version(void) {
+    struct later {
+        md_estimation known;
+        int64_t unknown;
+    } how = {MD_ESTIMATION_INIT, 0};
+    double const p[3] = {0.5, 0.3, 0.2}, q[3] = {0.2, 0.5, 0.3};
+    double rate = 0;
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("naive/iid", &method) == MD_OK);
+    how.known.size = sizeof how;
+    CHECK(CALL(md_acceptance)(method, p, q, 3, 2, &how.known, &rate, NULL) == MD_OK);
+    how.unknown = 1;
+    CHECK(fails_with(CALL(md_acceptance)(method, p, q, 3, 2, &how.known, &rate, NULL), "how.size", "not zero"));
+}
+
+static void test_trees(void) {
+    int32_t const parents[5] = {-1, 0, 0, 1, 2};
+    uint64_t words[5];
+    CHECK(CALL(md_write_mask)(parents, 5, words, 1) == MD_OK);
+    CHECK(words[0] == 1 && words[1] == 3 && words[2] == 5 && words[3] == 11 && words[4] == 21);
+    uint8_t bytes[5 * 7];
+    CHECK(CALL(md_write_mask_bytes)(parents, 5, 2, bytes, 7) == MD_OK);
+    for (int i = 0; i < 5; ++i)
+        for (int j = 0; j < 7; ++j) CHECK(bytes[7 * i + j] == (j < 2 || ((words[i] >> (j - 2)) & 1U) != 0 ? 1 : 0));
+    uint16_t bias[5 * 5];
+    CHECK(CALL(md_write_mask_bias)(parents, 5, 0, MD_BFLOAT16, bias, 5) == MD_OK);
+    CHECK(bias[0] == 0 && bias[1] == 0xFF80);
+    CHECK(CALL(md_write_mask_bias)(parents, 5, 0, MD_FLOAT16, bias, 5) == MD_OK);
+    CHECK(bias[0] == 0 && bias[1] == 0xFC00);
+    CHECK(fails_with(CALL(md_write_mask_bias)(parents, 5, 0, 0, bias, 5), "dtype", "MD_FLOAT32"));
+    CHECK(fails_with(CALL(md_write_mask_bytes)(parents, 5, 3, bytes, 7), "row_stride", "overlap"));
+    int32_t positions[5];
+    CHECK(CALL(md_write_positions)(parents, 5, 10, positions) == MD_OK);
+    CHECK(positions[0] == 10 && positions[2] == 11 && positions[4] == 12);
+    int32_t const shuffled[5] = {3, 3, 0, -1, 1};
+    int32_t order[5], sorted[5];
+    CHECK(CALL(md_level_order)(shuffled, 5, order, sorted) == MD_OK);
+    CHECK(order[0] == 3 && order[1] == 0 && order[2] == 1 && order[3] == 2 && order[4] == 4);
+    CHECK(memcmp(sorted, parents, sizeof parents) == 0);
+    int32_t const ring[3] = {-1, 2, 1};
+    CHECK(fails_with(CALL(md_level_order)(ring, 3, order, sorted), "parents", "not connected"));
+    int64_t nodes = 0;
+    CHECK(CALL(md_parse_shape)("4x2", NULL, 0, &nodes) == MD_OK && nodes == 13);
+    CHECK(fails_with(CALL(md_parse_shape)("4x2", order, 5, &nodes), "capacity", "13"));
+    CHECK(fails_with(CALL(md_parse_shape)("4y", NULL, 0, &nodes), "shape", "whole numbers"));
+
+    // Two planes of entries of two elements: 1 of the context, then entries 0, 2, 3 of those behind it are kept.
+    int16_t cache[2][5][2];
+    for (int i = 0; i < 20; ++i) (&cache[0][0][0])[i] = (int16_t)i;
+    md_axis const axis = {2, 10};
+    md_cache layout = MD_CACHE_INIT;
+    layout.data = cache;
+    layout.element_size = 2;
+    layout.axes = &axis;
+    layout.axis_count = 1;
+    layout.entries = 5;
+    layout.entry_stride = 2;
+    layout.entry_size = 2;
+    int32_t const kept[3] = {0, 2, 3};
+    int64_t left = 0;
+    CHECK(CALL(md_compact)(&layout, 1, kept, 3, &left) == MD_OK && left == 4);
+    CHECK(cache[0][1][0] == 2 && cache[0][2][0] == 6 && cache[0][3][1] == 9 && cache[1][2][1] == 17);
+    int32_t const falling[2] = {2, 1};
+    CHECK(fails_with(CALL(md_compact)(&layout, 1, falling, 2, &left), "entries", "increase"));
+}
+
+static void test_analysis(void) {
+    double const p[3] = {0.5, 0.3, 0.2}, q[3] = {0.2, 0.5, 0.3};
+    double rate = 0, error = 1, value = 0;
+    CHECK(CALL(md_alpha_star)("iid", p, q, 3, 1, &rate) == MD_OK && fabs(rate - 0.7) < 1e-12);
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("recursive_rejection/sequential", &method) == MD_OK);
+    CHECK(CALL(md_acceptance)(method, p, q, 3, 1, NULL, &rate, &error) == MD_OK);
+    CHECK(fabs(rate - 0.7) < 1e-12 && error == 0);
+    CHECK(CALL(md_acceptance)(method, p, q, 3, 3, NULL, &rate, NULL) == MD_OK && fabs(rate - 1) < 1e-12);
+    CHECK(CALL(md_find_method)("traversal/iid", &method) == MD_OK);
+    CHECK(fails_with(CALL(md_acceptance)(method, p, q, 3, 1, NULL, &rate, &error), "method", "formula"));
+    CHECK(fails_with(CALL(md_alpha_star)("lucky", p, q, 3, 1, &rate), "law", "sequential"));
+    double const not_one[3] = {0.5, 0.5, 0.5};
+    CHECK(fails_with(CALL(md_alpha_star)("iid", not_one, q, 3, 1, &rate), "sum(p)", "sum to 1"));
+    double const rates[2] = {0.5, 0.5};
+    CHECK(CALL(md_block_efficiency)(rates, 2, &value) == MD_OK && fabs(value - 1.75) < 1e-12);
+    CHECK(CALL(md_improvement_factor)(0.5, 2, 0.0, &value) == MD_OK && fabs(value - 1.75) < 1e-12);
+    CHECK(CALL(md_memory_bound_speed_up)(1.5, 1, 0.5, &value) == MD_OK && fabs(value - 1.0) < 1e-12);
+    double const ranks[4] = {0.6, 0.3, 0.6, 0.3};
+    int32_t parents[4];
+    int64_t nodes = 0;
+    CHECK(CALL(md_optimal_tree)(ranks, 2, 2, 3, parents, &nodes, &value) == MD_OK);
+    CHECK(nodes == 4 && fabs(value - 1.26) < 1e-12);
+}
+
+int main(int count, char** arguments) {
+    open_library(count > 1 ? arguments[1] : "");
+    md_error error = MD_ERROR_INIT;
+    CHECK(CALL(md_last_error)(&error) == MD_OK && strcmp(error.message, "") == 0);
+    CHECK(CALL(md_version)() >= 100);
+    test_methods();
+    test_probabilities();
+    test_later_version();
+    test_trees();
+    test_analysis();
+    if (failures == 0) printf("multidraft.h: all is well\n");
+    return failures == 0 ? 0 : 1;
+}
