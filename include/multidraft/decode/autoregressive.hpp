@@ -35,16 +35,19 @@ generation autoregressive(Target& target, std::span<token_id const> prompt, gene
         detail::stopwatch const whole(m.seconds);
         host_group const g;
         std::vector<std::int32_t> positions;
-        std::vector<logit> logits(static_cast<std::size_t>(vocabulary));
+        std::vector<logit> room;
         target.keep(0, {});
         if (!state.ended()) {
             detail::stopwatch const time(m.prompt_seconds);
             catch_up(target, state.text().first(prompt.size() - 1), positions, {});
         }
         while (!state.ended()) {
+            std::span<logit const> logits;
             {
                 detail::stopwatch const time(m.target_seconds);
-                catch_up(target, state.text(), positions, logits);
+                std::int32_t const last = state.length() - 1;  // what the cache lacks
+                logits =
+                    detail::logits_of_call(target, token_batch{state.text().last(1), {&last, 1}, last, {}}, 1, room);
                 ++m.target_calls;
             }
             token_id next = none;

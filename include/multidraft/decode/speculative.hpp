@@ -101,20 +101,19 @@ private:
             std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
         tree_.grow(g, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
 
-        auto const vocabulary = static_cast<std::size_t>(target_.vocabulary());
-        auto const nodes = static_cast<std::size_t>(tree_.size());
-        if (logits_.size() < nodes * vocabulary) logits_.resize(nodes * vocabulary);
+        std::span<logit const> logits;
         {
             detail::stopwatch const time(m.target_seconds);
-            target_.forward(
-                token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
-                std::span<logit>(logits_.data(), nodes * vocabulary));
+            logits = detail::logits_of_call(
+                target_,
+                token_batch{tree_.tokens(), tree_.positions(), context, tree_.size() == 1 ? mask_view{} : tree_.mask()},
+                tree_.size(), logits_);
             ++m.target_calls;
         }
         verdict v;
-        path_.resize(nodes);
+        path_.resize(static_cast<std::size_t>(tree_.size()));
         remembered_rows const p(
-            logit_rows<logit>(rows_view<logit>(logits_.data(), tree_.size(), target_.vocabulary()), options.sampling),
+            logit_rows<logit>(rows_view<logit>(logits.data(), tree_.size(), target_.vocabulary()), options.sampling),
             memory_);
         {
             detail::stopwatch const time(m.verify_seconds);
