@@ -103,7 +103,7 @@ class LlamaMultidraft(unittest.TestCase):
                 ((*PAIR, "-p", PROMPT, "--method", "nothing"), "no such method"),
                 ((*PAIR, "-p", PROMPT, "--temp", "-1"), "temperature"),
                 ((*PAIR, "-p", PROMPT, "--top-p", "2"), "top_p"),
-                ((*PAIR, "-p", PROMPT, "--tree", "2xx"), "tree"),
+                ((*PAIR, "-p", PROMPT, "--tree", "2xx"), "shape"),
                 ((*PAIR, "-p", PROMPT, "--tree", "2x2", "--method", "speculative_sampling/iid"), "chains only"),
                 ((*PAIR, "-p", PROMPT, "--seed", "-1"), "whole number"),
                 ((*PAIR, "-p", PROMPT, "-n", "-1"), "max_tokens"),

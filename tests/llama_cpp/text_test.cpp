@@ -180,7 +180,7 @@ TEST_P(llama_laws, OfTheFirstTokensIsTheTargets) {
             number[text] = static_cast<token_id>(law.size());
             law.push_back(mass);
         }
-        constexpr std::uint64_t runs = 1500;
+        constexpr std::uint64_t runs = 800;
         std::vector<token_id> drawn;
         for (options.seed = 0; options.seed < runs; ++options.seed) {
             auto const g = how.run(target, &draft, shape, tokens, options, {});
@@ -189,7 +189,7 @@ TEST_P(llama_laws, OfTheFirstTokensIsTheTargets) {
         }
         auto const found = testing::pooled_law(law, static_cast<double>(runs)).test(drawn);
         // A budget of 1e-6 for all of these, beside that of the suite.
-        EXPECT_GT(found.p_value(), 1e-6 / 12) << how.name << " at temperature " << temperature << ": "
+        EXPECT_GT(found.p_value(), 1e-6 / 10) << how.name << " at temperature " << temperature << ": "
                                               << found.statistic << " of " << found.freedom << " degrees of freedom";
     }
 }
@@ -197,7 +197,7 @@ TEST_P(llama_laws, OfTheFirstTokensIsTheTargets) {
 INSTANTIATE_TEST_SUITE_P(methods, llama_laws,
                          ::testing::Values("autoregressive", "nested_ranked_block/stratified",
                                            "recursive_rejection/sequential", "recursive_rejection/best_first",
-                                           "speculative_sampling/iid", "naive/lookup"),
+                                           "speculative_sampling/iid"),
                          [](auto const& info) {
                              std::string name = info.param;
                              std::replace_if(
