@@ -390,7 +390,7 @@ int run(int argc, char** argv) {
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
         } else {
             std::cout << (stream ? decoder.finish() : continuation(tokens, g.tokens)) << '\n' << std::flush;
-            print_summary(how, g.metrics);
+            print_summary(how.name, g.metrics);
         }
         check_output();
     }

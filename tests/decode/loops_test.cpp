@@ -1,7 +1,11 @@
 // The decoding loops as their users see them: temperature 0, seeds, ends, errors, counts.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -56,6 +60,48 @@ TEST(Loops, TemperatureZeroGivesTheGreedyTextWithEveryLosslessPair) {
         EXPECT_EQ((run<draft::iid, verify::naive<law::iid>>(m, shape, options).tokens), greedy);
     }
     EXPECT_EQ((run<draft::iid, verify::speculative_sampling<law::iid>>(m, chain(5), options).tokens), greedy);
+}
+
+/// A model that shows its logits where it has them, and forgets them at the next call.
+class showing_model {
+public:
+    explicit showing_model(table_model<float>& model) : model_(model) {}
+    [[nodiscard]] std::int32_t vocabulary() const { return model_.vocabulary(); }
+    [[nodiscard]] std::int32_t context_limit() const { return model_.context_limit(); }
+    [[nodiscard]] std::int32_t length() const { return model_.length(); }
+    void forward(token_batch const& batch, std::span<float> logits) {
+        EXPECT_TRUE(logits.empty()) << "only a prompt is read without its logits";
+        model_.forward(batch, logits);
+    }
+    [[nodiscard]] std::span<float const> forward_in_place(token_batch const& batch, std::int32_t rows) {
+        std::fill(logits_.begin(), logits_.end(), std::numeric_limits<float>::quiet_NaN());
+        logits_ = std::vector<float>(static_cast<std::size_t>(rows) * static_cast<std::size_t>(vocabulary()));
+        model_.forward(batch, logits_);
+        return logits_;
+    }
+    void keep(std::int32_t context, std::span<std::int32_t const> entries) { model_.keep(context, entries); }
+
+private:
+    table_model<float>& model_;
+    std::vector<float> logits_;
+};
+static_assert(language_model<showing_model> && shows_logits_in_place<showing_model>);
+static_assert(!shows_logits_in_place<table_model<float>>);
+
+TEST(Loops, LogitsAreReadWhereTheModelShowsThem) {
+    models m;
+    showing_model target(m.target);
+    generation_options options;
+    options.max_tokens = 40;
+    options.seed = 7;
+    auto const text = autoregressive(m.target, m.prompt, options).tokens;
+    EXPECT_EQ(autoregressive(target, m.prompt, options).tokens, text);
+    for (auto const& shape : {chain(0), chain(3), branching({4, 2, 2, 1})}) {
+        auto const copied = run<best_sampler, best_verifier>(m, shape, options);
+        auto const shown = make_speculative<best_sampler, best_verifier>(target, m.draft, shape)(m.prompt, options);
+        EXPECT_EQ(shown.tokens, copied.tokens);
+        EXPECT_EQ(shown.metrics.target_calls, copied.metrics.target_calls);
+    }
 }
 
 TEST(Loops, SeedsAndRequests) {

@@ -105,9 +105,21 @@ UNTESTED = {
     "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
+    "tools/setup --llama": "builds llama.cpp",
+    "tools/setup --llama && cmake -B build && cmake --build build --target llama-multidraft": "builds llama.cpp",
 }
 # Options that stand alone, and the file that must have them.
+LLAMA = "build/examples/llama_cpp/llama-multidraft -m target.gguf -md draft.gguf "
 OPTIONS_OF = {
+    # Run by the test llama_cpp.program, where llama.cpp is there.
+    LLAMA + '-p "And the LORD said" -n 128 --temp 0.7 --tree 2x1x1': "examples/llama_cpp/main.cpp",
+    LLAMA + '-f question.txt --chat -sys "Be brief." --tree auto --stream': "examples/llama_cpp/main.cpp",
+    "--tree auto": "examples/llama_cpp/main.cpp",
+    "--tree": "examples/llama_cpp/main.cpp",
+    "--method": "examples/llama_cpp/main.cpp",
+    "--compare": "examples/llama_cpp/main.cpp",
+    "--draft-temp": "examples/llama_cpp/main.cpp",
+    "examples/llama_cpp/to_gguf.py models/target target.gguf --type f32": "examples/llama_cpp/to_gguf.py",
     "--device cuda": "examples/generate/main.cpp",
     "bench/pictures --data": "bench/pictures",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",

@@ -36,22 +36,23 @@ private:
     Target& target_model() noexcept { return target_; }
     void reset() { target_.keep(0, {}); }
     void read_prompt(std::span<token_id const> text, generation_options const&) {
-        logits_.resize(static_cast<std::size_t>(target_.vocabulary()));
         catch_up(target_, text.first(text.size() - 1), positions_, {});
     }
 
     template <draw_source Source>
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
+        std::span<logit const> logits;
         {
             stopwatch const time(m.target_seconds);
-            catch_up(target_, state.text(), positions_, logits_);
+            std::int32_t const last = state.length() - 1;  // what the cache lacks
+            logits = logits_of_call(target_, token_batch{state.text().last(1), {&last, 1}, last, {}}, 1, room_);
             ++m.target_calls;
         }
         token_id next = none;
         {
             stopwatch const time(m.verify_seconds);
             host_group const g;
-            row_view<logit> const row(logits_.data(), target_.vocabulary());
+            row_view<logit> const row(logits.data(), target_.vocabulary());
             auto const p = process_logits(g, row, options.sampling, "target logits");
             draw_site const site{state.length() - 1, 0};
             next = source.categorical(g, p.sums, p.row.size(), weight_of{p.row}, {}, site(purpose::target, 0));
@@ -60,7 +61,7 @@ private:
     }
 
     Target& target_;
-    std::vector<logit> logits_;
+    std::vector<logit> room_;
     std::vector<std::int32_t> positions_;
 };
 

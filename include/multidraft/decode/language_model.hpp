@@ -3,8 +3,10 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/tree/mask_view.hpp"
@@ -59,5 +61,32 @@ concept language_model = requires(M& model, M const& fixed, token_batch const& b
     model.forward(batch, logits);
     model.keep(context, entries);
 };
+
+/// A model that can leave its logits where it has them, for loops that read them before the next call:
+/// `forward_in_place(batch, rows)` does what `forward` does and returns the last `rows` rows, valid until then.
+template <class M>
+concept shows_logits_in_place = requires(M& model, token_batch const& batch, std::int32_t rows) {
+    { model.forward_in_place(batch, rows) } -> std::convertible_to<std::span<logit_of<M> const>>;
+};
+
+namespace detail {
+
+/// The last `rows` rows of logits of a call: the model's own where it shows them, else written to `room`, which grows.
+/// Valid until the next call.
+template <language_model M>
+[[nodiscard]] std::span<logit_of<M> const> logits_of_call(M& model, token_batch const& batch, std::int32_t rows,
+                                                          std::vector<logit_of<M>>& room) {
+    if constexpr (shows_logits_in_place<M>) {
+        return model.forward_in_place(batch, rows);
+    } else {
+        std::size_t const wanted = static_cast<std::size_t>(rows) * static_cast<std::size_t>(model.vocabulary());
+        if (room.size() < wanted) room.resize(wanted);
+        std::span<logit_of<M>> const logits(room.data(), wanted);
+        model.forward(batch, logits);
+        return logits;
+    }
+}
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

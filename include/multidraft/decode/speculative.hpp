@@ -106,15 +106,13 @@ private:
 
     /// The target's logits at every node, from one call.
     rows_view<logit> target_logits(std::int32_t context, generation_metrics& m) {
-        node_id const nodes = tree_.size();
-        std::size_t const wanted = static_cast<std::size_t>(nodes) * static_cast<std::size_t>(target_.vocabulary());
-        if (logits_.size() < wanted) logits_.resize(wanted);
         detail::stopwatch const time(m.target_seconds);
-        target_.forward(
-            token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
-            std::span<logit>(logits_.data(), wanted));
+        node_id const nodes = tree_.size();
+        std::span<logit const> const logits = detail::logits_of_call(
+            target_, token_batch{tree_.tokens(), tree_.positions(), context, nodes == 1 ? mask_view{} : tree_.mask()},
+            nodes, logits_);
         ++m.target_calls;
-        return {logits_.data(), nodes, target_.vocabulary()};
+        return {logits.data(), nodes, target_.vocabulary()};
     }
 
     /// Counts what was tried on the accepted path, and what of it was accepted.

@@ -1,0 +1,136 @@
+// A GGUF model of llama.cpp as the language model that the generation loops ask.
+#pragma once
+
+#include <llama.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "multidraft/decode/language_model.hpp"
+
+namespace multidraft::examples {
+
+/// How a model file is loaded.
+struct gguf_options {
+    std::int32_t gpu_layers = 0;                ///< layers on a GPU, where llama.cpp was built for one; -1: all
+    std::function<void(double)> progress = {};  ///< called with what is loaded, in [0, 1]
+};
+
+/// The weights and the vocabulary of a GGUF file, shared by the decoders that read them.
+class gguf_model {
+public:
+    /// Loads a file. Throws `std::runtime_error` with llama.cpp's own words where it cannot, and for models without a
+    /// cache of one entry a token: recurrent and hybrid ones, sliding windows, encoders, diffusion.
+    explicit gguf_model(std::string const& file, gguf_options const& options = {});
+
+    [[nodiscard]] ::llama_model* get() const noexcept { return model_.get(); }
+    [[nodiscard]] llama_vocab const* vocabulary() const noexcept { return llama_model_get_vocab(model_.get()); }
+    [[nodiscard]] std::string const& file() const noexcept { return file_; }
+
+private:
+    struct free_model {
+        void operator()(::llama_model* model) const noexcept { llama_model_free(model); }
+    };
+    std::string file_;
+    std::unique_ptr<::llama_model, free_model> model_;
+};
+
+/// What a decoder has room for.
+struct decoder_options {
+    std::int32_t context = 0;       ///< positions of a text; 0: those that the model was trained with
+    std::int32_t tree_nodes = 256;  ///< entries that a draft tree may have beside the text
+    std::int32_t sequences = 64;    ///< leaves of a tree, at most `llama_max_parallel_sequences()`
+    std::int32_t batch = 512;       ///< tokens of one `llama_decode`; longer prompts are read in pieces
+    std::int32_t threads = 1;
+    ggml_type cache_type = GGML_TYPE_F16;  ///< of keys and values
+    /// 1: on, 0: off, -1: as llama.cpp chooses. On a CPU it computes in half precision in places: logits of one token
+    /// a call and of a tree then agree to some thousandths only, and to the rounding of floats without it.
+    int flash_attention = -1;
+};
+
+/// A `language_model` over one `llama_context`.
+///
+/// A tree is one `llama_decode`: each leaf has a sequence of llama.cpp's, a node is in those of all leaves below it, so
+/// that what a node attends to is its path. The cache keeps the accepted path by dropping all other sequences and the
+/// end of its own: no key or value is moved, and cells that became free are used again. Not for two threads at a time.
+class llama_decoder {
+public:
+    /// Makes the context. Throws `std::runtime_error` where llama.cpp has no memory for it, and `invalid_input` for
+    /// options out of their range.
+    explicit llama_decoder(std::shared_ptr<gguf_model const> model, decoder_options const& options = {});
+
+    [[nodiscard]] std::int32_t vocabulary() const noexcept { return vocabulary_; }
+    [[nodiscard]] std::int32_t context_limit() const noexcept { return options_.context; }
+    [[nodiscard]] std::int32_t length() const noexcept { return trunk_ + static_cast<std::int32_t>(nodes_.size()); }
+
+    /// As `language_model` says. Throws `invalid_input` before anything is changed for a batch that llama.cpp has no
+    /// sequences, cells or outputs for, or whose mask is not that of a tree; `std::runtime_error` where `llama_decode`
+    /// fails, and the cache is then what it was.
+    void forward(token_batch const& batch, std::span<float> logits);
+
+    /// The same, with the logits of the last `rows` tokens where llama.cpp has them: valid until the next call.
+    [[nodiscard]] std::span<float const> forward_in_place(token_batch const& batch, std::int32_t rows);
+
+    /// As `language_model` says, of entries that are one path.
+    void keep(std::int32_t context, std::span<std::int32_t const> entries);
+
+    [[nodiscard]] gguf_model const& model() const noexcept { return *model_; }
+    [[nodiscard]] llama_context* get() const noexcept { return context_.get(); }
+
+private:
+    struct free_context {
+        void operator()(llama_context* context) const noexcept { llama_free(context); }
+    };
+    /// An entry of the cache behind the trunk, or a token of a batch.
+    struct node {
+        std::int32_t parent;  ///< the entry before it on its path; -1: none
+        std::int32_t position;
+        llama_seq_id sequence;  ///< one that goes through it
+    };
+
+    /// A leaf of a batch.
+    struct leaf {
+        std::size_t token;
+        std::int32_t attached;  ///< the entry of the cache that its path goes on from; -1: none
+        llama_seq_id sequence;
+        bool fresh;  ///< whether the sequence was free before
+    };
+
+    [[nodiscard]] std::int32_t position_of(std::int32_t entry) const;
+    [[nodiscard]] llama_seq_id sequence_of(std::int32_t entry) const;
+    [[nodiscard]] std::int32_t parent_of(std::int32_t entry) const;
+    [[nodiscard]] std::int32_t parent_by_mask(token_batch const& batch, std::int32_t token) const;
+    void read_batch(token_batch const& batch);
+    [[nodiscard]] bool is_chain() const;
+    void find_sequences();
+    void undo() noexcept;
+
+    std::shared_ptr<gguf_model const> model_;
+    decoder_options options_;
+    std::unique_ptr<llama_context, free_context> context_;
+    llama_memory_t memory_ = nullptr;
+    std::int32_t vocabulary_ = 0;
+
+    // The cache: `trunk_` entries that are one path, all of sequence `main_`, then nodes in the order of reading.
+    std::int32_t trunk_ = 0;
+    llama_seq_id main_ = 0;
+    std::vector<node> nodes_;
+    std::vector<std::int32_t> tip_;  ///< by sequence: the entry that it ends at; -1 where it is empty, -2 where free
+
+    // Of one call.
+    std::vector<node> batch_;
+    std::vector<leaf> leaves_;
+    std::vector<std::int32_t> children_, attached_, new_tip_;
+    std::vector<std::int32_t> counts_;  ///< of each token, its sequences: `lists_`, which point into `ids_`
+    std::vector<llama_seq_id> ids_;
+    std::vector<llama_seq_id*> lists_;
+    std::vector<std::int8_t> wanted_;  ///< whether a token's logits are asked for
+};
+static_assert(language_model<llama_decoder>);
+
+}  // namespace multidraft::examples

@@ -1,0 +1,47 @@
+// The methods that `llama-multidraft` knows: the library's lists, and drafters of trees that look at what was drawn.
+#pragma once
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "llama_cpp/decoder.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/text_state.hpp"
+#include "multidraft/methods.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::examples {
+
+/// One way to generate text.
+struct llama_method {
+    using function = std::function<generation(llama_decoder& target, llama_decoder* draft, topology const& shape,
+                                              std::span<token_id const> prompt, generation_options const& options,
+                                              token_callback const& on_tokens)>;
+    std::string name;
+    std::string law;
+    std::string summary;
+    trees_taken trees = trees_taken::any;
+    bool needs_draft = true;  ///< a draft model; look-up drafts without one
+    bool drafts = true;       ///< false: one token a call
+    function run;
+};
+
+/// All methods, every one lossless. The first drafts nothing; the second is the default.
+std::vector<llama_method> const& llama_methods();
+
+/// The method of that name. Throws `std::runtime_error` with the names there are.
+llama_method const& find_llama_method(std::string_view name);
+
+/// The shape as the method takes it: a chain of its depth for methods that take chains, and so on.
+topology fitted(llama_method const& how, topology const& shape);
+
+/// The parts of the list, a source file each, so that none takes long to compile.
+void add_llama_methods_by_node(std::vector<llama_method>& all);
+void add_llama_methods_by_rank(std::vector<llama_method>& all);
+void add_llama_methods_by_tree(std::vector<llama_method>& all);
+void add_llama_methods_of_drafters(std::vector<llama_method>& all);
+
+}  // namespace multidraft::examples

@@ -1,0 +1,78 @@
+// What the programs that generate text print of a run: one JSON object, or a line for a person.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/text_state.hpp"
+
+namespace multidraft::examples {
+
+inline char const* name_of(stop_reason why) {
+    switch (why) {
+        case stop_reason::max_tokens:
+            return "max_tokens";
+        case stop_reason::stop_token:
+            return "stop_token";
+        case stop_reason::context_limit:
+            return "context_limit";
+        case stop_reason::callback:
+            return "callback";
+    }
+    return "";
+}
+
+/// The object that `--json` prints for a run.
+inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossless, generation const& g,
+                                          std::string const& text, std::uint64_t seed) {
+    generation_metrics const& m = g.metrics;
+    nlohmann::ordered_json by_depth = nlohmann::ordered_json::array();
+    for (std::size_t d = 0; d < m.tried_at_depth.size(); ++d) by_depth.push_back(m.acceptance_rate(d));
+    nlohmann::ordered_json by_rank = nlohmann::ordered_json::array();
+    for (std::size_t k = 0; k < m.tried_at_rank.size(); ++k) by_rank.push_back(m.acceptance_rate_of_rank(k));
+    return {{"method", method},
+            {"lossless", lossless},
+            {"text", text},
+            {"token_ids", g.tokens},
+            {"tokens", m.tokens},
+            {"target_calls", m.target_calls},
+            {"draft_calls", m.draft_calls},
+            {"block_efficiency", m.block_efficiency()},
+            {"acceptance_rate", m.acceptance_rate()},
+            {"acceptance_rate_by_depth", by_depth},
+            {"acceptance_rate_by_rank", by_rank},
+            {"seconds", m.seconds},
+            {"tokens_per_second", m.tokens_per_second()},
+            {"seed", seed},
+            {"stopped_by", name_of(g.why)},
+            {"seconds_by_stage",
+             {{"prompt", m.prompt_seconds},
+              {"target", m.target_seconds},
+              {"draft", m.draft_seconds},
+              {"sample", m.sample_seconds},
+              {"mask", m.mask_seconds},
+              {"verify", m.verify_seconds},
+              {"cache", m.cache_seconds}}}};
+}
+
+/// The share of the decoding time, the prompt's left out, that some seconds are.
+inline double share(generation_metrics const& m, double seconds) {
+    double const whole = m.seconds - m.prompt_seconds;
+    return whole > 0 ? seconds / whole : 0;
+}
+
+/// One line about a run, to standard error.
+inline void print_summary(std::string const& method, generation_metrics const& m) {
+    std::fprintf(stderr,
+                 "[%s: %lld tokens, %.1f tokens/s, %lld target calls, %.2f tokens a call, target %.0f%%, draft %.0f%%, "
+                 "sampling + mask + verification %.1f%% of the time]\n",
+                 method.c_str(), static_cast<long long>(m.tokens), m.tokens_per_second(),
+                 static_cast<long long>(m.target_calls), m.block_efficiency(), 100 * share(m, m.target_seconds),
+                 100 * share(m, m.draft_seconds), 100 * share(m, m.sample_seconds + m.mask_seconds + m.verify_seconds));
+}
+
+}  // namespace multidraft::examples

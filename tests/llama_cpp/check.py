@@ -1,0 +1,122 @@
+#!/usr/bin/env python3
+"""Runs the program `llama-multidraft` as its users do, and checks what it prints.
+
+check.py PROGRAM DIRECTORY_OF_GGUF_FILES
+"""
+import json
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+PROGRAM, MODELS = sys.argv[1], Path(sys.argv[2])
+PROMPT = "And the LORD said unto Moses,"
+PAIR = ("-m", str(MODELS / "target-f32.gguf"), "-md", str(MODELS / "draft-f32.gguf"), "-t", "1")
+KEYS = {"method", "lossless", "text", "token_ids", "tokens", "target_calls", "draft_calls", "block_efficiency",
+        "acceptance_rate", "acceptance_rate_by_depth", "acceptance_rate_by_rank", "seconds", "tokens_per_second", "seed",
+        "stopped_by", "seconds_by_stage", "accepted_fraction", "tree"}
+
+
+def run(*arguments, text=None):
+    return subprocess.run([PROGRAM, *arguments], input=text, capture_output=True, text=True, timeout=300)
+
+
+def objects(*arguments, text=None):
+    done = run("--json", *arguments, text=text)
+    if done.returncode != 0:
+        raise AssertionError(done.stderr)
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+class LlamaMultidraft(unittest.TestCase):
+    def refused(self, *arguments, text=None):
+        done = run(*arguments, text=text)
+        self.assertNotEqual(done.returncode, 0, arguments)
+        self.assertEqual(done.stdout, "", arguments)
+        return done.stderr
+
+    def test_json_of_a_run(self):
+        (one,) = objects(*PAIR, "-p", PROMPT, "-n", "24", "-s", "5", "-c", "256", "--tree", "2x2x1")
+        self.assertEqual(set(one), KEYS)
+        self.assertEqual(one["tokens"], len(one["token_ids"]))
+        self.assertEqual((one["seed"], one["tree"], one["lossless"]), (5, "2x2x1", True))
+        self.assertEqual(one["method"], "nested_ranked_block/stratified")
+        self.assertAlmostEqual(one["block_efficiency"], one["tokens"] / one["target_calls"])
+
+    def test_prints_prompt_and_text_and_says_how_fast(self):
+        plain = run(*PAIR, "-p", PROMPT, "-n", "20", "-s", "1")
+        self.assertEqual(plain.returncode, 0, plain.stderr)
+        self.assertTrue(plain.stdout.startswith(PROMPT))
+        self.assertIn("tokens a call", plain.stderr)
+        streamed = run(*PAIR, "-p", PROMPT, "-n", "20", "-s", "1", "--stream")
+        self.assertEqual(streamed.stdout, plain.stdout)
+
+    def test_prompts_from_files_and_standard_input(self):
+        (one,) = objects(*PAIR, "-p", PROMPT, "-n", "8")
+        (piped,) = objects(*PAIR, "-p", "-", "-n", "8", text=PROMPT)
+        with tempfile.NamedTemporaryFile("w") as file:
+            file.write(PROMPT)
+            file.flush()
+            (read,) = objects(*PAIR, "-f", file.name, "-n", "8")
+        self.assertEqual(one["token_ids"], piped["token_ids"])
+        self.assertEqual(one["token_ids"], read["token_ids"])
+
+    def test_compares_every_method(self):
+        rows = objects(*PAIR, "-p", PROMPT, "-n", "16", "--temp", "0", "--compare", "--tree", "2x1", "--ignore-eos",
+                       "-fa", "off")  # which has half precision in places
+        listed = json.loads(run("--list-methods", "--json").stdout)
+        self.assertEqual([row["method"] for row in rows], [method["name"] for method in listed])
+        for row in rows:
+            self.assertTrue(row["same_text"], row["method"])
+        table = run(*PAIR, "-p", PROMPT, "-n", "8", "--compare", "--tree", "1").stdout
+        self.assertEqual(len(table.splitlines()), len(rows) + 1)
+
+    def test_chooses_a_tree(self):
+        done = run(*PAIR, "-p", PROMPT, "-n", "8", "--tree", "auto", "--method", "recursive_rejection/sequential")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("times the speed are expected", done.stderr)
+
+    def test_draws_without_a_draft_model(self):
+        for method in ("autoregressive", "naive/lookup"):
+            (one,) = objects(*PAIR[:2], "-p", PROMPT, "-n", "8", "--method", method)
+            self.assertEqual(one["tokens"], 8)
+
+    def test_seeds_and_repetitions(self):
+        first = objects(*PAIR, "-p", PROMPT, "-n", "12", "-s", "3", "--repeat", "2")
+        (second,) = objects(*PAIR, "-p", PROMPT, "-n", "12", "-s", "4")
+        self.assertEqual(first[1]["token_ids"], second["token_ids"])
+        self.assertNotEqual(first[0]["token_ids"], first[1]["token_ids"])
+
+    def test_chat_templates(self):
+        (one,) = objects(*PAIR, "-p", "Hello", "-n", "4", "--chat-template", "chatml", "-sys", "Be brief.")
+        (same,) = objects(*PAIR, "-n", "4", "-p", "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nHello"
+                          "<|im_end|>\n<|im_start|>assistant\n")
+        self.assertEqual(one["token_ids"], same["token_ids"])
+        self.assertIn("no chat template", self.refused(*PAIR, "-p", "Hello", "--chat"))
+
+    def test_what_cannot_be_is_refused(self):
+        for arguments, words in (
+                (("-p", PROMPT), "--model"),
+                ((*PAIR[:2], "-p", PROMPT), "--model-draft"),
+                (PAIR, "--prompt or --file"),
+                ((*PAIR, "-p", PROMPT, "--method", "nothing"), "no such method"),
+                ((*PAIR, "-p", PROMPT, "--temp", "-1"), "temperature"),
+                ((*PAIR, "-p", PROMPT, "--top-p", "2"), "top_p"),
+                ((*PAIR, "-p", PROMPT, "--tree", "2xx"), "shape"),
+                ((*PAIR, "-p", PROMPT, "--tree", "2x2", "--method", "speculative_sampling/iid"), "chains only"),
+                ((*PAIR, "-p", PROMPT, "--seed", "-1"), "whole number"),
+                ((*PAIR, "-p", PROMPT, "-n", "-1"), "max_tokens"),
+                ((*PAIR, "-p", PROMPT * 100, "-c", "64"), "context"),
+                ((*PAIR, "-f", "/nowhere"), "/nowhere"),
+                (("-m", "/nowhere.gguf", *PAIR[2:], "-p", PROMPT), "/nowhere.gguf"),
+                (("-m", str(MODELS / "recurrent.gguf"), *PAIR[2:], "-p", PROMPT), "recurrent"),
+                ((*PAIR[:2], "-md", str(MODELS / "other_vocabulary.gguf"), "-p", PROMPT), "token 300 "),
+                ((*PAIR, "-p", PROMPT, "--cache-type", "i8"), "--cache-type"),
+        ):
+            with self.subTest(words):
+                self.assertIn(words, self.refused(*arguments))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
