@@ -7,17 +7,13 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/detail/reject_in_turn.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -49,23 +45,6 @@ struct rows_by_child {
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD rows_of_children<Draft, G> operator()(G const& g, node_id node) const {
         return {draft, g, node};
-    }
-};
-
-/// ((p - z_1 q_1)+ - z_2 q_2)+ ..: what is left of the target after some refusals, unnormalised.
-template <distribution P, class Rows>
-struct multi_round_residual {
-    using real = probability_of<P>;
-    P p;
-    Rows rows;
-    real const* scale;
-    index_t refused;
-
-    [[nodiscard]] MULTIDRAFT_HD real operator()(index_t i) const {
-        real left = p(i);
-        for (index_t k = 0; k < refused; ++k)
-            left = positive_part(fp::fma(-scale[k], static_cast<real>(rows.of(k)(i)), left));
-        return left;
     }
 };
 
@@ -104,31 +83,8 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Rows const& rows,
                                                     span<token_id const> candidates, Source& source,
                                                     draw_site site) const {
-        using real = probability_of<P>;
-        if (candidates.size() > most_children) {
-#if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
-                refuse("children", site.node, candidates.size(), "multi-round verification takes up to 64 candidates");
-#endif
-            return {};
-        }
-        real scale[most_children];
-        real mass = 1;
-        for (std::size_t k = 0; k < candidates.size(); ++k) {
-            token_id const x = candidates[k];
-            auto const refused = static_cast<index_t>(k);
-            real const qx = rows.of(refused)(x);
-            if (!(qx > 0 && qx <= largest_number<real>)) return {};
-            detail::multi_round_residual<P, Rows> const before{p, rows, scale, refused};
-            if (source.bernoulli(site(purpose::acceptance, refused), before(x), fp::mul(mass, qx))) return {refused, x};
-            scale[k] = mass;
-            detail::multi_round_residual<P, Rows> const left{p, rows, scale, refused + 1};
-            auto const sums = g.sum_chunks(p.size(), left);
-            mass = sums.total;
-            if (!(mass > 0) || k + 1 == candidates.size())
-                return {none, emit_residual(g, p, left, sums, candidates.first(k + 1), source, site)};
-        }
-        return {none, emit(g, p, source, site)};
+        return detail::reject_in_turn<most_children>(g, p, rows, candidates, source, site,
+                                                     "multi-round verification takes up to 64 candidates");
     }
 };
 
