@@ -68,11 +68,11 @@ TEST(acceptance, of_one_node_is_that_of_the_papers) {
             auto const& p = models.target[0];
             auto const& q = models.draft[0];
             for (int n = 1; n <= 4; ++n) {
-                // rho is found to 1.1e-6, which is what a refused candidate may be emitted with.
+                // The brackets of rho are a thousandth apart.
                 double const best = analysis::acceptance_k_seq(p, q, n);
                 double const found = rate<draft::iid, verify::k_seq<law::iid>>(models, n);
                 EXPECT_LE(found, best + 1e-12) << name_of(k);
-                EXPECT_GE(found, best - 2e-6) << name_of(k);
+                EXPECT_GE(found, best - 1e-3) << name_of(k);
                 // With no draw left over, as where the draft's support is small, the rate is that of the tokens' mass.
                 if (k == kind::narrow_draft || k == kind::one_hot_draft || k == kind::greedy || k == kind::disjoint ||
                     k == kind::no_mass)
