@@ -23,6 +23,7 @@ struct counted_work {
     double operations = 0;
     double bytes = 0;
 
+    /// Adds other work.
     counted_work& operator+=(counted_work const& other) noexcept {
         operations += other.operations;
         bytes += other.bytes;
