@@ -184,7 +184,7 @@ void node(benchmark::State& state) {
 struct rows_of_drafts {
     float const* data;
     index_t size;
-    [[nodiscard]] probabilities<float> of(index_t k) const noexcept {
+    [[nodiscard]] probabilities<float> of_child(index_t k) const noexcept {
         return {data + static_cast<std::ptrdiff_t>(k) * size, size};
     }
 };
@@ -202,7 +202,7 @@ void node_of_several_drafts(benchmark::State& state) {
     std::vector<std::vector<token_id>> tokens(256, std::vector<token_id>(children));
     for (std::size_t k = 0; k < tokens.size(); ++k)
         for (std::size_t model = 0; model < children; ++model) {
-            auto const q = drafts.of(static_cast<index_t>(model));
+            auto const q = drafts.of_child(static_cast<index_t>(model));
             auto sums = g.sum_chunks(v, weight_of{q});
             draw_site const site{static_cast<std::int32_t>(k), static_cast<node_id>(model)};
             static_cast<void>(draft::iid{}(g, q, sums, source, site, span<token_id>(tokens[k]).subspan(model, 1)));

@@ -4,8 +4,16 @@
 // A job {"method", "tree", "temperature", "kind", "first", "prompts", "words", "tokens", "seed", "draft", "settings"}
 // gives {"runs": [..]}, one object a prompt.
 //
-// A job {"bounds": N, "temperature", "kind", "first", "prompts"} gives the mean of the rates and bounds of one node
-// over rows of the texts, for 1 to N candidates, and their standard errors.
+// "top_k" and "top_p" cut both models' rows; "draft" names the draft model. Each run also says whether the first token
+// that it emitted is the one with which the shipped text goes on. With "separate_paths" the method is recursive
+// rejection without replacement and the target has no tree attention.
+//
+// A job {"rates": [N, ..], "temperature", "kind", "first", "prompts", "generated", ..} gives {"rates": {N: {name:
+// [..]}}}: for N candidates the exact rates and bounds of one node, all of the same rows, a mean a text. With
+// "generated" the rows are those of that many tokens that the target generates after each prompt, else those of the
+// shipped texts.
+//
+// A job {"bernoulli": [draft, ..], "targets": [..]} gives {"rates": {name: [..]}} for two candidates of two tokens.
 //
 // A job {"steps": R, "methods", "tree", "temperature", "kind", "first", "words", "tokens", "seed", "draft"} gives
 // {"accepted": [..]}: for each method, the tokens that a step accepts at each position of a text that the target
@@ -29,11 +37,19 @@
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/k_seq.hpp"
 #include "multidraft/analysis/naive.hpp"
+#include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
+#include "multidraft/analysis/rejected_prefixes.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "paper/separate_paths.hpp"
 #include "paper/steps.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
@@ -94,18 +110,20 @@ double negative_log_likelihood(transformer& model, std::span<token_id const> tok
     return sum;
 }
 
-std::vector<double> softmax(std::span<float const> logits, double temperature) {
-    std::vector<double> row(logits.begin(), logits.end());
-    double const top = *std::ranges::max_element(row);
-    double sum = 0;
-    for (double& x : row) sum += x = std::exp((x - top) / temperature);
-    for (double& x : row) x /= sum;
-    return row;
+/// A row of logits as the distribution that methods see.
+std::vector<double> processed(std::span<float const> logits, sampling_params const& sampling) {
+    host_group const g;
+    auto const row =
+        process_logits(g, row_view<float>(logits.data(), static_cast<index_t>(logits.size())), sampling).row;
+    std::vector<double> result(logits.size());
+    for (std::size_t i = 0; i < result.size(); ++i) result[i] = static_cast<double>(row(static_cast<index_t>(i)));
+    return result;
 }
 
 void set(method_settings& s, json const& values) {
     s.least = values.value("least", s.least);
     s.stop_below = values.value("stop_below", s.stop_below);
+    s.stop_by = values.value("stop_by", s.stop_by);
     s.lookup_paths = values.value("lookup_paths", s.lookup_paths);
     s.lookup_longest = values.value("lookup_longest", s.lookup_longest);
     s.fallback = values.value("fallback", s.fallback);
@@ -119,6 +137,8 @@ generation_options options_of(json const& job) {
     generation_options options;
     options.max_tokens = job.value("tokens", 64);
     options.sampling.temperature = job.at("temperature").get<float>();
+    options.sampling.top_k = job.value("top_k", index_t{0});
+    options.sampling.top_p = job.value("top_p", 1.0F);
     options.draft_sampling = options.sampling;
     options.draft_sampling->temperature =
         job.value("draft_temperature", options.sampling.greedy() ? 0.1F : options.sampling.temperature);
@@ -126,18 +146,34 @@ generation_options options_of(json const& job) {
     return options;
 }
 
-json generate(models& loaded, json const& job, std::vector<std::vector<token_id>> const& prompts) {
+/// Recursive rejection without replacement, the target reading each path of the tree as a row of its own.
+generation run_separately(transformer& target, transformer& draft, topology const& shape,
+                          std::span<token_id const> prompt, generation_options const& options) {
+    bench::separate_paths model(target);
+    return make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(model, draft, shape)(
+        prompt, options, {});
+}
+
+json generate(models& loaded, json const& job, std::vector<std::vector<token_id>> const& prompts,
+              std::vector<token_id> const& next) {
     transformer& target = loaded["target"];
     transformer& draft = loaded[job.value("draft", std::string("draft"))];
     method const& how = find_method(job.at("method").get<std::string>());
     auto const tree = job.value("tree", std::string());
     topology const shape = tree.empty() ? topology() : parse_shape(tree);
-    method_settings const before = settings();
+    struct restored {
+        method_settings before = settings();
+        restored() = default;
+        restored(restored const&) = delete;
+        ~restored() { settings() = before; }
+    } const after_the_job;
     set(settings(), job.value("settings", json::object()));
     generation_options options = options_of(job);
     json runs = json::array();
-    for (auto const& prompt : prompts) {
-        generation const g = how.run(target, draft, shape, prompt, options, {});
+    for (std::size_t i = 0; i < prompts.size(); ++i) {
+        auto const& prompt = prompts[i];
+        generation const g = job.value("separate_paths", false) ? run_separately(target, draft, shape, prompt, options)
+                                                                : how.run(target, draft, shape, prompt, options, {});
         std::vector<token_id> text = prompt;
         text.insert(text.end(), g.tokens.begin(), g.tokens.end());
         generation_metrics const& m = g.metrics;
@@ -148,11 +184,14 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
                         {"draft_calls", m.draft_calls},
                         {"tried_at_depth", m.tried_at_depth},
                         {"accepted_at_depth", m.accepted_at_depth},
+                        {"won_by_start", m.won_by_start},
+                        {"accepted_by_start", m.accepted_by_start},
+                        {"accepted_at_rank", m.accepted_at_rank},
                         {"seconds", m.seconds - m.prompt_seconds},
+                        {"next_right", !g.tokens.empty() && next[i] != none && g.tokens.front() == next[i] ? 1 : 0},
                         {"nll", negative_log_likelihood(target, text, g.tokens.size())}});
         ++options.seed;
     }
-    settings() = before;
     return {{"runs", runs}, {"lossless", how.lossless}};
 }
 
@@ -175,59 +214,110 @@ json steps(models& loaded, json const& job, std::vector<token_id> const& prompt)
                                                      shape, text, prompt.size(), seeds, options)}};
 }
 
-/// Mean and standard error by name.
-class means {
-public:
-    void add(std::string const& name, double x) {
-        auto& v = values_[name];
-        v.push_back(x);
-    }
-    [[nodiscard]] json to_json() const {
-        json out = json::object();
-        for (auto const& [name, v] : values_) {
-            double const n = static_cast<double>(v.size());
-            double const mean = std::accumulate(v.begin(), v.end(), 0.0) / n;
-            double squares = 0;
-            for (double const x : v) squares += (x - mean) * (x - mean);
-            out[name] = {mean, n > 1 ? std::sqrt(squares / (n - 1) / n) : 0.0};
-        }
-        return out;
-    }
+/// Rates and bounds of n candidates at one node, by name: all of one pair of rows.
+std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector<double> const& q, index_t n) {
+    std::map<std::string, double> found;
+    analysis::ratio_rows const rows(p, q);
+    found["bound/iid"] = analysis::alpha_star_iid(rows, n);
+    found["bound/sequential"] = analysis::alpha_star_sequential(rows, n);
+    if (n <= rows.support())
+        found["bound/conditional_poisson"] = analysis::alpha_star_conditional_poisson(rows, n);
+    else
+        found["bound/conditional_poisson"] = analysis::alpha_star_conditional_poisson(rows, rows.support());
+    // Which `greedy_optimal` reaches (Theorem 7), and `spec_hub` for two.
+    found["bound/top_then_one"] = found["greedy_optimal/top_then_one"] = analysis::alpha_star_stratified(rows, n, 1);
+    if (n == 2) found["spec_hub/top_paired"] = found["bound/top_then_one"];
+    found["recursive_rejection/iid"] = analysis::acceptance_recursive_iid(p, q, n);
+    found["recursive_rejection/sequential"] = analysis::can_walk_prefixes(rows.support(), n) && n <= 2
+                                                  ? analysis::acceptance_recursive_sequential(rows, n)
+                                                  : analysis::estimate_recursive_sequential(rows, n, 1024).mean;
+    found["naive/iid"] = analysis::acceptance_naive_iid(p, q, n);
+    found["naive/sequential"] = analysis::acceptance_naive_sequential(p, q, n);
+    found["naive/deterministic"] = analysis::acceptance_naive_deterministic(p, q, n);
+    found["k_seq/iid"] = analysis::acceptance_k_seq(p, q, n);
+    found["ranked/iid"] = found["bound/iid"];  // which it reaches
+    multidraft::testing::certain_selection const chosen(draft::stratified{}, q, n);
+    auto const certain = static_cast<index_t>(chosen.tokens.size());
+    found["ranked/stratified"] = analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
+    return found;
+}
 
-private:
-    std::map<std::string, std::vector<double>> values_;
-};
+/// The same at temperature 0. Laws that draw a token again have the draft's likeliest alone, the others its n
+/// likeliest.
+std::map<std::string, double> rates_of_greedy(std::span<float const> p, std::span<float const> q, index_t n) {
+    host_group const g;
+    auto const size = static_cast<index_t>(q.size());
+    token_id const target = g.argmax(size, [&](index_t i) { return p[static_cast<std::size_t>(i)]; });
+    std::vector<token_id> top(static_cast<std::size_t>(std::min(n, size)), none);
+    g.top_k(
+        size, [&](index_t i) { return q[static_cast<std::size_t>(i)]; }, span<token_id>(top));
+    std::map<std::string, double> found;
+    for (auto const* name : {"bound/iid", "recursive_rejection/iid", "naive/iid", "k_seq/iid", "ranked/iid"})
+        found[name] = top.front() == target ? 1.0 : 0.0;
+    double const among = std::ranges::find(top, target) != top.end() ? 1.0 : 0.0;
+    for (auto const* name :
+         {"bound/sequential", "bound/conditional_poisson", "bound/top_then_one", "greedy_optimal/top_then_one",
+          "recursive_rejection/sequential", "naive/sequential", "naive/deterministic", "ranked/stratified"})
+        found[name] = among;
+    if (n == 2) found["spec_hub/top_paired"] = among;
+    return found;
+}
 
-json bounds(models& loaded, json const& job, std::vector<std::vector<token_id>> const& texts) {
-    auto const most = job.at("bounds").get<index_t>();
-    double const temperature = job.at("temperature").get<double>();
-    auto const v = static_cast<std::size_t>(loaded["target"].vocabulary());
-    std::vector<means> by_count(static_cast<std::size_t>(most));
-    for (auto const& text : texts) {
-        auto const p_logits = score(loaded["target"], text);
-        auto const q_logits = score(loaded["draft"], text);
-        for (std::size_t i = 8; i < text.size(); i += 8) {
-            auto const p = softmax(std::span(p_logits).subspan(i * v, v), temperature);
-            auto const q = softmax(std::span(q_logits).subspan(i * v, v), temperature);
-            for (index_t n = 1; n <= most; ++n) {
-                means& out = by_count[static_cast<std::size_t>(n - 1)];
-                out.add("bound/iid", analysis::alpha_star_iid(p, q, n));
-                out.add("bound/sequential", analysis::alpha_star_sequential(p, q, n));
-                out.add("bound/top_then_one", analysis::alpha_star_stratified(p, q, n, 1));
-                out.add("recursive_rejection/iid", analysis::acceptance_recursive_iid(p, q, n));
-                out.add("naive/iid", analysis::acceptance_naive_iid(p, q, n));
-                out.add("naive/deterministic", analysis::acceptance_naive_deterministic(p, q, n));
-                out.add("k_seq/iid", analysis::acceptance_k_seq(p, q, n));
-                multidraft::testing::certain_selection const chosen(draft::stratified{}, q, n);
-                auto const certain = static_cast<index_t>(chosen.tokens.size());
-                out.add("ranked/stratified",
-                        analysis::alpha_star_stratified(p, q, certain + chosen.draws, chosen.draws));
-            }
+/// Means over the rows of each text: laws, verifiers and bounds at the same rows.
+json rates(models& loaded, json const& job, std::vector<std::vector<token_id>> const& texts) {
+    generation_options options = options_of(job);
+    auto const counts = job.at("rates").get<std::vector<index_t>>();
+    auto const generated = job.value("generated", 0);
+    auto const every = job.value("every", std::size_t{8});
+    transformer& target = loaded["target"];
+    transformer& draft = loaded[job.value("draft", std::string("draft"))];
+    auto const v = static_cast<std::size_t>(target.vocabulary());
+    std::map<std::string, std::map<std::string, std::vector<double>>> by_count;
+    for (auto text : texts) {
+        std::size_t begin = 8;
+        if (generated > 0) {
+            begin = text.size() - 1;
+            options.max_tokens = generated;
+            auto const more = autoregressive(target, text, options).tokens;
+            text.insert(text.end(), more.begin(), more.end());
+            ++options.seed;
         }
+        auto const p_logits = score(target, text);
+        auto const q_logits = score(draft, text);
+        std::map<index_t, std::map<std::string, double>> sums;
+        std::size_t rows = 0;
+        for (std::size_t i = begin; i + 1 < text.size(); i += every, ++rows) {
+            auto const p_row = std::span<float const>(p_logits).subspan(i * v, v);
+            auto const q_row = std::span<float const>(q_logits).subspan(i * v, v);
+            auto const greedy = options.sampling.greedy();
+            auto const p = greedy ? std::vector<double>() : processed(p_row, options.sampling);
+            auto const q = greedy ? std::vector<double>() : processed(q_row, options.sampling);
+            for (index_t const n : counts)
+                for (auto const& [name, rate] : greedy ? rates_of_greedy(p_row, q_row, n) : rates_at(p, q, n))
+                    sums[n][name] += rate;
+        }
+        if (rows == 0) continue;
+        for (auto const& [n, names] : sums)
+            for (auto const& [name, sum] : names)
+                by_count[std::to_string(n)][name].push_back(sum / static_cast<double>(rows));
     }
-    json out = json::array();
-    for (means const& m : by_count) out.push_back(m.to_json());
-    return {{"bounds", out}};
+    return {{"rates", by_count}};
+}
+
+/// Two candidates of two tokens, as in Figure 1 of the RSD paper: `bernoulli` are the draft's chances of the first
+/// token, `targets` the target's.
+json bernoulli(json const& job) {
+    std::map<std::string, std::vector<double>> found;
+    for (double const target : job.at("targets").get<std::vector<double>>())
+        for (double const draft : job.at("bernoulli").get<std::vector<double>>()) {
+            std::vector<double> const p{target, 1 - target};
+            std::vector<double> const q{draft, 1 - draft};
+            found["multi_round"].push_back(analysis::acceptance_recursive_iid(p, q, 2));
+            found["k_seq"].push_back(analysis::acceptance_k_seq(p, q, 2));
+            found["otm"].push_back(analysis::alpha_star_iid(p, q, 2));
+            found["recursive_rejection"].push_back(analysis::acceptance_recursive_sequential(p, q, 2));
+        }
+    return {{"rates", found}};
 }
 
 }  // namespace
@@ -245,22 +335,34 @@ int main() {
             json result;
             try {
                 json const job = json::parse(line);
+                if (job.contains("bernoulli")) {
+                    std::cout << bernoulli(job).dump() << '\n' << std::flush;
+                    continue;
+                }
                 auto const& of_kind = texts.at(job.at("kind").get<std::string>());
                 std::size_t const words = job.value("words", std::size_t{16});
-                bool const of_bounds = job.contains("bounds");
                 bool const of_steps = job.contains("steps");
+                bool const whole = job.contains("rates") && job.value("generated", 0) == 0;
                 std::vector<std::vector<token_id>> prompts;
+                std::vector<token_id> next;  // the token after each prompt; none where the text is cut within one
                 auto const first = job.value("first", std::size_t{3});
                 auto const count = of_steps ? std::size_t{1} : job.value("prompts", std::size_t{12});
                 for (std::size_t i = first; i < std::min(first + count, of_kind.size()); ++i) {
                     auto const text = of_kind[i].get<std::string>();
-                    prompts.push_back(tokens.encode(of_bounds ? text : beginning(text, words)));
-                    if (of_bounds && prompts.back().size() > 120) prompts.back().resize(120);
+                    auto all = tokens.encode(text);
+                    prompts.push_back(whole ? all : tokens.encode(beginning(text, words)));
+                    auto const& prompt = prompts.back();
+                    bool const begins =
+                        prompt.size() < all.size() && std::ranges::equal(prompt, std::span(all).first(prompt.size()));
+                    next.push_back(begins ? all[prompt.size()] : none);
+                    if (whole && prompts.back().size() > 120) prompts.back().resize(120);
                 }
                 if (of_steps)
                     result = steps(loaded, job, prompts.at(0));
+                else if (job.contains("rates"))
+                    result = rates(loaded, job, prompts);
                 else
-                    result = of_bounds ? bounds(loaded, job, prompts) : generate(loaded, job, prompts);
+                    result = generate(loaded, job, prompts, next);
             } catch (std::exception const& e) {
                 result = {{"error", e.what()}};
             }

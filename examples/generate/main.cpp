@@ -148,6 +148,10 @@ int run(int argc, char** argv) {
     app.add_option("--stop-below", single.stop_below,
                    "early_stop: ends the tree when every path's chance is below this")
         ->capture_default_str();
+    app.add_option("--stop-by", single.stop_by,
+                   "lossy/target_initialised: the decision model that ends its tree, as --stop-below says")
+        ->check(CLI::IsMember({"none", "probabilities", "hidden"}))
+        ->capture_default_str();
     app.add_option("--lookup-paths", single.lookup_paths, "lookup: continuations at most")->capture_default_str();
     app.add_option("--lookup-longest", single.lookup_longest, "lookup: tokens of the longest match")
         ->capture_default_str();
@@ -194,9 +198,10 @@ int run(int argc, char** argv) {
     std::int32_t tree_step = 1;
     app.add_flag("--perplexity", perplexity,
                  "--compare, --json: also the perplexity of the text under the target, by one more call of it");
-    app.add_flag(
-        "--search", search_trees,
-        "measure the method's acceptance by rank and the models' costs, and print the best tree of every budget");
+    app.add_flag("--search", search_trees,
+                 "measure the method's acceptance by depth and rank and the models' costs, print the best tree of "
+                 "every budget, and "
+                 "run the best three; where such rates do not carry over from tree to tree, run some trees instead");
     app.add_option("--budget", budget, "--search: drafted nodes at most")
         ->check(CLI::Range(1, 256))
         ->capture_default_str();
@@ -263,7 +268,8 @@ int run(int argc, char** argv) {
 #endif
     }
     // Best-first trees and beams read more nodes than their tree has; a look-up adds some.
-    model_options.tree_entries = std::max(model_options.tree_entries, 4 * shape.size() + 64);
+    std::int32_t const nodes = search_trees ? std::max(shape.size(), most_nodes_of_search(budget)) : shape.size();
+    model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {
         progress_bar bar("loading " + directory);

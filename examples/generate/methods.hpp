@@ -37,6 +37,7 @@ struct method_settings {
     std::string early_stop;    ///< directory of the decision models' weights
     transformer_options models;
     double least = 0.1;               ///< best_first: no draw that is worth less
+    std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
     double stop_below = 0.4;          ///< early stopping: the chance below which a level is not drawn
     std::int32_t lookup_paths = 2;    ///< look-up: continuations
     std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match

@@ -1,6 +1,7 @@
 // Methods that change the distribution of the text, each marked so.
 #include <algorithm>
 
+#include "generate/decisions.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
 #include "multidraft/decode/lossy/fallback.hpp"
@@ -31,8 +32,20 @@ void add_lossy_methods(std::vector<method>& all) {
                    multiplies_by_tiles() ? "fork:4x4" : "fork:2x2", false, false,
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
-                       return lossy::target_initialised_decoding(target, draft, std::max(1, shape.child_count(0)),
-                                                                 shape.max_depth())(prompt, options, on_tokens);
+                       std::int32_t const width = std::max(1, shape.child_count(0));
+                       std::int32_t const depth = shape.max_depth();
+                       method_settings const& s = settings();
+                       if (s.stop_by == "probabilities")
+                           return lossy::target_initialised_decoding(target, draft, width, depth,
+                                                                     load_probability_stop(s.early_stop, s.stop_below))(
+                               prompt, options, on_tokens);
+                       if (s.stop_by == "hidden")
+                           return lossy::target_initialised_decoding(
+                               target, draft, width, depth,
+                               load_hidden_state_stop(s.early_stop, draft.hidden_size(), s.stop_below))(prompt, options,
+                                                                                                        on_tokens);
+                       return lossy::target_initialised_decoding(target, draft, width, depth)(prompt, options,
+                                                                                              on_tokens);
                    },
                    true});
     all.push_back(

@@ -9,6 +9,7 @@
 #include "multidraft/distribution/logit_bias.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
+#include "multidraft/distribution/reweighted.hpp"
 #include "multidraft/distribution/row_source.hpp"
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/sampling_params.hpp"

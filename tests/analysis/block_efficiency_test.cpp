@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <string>
@@ -64,6 +65,37 @@ TEST(improvement_factor, is_the_formula) {
     EXPECT_DOUBLE_EQ(analysis::improvement_factor(0, 4, 0.25), 0.5);  // drafts in vain
     EXPECT_EQ(message([] { return analysis::improvement_factor(0.5, 1, -0.25); }),
               "cost = -0.25: a ratio of costs is finite and not negative");
+}
+
+TEST(improvement_factor, of_the_best_depth_and_of_an_oracle) {
+    double largest = 0;
+    for (int a = 1; a < 200; ++a) {
+        double const alpha = a / 200.0;
+        for (double const cost : {0.005, 0.02, 0.1, 0.5, 1.5}) {
+            auto const depth = analysis::best_depth(alpha, cost);
+            double best = 0;
+            for (int d = 0; d <= 600; ++d) best = std::max(best, analysis::improvement_factor(alpha, d, cost));
+            double const fixed = analysis::improvement_factor(alpha, depth, cost);
+            EXPECT_NEAR(fixed, best, 1e-12) << alpha << ", " << cost;
+            if (cost < 1) {
+                double const oracle = analysis::improvement_factor_of_oracle(alpha, cost);
+                EXPECT_GE(oracle, fixed - 1e-12);
+                largest = std::max(largest, oracle / fixed);
+            }
+        }
+    }
+    EXPECT_GT(largest, 1.55);  // "up to around 60 %"
+    EXPECT_LT(largest, 1.6);
+    // By hand: drafts of the accepted length, 4 of 5 tokens and one more at a cost of a twentieth each.
+    EXPECT_NEAR(analysis::improvement_factor_of_oracle(0.8, 0.05), 5 / (1 + 4 * 0.05), 1e-12);
+    EXPECT_EQ(analysis::best_depth(0, 0), 0);
+    EXPECT_EQ(analysis::best_depth(0.3, 0.5), 0);
+    EXPECT_EQ(message([] { return analysis::best_depth(1, 0.5); }),
+              "alpha = 1: where all is accepted, no depth is the best");
+    EXPECT_EQ(message([] { return analysis::best_depth(0.5, 0); }),
+              "cost = 0: where a draft costs nothing, no depth is the best");
+    EXPECT_EQ(message([] { return analysis::improvement_factor_of_oracle(1, 0); }),
+              "cost = 0: where all is accepted and a draft costs nothing, there is no end");
 }
 
 TEST(memory_bound_speed_up, is_the_formula) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "multidraft/analysis/configuration_search.hpp"
@@ -123,6 +124,35 @@ TEST(configuration_search, finds_the_fastest) {
     analysis::step_costs const dear{analysis::call_cost({{1, 1.0}, {2, 2.0}}), analysis::call_cost({{1, 1.0}}), 0, 0};
     EXPECT_EQ(analysis::best_tree(rates, 12, dear).shape, topology());
     EXPECT_EQ(analysis::best_k_configuration(rates, 12, dear).shape, topology());
+}
+
+// The search of Yang et al. 4.3: k1 k2 .. up to K, each up to K.
+TEST(configuration_search, finds_the_fastest_of_some_candidates) {
+    std::vector<double> ranks;
+    for (int k = 0; k < 32; ++k) ranks.push_back(0.4 / (1 + k) / 4.1);
+    analysis::rank_rates const rates(3, ranks);
+    analysis::step_costs const free_nodes{analysis::call_cost({{1, 1.0}}), analysis::call_cost({{1, 0.05}}), 0, 0};
+    analysis::rank_rates const one_level(1, ranks);
+    EXPECT_EQ(analysis::best_k_configuration_of_candidates(one_level, 32, free_nodes).shape,
+              multidraft::parse_shape("32"));
+    for (std::int32_t const most : {1, 4, 12}) {
+        double best = analysis::evaluate(topology(), rates, free_nodes).tokens_per_second();
+        for (int a = 1; a <= most; ++a) {
+            auto const offer = [&](std::string const& name) {
+                best = std::max(
+                    best, analysis::evaluate(multidraft::parse_shape(name), rates, free_nodes).tokens_per_second());
+            };
+            offer(std::to_string(a));
+            for (int b = 1; a * b <= most; ++b) {
+                offer(std::to_string(a) + "x" + std::to_string(b));
+                for (int c = 1; a * b * c <= most; ++c)
+                    offer(std::to_string(a) + "x" + std::to_string(b) + "x" + std::to_string(c));
+            }
+        }
+        auto const found = analysis::best_k_configuration_of_candidates(rates, most, free_nodes);
+        EXPECT_DOUBLE_EQ(found.tokens_per_second(), best) << most;
+    }
+    EXPECT_THROW(static_cast<void>(analysis::best_k_configuration_of_candidates(rates, 0, free_nodes)), invalid_input);
 }
 
 }  // namespace

@@ -3,10 +3,12 @@
 
 #include <cmath>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/early_stop.hpp"
 #include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
 #include "multidraft/decode/lossy/fallback.hpp"
 #include "multidraft/decode/lossy/joint_decoding.hpp"
@@ -96,6 +98,82 @@ TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
     }
     EXPECT_THROW(lossy::target_initialised_decoding(t.target, same, 1, -1), invalid_input);
     EXPECT_THROW(lossy::target_initialised_decoding(t.target, same, 0, 1), invalid_input);
+}
+
+/// A table model that shows, as its hidden state, the token that it was fed and its position.
+template <class Logit>
+class open_model : public table_model<Logit> {
+public:
+    using table_model<Logit>::table_model;
+
+    void forward(token_batch const& batch, std::span<Logit> logits) {
+        table_model<Logit>::forward(batch, logits);
+        hidden_.clear();
+        auto const rows = logits.size() / static_cast<std::size_t>(this->vocabulary());
+        for (std::size_t i = batch.tokens.size() - rows; i < batch.tokens.size(); ++i) {
+            hidden_.push_back(static_cast<float>(batch.tokens[i]));
+            hidden_.push_back(static_cast<float>(batch.positions[i]));
+        }
+    }
+    [[nodiscard]] std::int32_t hidden_size() const { return 2; }
+    [[nodiscard]] std::span<float const> hidden_states() const { return hidden_; }
+
+private:
+    std::vector<float> hidden_;
+};
+
+// The whole method of the paper. The table model refuses a mask that is not that of the tree.
+TEST(TargetStart, EndsItsChainsByADecisionModel) {
+    auto const one_layer = [](std::vector<float> weights, float bias) {
+        auto const n = static_cast<std::int32_t>(weights.size());
+        return perceptron({{n, 1, std::move(weights), {bias}}});
+    };
+    auto const p = random_conditional(50, 1, 2, 0, 2.0);
+    auto const q = random_conditional(50, 1, 1, 0, 2.0);
+    table_model<float> target(50, p);
+    open_model<float> draft(50, q);
+    std::vector<token_id> const prompt{3, 1, 4};
+    generation_options options;
+    options.max_tokens = 60;
+    for (float const temperature : {0.0F, 1.0F}) {
+        options.sampling.temperature = temperature;
+        for (auto const& [width, depth] : {std::pair{1, 4}, std::pair{4, 5}}) {
+            options.seed = 3;
+            auto const plain = lossy::target_initialised_decoding(target, draft, width, depth)(prompt, options);
+            // Never: the same text, tree and draws.
+            auto const never = lossy::target_initialised_decoding(target, draft, width, depth,
+                                                   probability_stop(one_layer({0, 0}, 9.0F)))(prompt, options);
+            EXPECT_EQ(never.tokens, plain.tokens);
+            EXPECT_EQ(never.metrics.drafted, plain.metrics.drafted);
+            // Always: the starts and one level below them, which is not asked about.
+            auto const always = lossy::target_initialised_decoding(target, draft, width, depth,
+                                                    probability_stop(one_layer({0, 0}, -9.0F)))(prompt, options);
+            auto const short_one = lossy::target_initialised_decoding(target, draft, width, 1)(prompt, options);
+            EXPECT_EQ(always.tokens, short_one.tokens);
+            EXPECT_EQ(always.metrics.drafted, short_one.metrics.drafted);
+            // Sometimes, by the tokens that were drawn: longer trees than always, shorter than never, of any length.
+            auto const some = lossy::target_initialised_decoding(target, draft, width, depth,
+                                                  hidden_state_stop(one_layer({1, 0}, -35.0F), 0.5))(prompt, options);
+            EXPECT_EQ(some.tokens.size(), 60U);
+            EXPECT_LT(some.metrics.drafted * plain.metrics.target_calls,
+                      plain.metrics.drafted * some.metrics.target_calls);
+            EXPECT_GT(some.metrics.drafted, 2 * width * some.metrics.target_calls - 2 * width);
+            std::int64_t won = 0;
+            for (std::size_t start = 0; start < some.metrics.won_by_start.size(); ++start) {
+                won += some.metrics.won_by_start[start];
+                EXPECT_LE(some.metrics.accepted_by_start[start], depth * some.metrics.target_calls);
+            }
+            EXPECT_EQ(won, some.metrics.target_calls) << "one path wins each step";
+        }
+    }
+    // With one start it keeps the law, whatever the rule looks at.
+    tables t;
+    open_model<double> small(vocabulary, t.q);
+    for (float const bias : {-1.5F, -0.5F}) {
+        auto const law =
+            t.law(lossy::target_initialised_decoding(t.target, small, 1, 2, hidden_state_stop(one_layer({1, 0}, bias), 0.5)), 4);
+        EXPECT_LT(t.distance_of(law, 4), 1e-12);
+    }
 }
 
 TEST(Rollback, IsLossyBetweenItsEnds) {

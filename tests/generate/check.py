@@ -148,6 +148,46 @@ class Generate(unittest.TestCase):
         self.assertEqual([entry["budget"] for entry in found["best"]], [1, 2, 3, 4])
         accepted = [entry["most_accepting"]["block_efficiency"] for entry in found["best"]]
         self.assertEqual(accepted, sorted(accepted))
+        self.assertEqual([entry["paths"] for entry in found["best_by_paths"]], [1, 2, 4])
+        self.assertTrue(found["predicts"])
+        self.assertLessEqual(len(found["measured"]), 3)
+        for tree in found["measured"]:
+            self.assertLessEqual(tree["low"], tree["block_efficiency"] + 1e-9)
+            self.assertGreater(tree["predicted_block_efficiency"], 1)
+
+    def test_searches_by_running_trees_where_rates_do_not_carry_over(self):
+        for method in ("nested_ranked_block/stratified", "lossy/target_initialised", "block/iid"):
+            (found,) = objects("--method", method, "--search", "--budget", "3", "--prompts", "1", "--tokens", "16")
+            self.assertFalse(found["predicts"], method)
+            self.assertNotIn("best", found)
+            self.assertNotIn("acceptance_by_rank", found)
+            trees = [tree["tree"] for tree in found["measured"]]
+            self.assertTrue(trees, method)
+            self.assertEqual(len(trees), len(set(trees)))
+            speeds = [tree["tokens_per_second"] for tree in found["measured"]]
+            self.assertEqual(speeds, sorted(speeds, reverse=True))
+            for tree in found["measured"]:
+                self.assertNotIn("predicted_block_efficiency", tree)
+                self.assertGreater(tree["block_efficiency"], 0.9)
+            if method == "block/iid":
+                self.assertTrue(all(set(tree.split("x")) == {"1"} for tree in trees), trees)
+
+    def test_predicts_what_it_then_measures(self):
+        """The predicted block efficiency lies near what the tree does on the same prompts."""
+        (found,) = objects("--method", "recursive_rejection/iid", "--search", "--budget", "4", "--prompts", "2",
+                           "--tokens", "64", "--temperature", "1")
+        for tree in found["measured"]:
+            self.assertAlmostEqual(tree["predicted_block_efficiency"], tree["block_efficiency"], delta=0.45)
+
+    def test_target_initialised_trees_end_by_a_decision_model(self):
+        common = ("--prompt", PROMPT, "--tokens", "24", "--method", "lossy/target_initialised", "--tree", "fork:2x4", "--seed", "3")
+        (plain,) = objects(*common)
+        for rule in ("probabilities", "hidden"):
+            (never,) = objects(*common, "--stop-by", rule, "--stop-below", "0")
+            self.assertEqual(never["text"], plain["text"])
+            (always,) = objects(*common, "--stop-by", rule, "--stop-below", "1")
+            (one_level,) = objects(*common[:-4], "--tree", "fork:2x1", "--seed", "3")
+            self.assertEqual(always["text"], one_level["text"])
 
     def test_draws_trees(self):
         with tempfile.TemporaryDirectory() as work:

@@ -35,6 +35,21 @@ TEST(choices, of_medusa) {
     EXPECT_EQ(shape.level(4).count, 2);
 }
 
+/// The default tree of EAGLE, as appendix D of Hu et al. 2025 prints it.
+constexpr char const* eagle_25 =
+    "[[0], [1], [2], [3], [0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [2, 0], [2, 1], [3, 0], [0, 0, 0], [0, 0, 1], "
+    "[0, 0, 2], [0, 1, 0], [0, 1, 1], [0, 2, 0], [0, 2, 1], [1, 0, 0], [0, 0, 0, 0], [0, 0, 0, 1], [0, 0, 0, 2], "
+    "[0, 0, 0, 0, 0], [0, 0, 0, 0, 1]]";
+
+TEST(choices, of_eagle_by_name) {
+    topology const shape = parse_shape("eagle");
+    EXPECT_EQ(shape, parse_shape(eagle_25));
+    EXPECT_EQ(shape, multidraft::eagle_tree());
+    EXPECT_EQ(shape.size(), 26);
+    EXPECT_EQ(shape.max_depth(), 5);
+    EXPECT_EQ(shape.child_count(0), 4);
+}
+
 TEST(choices, lists_of_either_bracket_and_any_space) {
     topology const expected = branching({2, 1});
     for (auto const* text : {"[[0],[1],[0,0],[1,0]]", "[(0,), (1,), (0, 0), (1, 0)]", "((0), (1), (0, 0), (1, 0))",

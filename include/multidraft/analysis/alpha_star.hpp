@@ -153,8 +153,9 @@ namespace detail {
 /// alpha* of `law::sequential`, with Q by the race integral (`sequential_inside`). When fewer than n tokens have mass,
 /// all of them are drafted.
 ///
-/// That the minimum is at a prefix is no theorem for this law; it held in every case checked by linear program.
-/// O(V log V), and O(V n) at each of about a hundred points: 70 ms at V = 128,256 and n = 3.
+/// The minimum is at a prefix since this Q is q-convex, too ([OptimalMDSD] Theorem 4 is proved there for
+/// `conditional_poisson`; docs/research.md has a proof for this law). O(V log V), and O(V n) at each of about a hundred
+/// points: 70 ms at V = 128,256 and n = 3.
 [[nodiscard]] inline double alpha_star_sequential(ratio_rows const& rows, index_t n) {
     detail::check_count(n);
     auto const inside = sequential_inside(rows.q(), std::min(n, rows.support()));

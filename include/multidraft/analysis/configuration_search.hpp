@@ -83,19 +83,21 @@ struct configuration {
     return {std::move(shape), 1 + accepted, seconds};
 }
 
-/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root ([MCSD] 4.4); the root alone where
-/// nothing is faster. All of them are tried whose depth and factors the rates reach. Throws as `optimal_tree`.
-[[nodiscard]] inline configuration best_k_configuration(rank_rates const& rates, std::int32_t nodes,
-                                                        step_costs const& costs) {
-    detail::check_rates(rates);
-    if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
+namespace detail {
+
+/// The fastest k-configuration of those that `fits(width, nodes)`, the width of the last level and all nodes below the
+/// root, lets be; deeper and wider ones of one that does not fit are not tried.
+template <class Fits>
+[[nodiscard]] configuration fastest_k_configuration(rank_rates const& rates, step_costs const& costs,
+                                                    Fits const& fits) {
+    check_rates(rates);
     configuration best = evaluate(topology(), rates, costs);
     std::vector<std::int32_t> factors;
     auto const deeper = [&](auto const& self, std::int64_t width, std::int64_t used) -> void {
         std::size_t const level = factors.size();
         if (level == rates.size()) return;
         for (std::int32_t k = 1; k <= static_cast<std::int32_t>(rates[level].size()); ++k) {
-            if (used + width * k > nodes) break;
+            if (!fits(width * k, used + width * k)) break;
             factors.push_back(k);
             configuration candidate = evaluate(branching(factors), rates, costs);
             if (candidate.tokens_per_second() > best.tokens_per_second()) best = std::move(candidate);
@@ -105,6 +107,26 @@ struct configuration {
     };
     deeper(deeper, 1, 0);
     return best;
+}
+
+}  // namespace detail
+
+/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root ([MCSD] 4.4); the root alone where
+/// nothing is faster. All of them are tried whose depth and factors the rates reach. Throws as `optimal_tree`.
+[[nodiscard]] inline configuration best_k_configuration(rank_rates const& rates, std::int32_t nodes,
+                                                        step_costs const& costs) {
+    if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
+    return detail::fastest_k_configuration(rates, costs,
+                                           [=](std::int64_t, std::int64_t used) { return used <= nodes; });
+}
+
+/// The same by the number of candidates K = k1 k2 .., the paths of the tree, whatever their length: the search of
+/// [MCSD] 4.3, which has K up to 32 and factors up to 32. Throws as `optimal_tree`, and for K outside [1, 1024].
+[[nodiscard]] inline configuration best_k_configuration_of_candidates(rank_rates const& rates, std::int32_t candidates,
+                                                                      step_costs const& costs) {
+    if (candidates < 1 || candidates > 1024) refuse("candidates", candidates, "a tree has 1 to 1024 paths here");
+    return detail::fastest_k_configuration(rates, costs,
+                                           [=](std::int64_t width, std::int64_t) { return width <= candidates; });
 }
 
 /// The fastest of the optimal trees of every budget up to `nodes` and every depth the rates reach.

@@ -83,4 +83,49 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
     return std::min(detail::accepted_after(rows.p, rows.q, drafted), 1.0);
 }
 
+namespace detail {
+
+/// The acceptance rate of `left` more candidates after those drawn, r being what is left of p.
+template <class Conditional>
+double accepted_given(std::vector<double> const& r, std::vector<token_id>& drawn, index_t left,
+                      Conditional const& conditional) {
+    std::vector<double> const row = conditional(std::span<token_id const>(drawn));
+    if (row.size() != r.size()) refuse("conditional.size", row.size(), "target and draft have one vocabulary");
+    if (std::none_of(row.begin(), row.end(), [](double x) { return !(x == 0); })) return 0;  // no further candidate
+    auto const q = checked(row, "conditional");
+    double accepted = 0;
+    double rest = 0;
+    std::vector<double> residual(r.size());
+    for (std::size_t i = 0; i < r.size(); ++i) {
+        accepted += std::min(r[i], q[i]);
+        residual[i] = std::max(r[i] - q[i], 0.0);
+        rest += residual[i];
+    }
+    if (left == 1 || !(rest > 0)) return accepted;
+    for (double& x : residual) x /= rest;
+    for (std::size_t x = 0; x < q.size(); ++x) {
+        if (!(q[x] > r[x])) continue;  // a candidate that is never rejected
+        drawn.push_back(static_cast<token_id>(x));
+        accepted += (q[x] - r[x]) * accepted_given(residual, drawn, left - 1, conditional);
+        drawn.pop_back();
+    }
+    return accepted;
+}
+
+}  // namespace detail
+
+/// Recursive rejection of n drafts of any law, given by its conditionals ([RSD] Alg. 1): `conditional(drawn)` is the
+/// row that the next token is drawn from after the tokens `drawn`, a `std::span<token_id const>`; a row of zeros where
+/// there is no further one. Exactly, over all rejected prefixes: O(V^n).
+///
+/// Throws `invalid_input` for n < 1 and for rows that are not distributions over one vocabulary.
+template <class Conditional>
+[[nodiscard]] double acceptance_recursive_conditionals(std::span<double const> p, index_t n,
+                                                       Conditional const& conditional) {
+    auto const row = detail::checked(p, "p");
+    detail::check_count(n);
+    std::vector<token_id> drawn;
+    return std::min(detail::accepted_given(row, drawn, n, conditional), 1.0);
+}
+
 }  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -39,6 +39,7 @@
 //   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
 //   laws             `counts_certain = true`              counts_certain              no child is certain
 //   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
+//                    `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
 //   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them

@@ -55,8 +55,9 @@ public:
         return none;
     }
 
-    /// Puts all nodes, or those for which `kept` is not 0, in level order. A kept node's parent is kept. O(N).
-    void arrange(std::span<char const> kept = {}) {
+    /// Puts all nodes, or those for which `kept` is not 0, in level order. A kept node's parent is kept. O(N). The mask
+    /// is left out for who has one already.
+    void arrange(std::span<char const> kept = {}, bool with_mask = true) {
         auto const n = at(size());
         // Children of each node, in order, as chains: the first and, for every node, its next sibling.
         first_.assign(n, none);
@@ -85,7 +86,7 @@ public:
             positions_.push_back(position(v));
         }
         mask_.reset(static_cast<node_id>(order_.size()));
-        mask_.append(parents_);
+        if (with_mask) mask_.append(parents_);
     }
 
     // What was arranged.

@@ -27,6 +27,10 @@ struct generation_metrics {
     /// often that child was the accepted one. What `analysis::optimal_tree` asks for.
     std::vector<std::int64_t> tried_at_rank;
     std::vector<std::int64_t> accepted_at_rank;
+    /// Of target-initialised trees, by start in the order drawn: how often its path won, and how many nodes below the
+    /// start were accepted on it, whether it won or not ([ImprovingMCSD] figure 3).
+    std::vector<std::int64_t> won_by_start;
+    std::vector<std::int64_t> accepted_by_start;
 
     // Seconds.
     double prompt_seconds = 0;  ///< both models reading the prompt
@@ -110,6 +114,8 @@ struct generation_metrics {
             tried_at_rank[k] += other.tried_at_rank[k];
             accepted_at_rank[k] += other.accepted_at_rank[k];
         }
+        add(won_by_start, other.won_by_start);
+        add(accepted_by_start, other.accepted_by_start);
         prompt_seconds += other.prompt_seconds;
         target_seconds += other.target_seconds;
         draft_seconds += other.draft_seconds;
@@ -121,7 +127,20 @@ struct generation_metrics {
         return *this;
     }
 
+    /// Counts the path of one start of a target-initialised tree: the nodes accepted below it.
+    void start_accepted(std::size_t start, std::int64_t count) {
+        if (start >= accepted_by_start.size()) {
+            accepted_by_start.resize(start + 1, 0);
+            won_by_start.resize(start + 1, 0);
+        }
+        accepted_by_start[start] += count;
+    }
+
 private:
+    static void add(std::vector<std::int64_t>& sum, std::vector<std::int64_t> const& more) {
+        sum.resize(std::max(sum.size(), more.size()), 0);
+        for (std::size_t i = 0; i < more.size(); ++i) sum[i] += more[i];
+    }
     static double ratio(double a, double b) { return b > 0 ? a / b : 0; }
 };
 

@@ -71,10 +71,11 @@ protected:
     /// The chunk sums of that row's weights; whoever draws may change them.
     [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entries_[v]); }
 
-    /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them.
-    void finish(generation_metrics& m, std::span<char const> kept = {}) {
+    /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them; without a mask where the drafter
+    /// has one of its own.
+    void finish(generation_metrics& m, std::span<char const> kept = {}, bool with_mask = true) {
         detail::stopwatch const time(m.mask_seconds);
-        tree_.arrange(kept);
+        tree_.arrange(kept, with_mask);
         rows_.assign(at(this->size()), row());
         for (node_id v = 0; v < this->size(); ++v) {
             node_id const entry = entries_[tree_.added(v)];

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <type_traits>
 
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -102,6 +104,18 @@ inline constexpr bool counts_certain = requires {
 template <draft_law Law>
 inline constexpr bool tokens_differ = requires {
     requires Law::tokens_differ;
+};
+
+/// A law that is given by its conditionals: `L::conditional(g, q, drawn)` is the row that the next child of a node is
+/// drawn from, a `distribution`, where q is the draft's row of the node and `drawn` are the tokens of the children
+/// before it, in the order drawn ([RSD] (1): any dependence). No mass: there is no further child.
+///
+/// `draft::by_conditionals<L>` draws from such a law, and `verify::recursive_rejection<L>` is lossless for it. It is
+/// called by all lanes of a group together, and gives equal rows for equal arguments, by value: views and numbers, with
+/// no memory of their own. `make_reweighted` makes one of q.
+template <class L, class G, class Q>
+concept has_conditionals = draft_law<L> && requires(G const& g, Q const& q, span<token_id const> drawn) {
+    L::conditional(g, q, drawn);
 };
 
 /// A draft tree together with the law of its children: what a verifier takes.

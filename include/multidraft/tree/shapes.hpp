@@ -200,10 +200,18 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
 
 }  // namespace detail
 
+/// The sparse tree of 25 nodes and five levels that EAGLE drafts by default ([OptimalMDSD] appendix D prints it): a
+/// node has the more children the likelier its path, four at most.
+[[nodiscard]] inline topology eagle_tree() {
+    static constexpr node_id parents[] = {none, 0, 0, 0, 0, 1, 1, 1, 2,  2,  3,  3,  4,
+                                          5,    5, 5, 6, 6, 7, 7, 8, 13, 13, 13, 21, 21};
+    return topology::from_parents(parents);
+}
+
 /// Reads a shape as it is written on a command line or in a file:
 ///
 /// - "4x2x2x1": the factors of `branching`; "0": the root alone;
-/// - "fork:3x4": three chains of four tokens; "chain:5";
+/// - "fork:3x4": three chains of four tokens; "chain:5"; "eagle": the default tree of EAGLE;
 /// - "[[0], [1], [0, 0], [1, 0]]" or "[(0,), (1,), (0, 0), (1, 0)]": the choice lists that Medusa and EAGLE publish
 ///   (see `from_choices`);
 /// - "[-1 0 0 1]": the parents of all nodes.
@@ -212,6 +220,7 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
 /// tree and a tree too large.
 [[nodiscard]] inline topology parse_shape(std::string_view text) {
     if (text == "0") return topology();
+    if (text == "eagle") return eagle_tree();
     if (text.starts_with("fork:")) {
         detail::shape_reader reader(text.substr(5));
         auto const [width, length] = detail::parse_two(reader);

@@ -7,17 +7,13 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/detail/checks.hpp"
-#include "multidraft/verify/emit.hpp"
+#include "multidraft/verify/detail/reject_in_turn.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -25,18 +21,18 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 namespace detail {
 
-/// The rows that the children of one node were drawn from: `of(k)` is that of child k.
+/// The rows that the children of one node were drawn from: `of_child(k)` is that of child k.
 template <class Draft, class G>
 struct rows_of_children {
     Draft const& draft;
     G const& g;
     node_id node;
 
-    [[nodiscard]] MULTIDRAFT_HD auto of(index_t k) const { return draft(g, node, k); }
+    [[nodiscard]] MULTIDRAFT_HD auto of_child(index_t k) const { return draft(g, node, k); }
     // That of the first child, where one row is asked for.
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draft.size(); }
-    [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of(0)(x); }
-    [[nodiscard]] MULTIDRAFT_HD auto weight(token_id x) const { return of(0).weight(x); }
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of_child(0)(x); }
+    [[nodiscard]] MULTIDRAFT_HD auto weight(token_id x) const { return of_child(0).weight(x); }
 };
 
 /// Rows of several models as a walk asks for them.
@@ -49,23 +45,6 @@ struct rows_by_child {
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD rows_of_children<Draft, G> operator()(G const& g, node_id node) const {
         return {draft, g, node};
-    }
-};
-
-/// ((p - z_1 q_1)+ - z_2 q_2)+ ..: what is left of the target after some refusals, unnormalised.
-template <distribution P, class Rows>
-struct multi_round_residual {
-    using real = probability_of<P>;
-    P p;
-    Rows rows;
-    real const* scale;
-    index_t refused;
-
-    [[nodiscard]] MULTIDRAFT_HD real operator()(index_t i) const {
-        real left = p(i);
-        for (index_t k = 0; k < refused; ++k)
-            left = positive_part(fp::fma(-scale[k], static_cast<real>(rows.of(k)(i)), left));
-        return left;
     }
 };
 
@@ -98,35 +77,14 @@ public:
         return base::operator()(g, tree, target, detail::rows_by_child<Draft>{draft}, source, position, path);
     }
 
-    /// The decision at one node: `rows.of(k)` is the row that candidate k was drawn from. No token where it gives the
-    /// candidate no mass.
+    /// The decision at one node: `rows.of_child(k)` is the row that candidate k was drawn from. No token where it gives
+    /// the candidate no mass.
     template <group G, distribution P, class Rows, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Rows const& rows,
                                                     span<token_id const> candidates, Source& source,
                                                     draw_site site) const {
-        using real = probability_of<P>;
-        if (candidates.size() > most_children) {
-            detail::refuse_on_host<G>("children", site.node, candidates.size(),
-                                      "multi-round verification takes up to 64 candidates");
-            return {};
-        }
-        real scale[most_children];
-        real mass = 1;
-        for (std::size_t k = 0; k < candidates.size(); ++k) {
-            token_id const x = candidates[k];
-            auto const refused = static_cast<index_t>(k);
-            real const qx = rows.of(refused)(x);
-            if (!(qx > 0 && qx <= largest_number<real>)) return {};
-            detail::multi_round_residual<P, Rows> const before{p, rows, scale, refused};
-            if (source.bernoulli(site(purpose::acceptance, refused), before(x), fp::mul(mass, qx))) return {refused, x};
-            scale[k] = mass;
-            detail::multi_round_residual<P, Rows> const left{p, rows, scale, refused + 1};
-            auto const sums = g.sum_chunks(p.size(), left);
-            mass = sums.total;
-            if (!(mass > 0) || k + 1 == candidates.size())
-                return {none, emit_residual(g, p, left, sums, candidates.first(k + 1), source, site)};
-        }
-        return {none, emit(g, p, source, site)};
+        return detail::reject_in_turn<most_children>(g, p, rows, candidates, source, site,
+                                                     "multi-round verification takes up to 64 candidates");
     }
 };
 

@@ -8,13 +8,16 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/row_source.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
+#include "multidraft/verify/detail/reject_in_turn.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
@@ -35,17 +38,25 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// Cost: O(1) per candidate, one pass over p and q per rejection; the token emitted in the end comes from the last
 /// pass.
 ///
-/// Lossless for `law::iid` and `law::sequential`. A candidate to which q gives no mass cannot have been drawn from q:
-/// the verdict is "no token", an `invalid_input` on the host.
+/// A law of one's own that is given by its conditionals (`has_conditionals`) has q_k = Law::conditional(g, q, x_1 ..
+/// x_{k-1}): what is left of p is then computed anew from the rows of the refused candidates, a pass over p and all of
+/// them a rejection, for up to 64 children a node; more are an `invalid_input` on the host, "no token" elsewhere.
+///
+/// Lossless for `law::iid`, `law::sequential` and laws with conditionals, whatever they depend on. A candidate to which
+/// q_k gives no mass cannot have been drawn from it: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
 class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
+    static constexpr bool by_conditionals = has_conditionals<Law, host_group, row_archetype::row>;
     static_assert(
-        std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential>,
-        "multidraft: verify::recursive_rejection divides by the law of the draws and is lossless for law::iid and "
-        "law::sequential only; for other laws, law::deterministic among them, use verify::naive");
+        std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::sequential> || by_conditionals,
+        "multidraft: verify::recursive_rejection divides by the law of the draws and is lossless for law::iid, "
+        "law::sequential and laws that have a `conditional` only; for other laws, law::deterministic among them, use "
+        "verify::naive");
 
 public:
     static constexpr bool lossless = true;
+    /// Of a law with conditionals.
+    static constexpr std::size_t most_children = 64;
 
     /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows
     /// per rejection. No token where q gives a candidate no mass, or a row holds NaN.
@@ -53,6 +64,21 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& draft_row,
                                                     span<token_id const> candidates, Source& source,
                                                     draw_site site) const {
+        if constexpr (by_conditionals) {
+            detail::conditional_rows<Law, G, Q, most_children> rows(g, draft_row, candidates);
+            return detail::reject_in_turn<most_children>(
+                g, p, rows, candidates, source, site,
+                "recursive rejection of a law with conditionals takes up to 64 candidates");
+        } else {
+            return decide_by_one_row(g, p, draft_row, candidates, source, site);
+        }
+    }
+
+private:
+    template <group G, distribution P, distribution Q, draw_source Source>
+    [[nodiscard]] MULTIDRAFT_HD static node_verdict decide_by_one_row(G const& g, P const& p, Q const& draft_row,
+                                                                      span<token_id const> candidates, Source& source,
+                                                                      draw_site site) {
         using real = probability_of<P>;
         auto const q = in_units<real>(draft_row);
         index_t const n = p.size();

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <span>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -19,6 +20,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
+#include "multidraft/decode/stop_rule.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -27,23 +29,33 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/residual.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
-/// Chains of the draft below tokens that are given.
-template <language_model Draft>
+/// Chains of the draft below tokens that are given; `Rule` may end all of them early.
+///
+/// A tree that may end early has its mask as a slice: that of the full fork is made once ([ImprovingMCSD] 3.2).
+template <language_model Draft, stop_rule Rule = never_stop>
 class chains_below : public single_model_drafter<Draft, law::iid> {
+    static_assert(!Rule::reads_hidden_state || reveals_hidden_state<Draft>,
+                  "multidraft: the stop rule reads the draft's hidden states and this model does not show them "
+                  "(hidden_size, hidden_states)");
+
 public:
     /// The model is the caller's and outlives this.
-    explicit chains_below(Draft& draft) : single_model_drafter<Draft, law::iid>(draft) {}
+    explicit chains_below(Draft& draft, Rule rule = {})
+        : single_model_drafter<Draft, law::iid>(draft), rule_(std::move(rule)) {}
 
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return this->model_.depth_limit(length);
     }
 
     /// The tokens `starts` below the last token of the text, each followed by draws of the draft: `depth` levels of
-    /// them, depth >= 0.
+    /// them, depth >= 0, or fewer where the rule ends them; the first level is always drafted.
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::span<token_id const> starts, std::int32_t depth,
               sampling_params const& w, Source& source, generation_metrics& m) {
@@ -56,6 +68,8 @@ public:
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
             this->expand(g, text, level_, w, m);
             multidraft::detail::stopwatch const time(m.sample_seconds);
+            if constexpr (stops_early)
+                if (d > 0 && stops(g)) break;
             next_.clear();
             for (node_id const v : level_) {
                 token_id x = none;
@@ -65,11 +79,50 @@ public:
             }
             level_.swap(next_);
         }
-        this->finish(m);
+        if constexpr (stops_early) {
+            // Nodes of whole levels, as all chains have one length: a corner of the full fork.
+            auto const width = static_cast<node_id>(starts.size());
+            sliced_ = (this->tree_.size() - 1) % width == 0 &&
+                      this->tree_.depth(this->tree_.size() - 1) == (this->tree_.size() - 1) / width;
+            if (sliced_ && (width != full_width_ || depth + 1 > full_length_)) {
+                full_width_ = width;
+                full_length_ = depth + 1;
+                full_ = ancestor_mask(fork(width, full_length_).parents());
+            }
+            this->finish(m, {}, !sliced_);
+        } else {
+            this->finish(m);
+        }
+    }
+
+    [[nodiscard]] mask_view mask() const noexcept {
+        if constexpr (stops_early)
+            if (sliced_) return sliced(full_.view(), full_.size(), this->size());
+        return single_model_drafter<Draft, law::iid>::mask();
     }
 
 private:
+    static constexpr bool stops_early = !std::is_same_v<Rule, never_stop>;
+
+    /// Whether no chain is worth a further draw, by the rows of the nodes just read.
+    bool stops(host_group const& g) {
+        for (std::size_t i = 0; i < level_.size(); ++i) {
+            std::span<float const> hidden;
+            if constexpr (Rule::reads_hidden_state) {
+                auto const width = static_cast<std::size_t>(this->model_.model().hidden_size());
+                hidden = this->model_.model().hidden_states().subspan(i * width, width);
+            }
+            if (!(rule_(g, this->distribution(level_[i]), hidden) < rule_.threshold())) return false;
+        }
+        return true;
+    }
+
+    [[no_unique_address]] Rule rule_;
     std::vector<node_id> level_, next_;
+    bool sliced_ = false;
+    std::int32_t full_width_ = 0;
+    std::int32_t full_length_ = 0;
+    ancestor_mask full_{topology().parents()};
 };
 
 /// Multi-candidate decoding whose tree is started by the target ([ImprovingMCSD] 3.1): `width` different tokens are
@@ -80,16 +133,19 @@ private:
 /// likely continuations of the draft win too often. At temperature 0 the tokens are the target's `width` likeliest, and
 /// text comes out that greedy decoding would not give. With width 1 it is exact. Its block efficiency is not comparable
 /// with that of lossless methods.
-template <language_model Target, language_model Draft>
-class target_initialised_decoding : public generation_loop<target_initialised_decoding<Target, Draft>> {
+///
+/// With a `Rule` (`probability_stop`, `hidden_state_stop`) the chains end where it gives none of them a chance: the
+/// whole method of the paper, tree, decision model and sliced mask.
+template <language_model Target, language_model Draft, stop_rule Rule = never_stop>
+class target_initialised_decoding : public generation_loop<target_initialised_decoding<Target, Draft, Rule>> {
 public:
     static constexpr bool lossless = false;
 
     /// `depth` levels of the draft below the starts, as the paper counts them: a step emits `depth` + 1 tokens at most,
     /// and `metrics::accepted_fraction(depth)` is 1 where all are accepted. Throws `invalid_input` for a width below 1
     /// and a depth below 0.
-    target_initialised_decoding(Target& target, Draft& draft, std::int32_t width, std::int32_t depth)
-        : target_(target), tree_(draft), width_(width), depth_(depth) {
+    target_initialised_decoding(Target& target, Draft& draft, std::int32_t width, std::int32_t depth, Rule rule = {})
+        : target_(target), tree_(draft, std::move(rule)), width_(width), depth_(depth) {
         if (width < 1 || width > 1 << 12) refuse("width", width, "1 to 2^12 tokens start a tree");
         if (depth < 0 || depth > 1 << 12) refuse("depth", depth, "0 to 2^12 levels are drafted below the starts");
         tree_.check(target.vocabulary());
@@ -152,7 +208,7 @@ private:
         tree_.grow(g_, state.text(), starts_, depth, options.draft_sampling.value_or(options.sampling), source, m);
         score(root, m);
         multidraft::detail::stopwatch const time(m.verify_seconds);
-        bool const refused = find_longest_path(options.sampling, source, root);
+        bool const refused = find_longest_path(options.sampling, source, root, m);
         row const q = tree_.rows()(g_, best_.back());
         set_next(options.sampling, target_row(best_.back()), refused ? &q : nullptr);
         count(m);
@@ -178,7 +234,7 @@ private:
 
     /// The chain of which most is accepted, the first of equal ones. Returns whether it ends in a candidate refused.
     template <draw_source Source>
-    bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root) {
+    bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root, generation_metrics& m) {
         tree_view const tree = tree_.tree().tree;
         auto const starts = tree.children(0);
         best_.clear();
@@ -196,6 +252,7 @@ private:
                 refused = !source.bernoulli(site(purpose::acceptance, 0), p(x), tree_.rows()(g_, v)(x));
                 if (!refused) path_.push_back(child.first);
             }
+            m.start_accepted(at(start - starts.first), static_cast<std::int64_t>(path_.size()) - 1);
             if (path_.size() > best_.size()) {
                 best_.swap(path_);
                 best_refused = refused;
@@ -206,6 +263,7 @@ private:
 
     void count(generation_metrics& m) const {
         m.accepted += static_cast<std::int64_t>(best_.size()) - 1;
+        ++m.won_by_start[at(best_.front() - tree_.tree().tree.children(0).first)];
         for (std::size_t d = 0; d < best_.size(); ++d)
             if (tree_.tree().tree.children(best_[d]).count > 0) m.tried(d, d + 1 < best_.size());
     }
@@ -232,7 +290,7 @@ private:
 
     host_group g_;
     Target& target_;
-    chains_below<Draft> tree_;
+    chains_below<Draft, Rule> tree_;
     std::int32_t width_;
     std::int32_t depth_;
     std::vector<real> next_;           ///< of the next token, where it is drawn

@@ -160,17 +160,17 @@ void check_scratch(tree_view tree, span<std::byte> scratch) {
                    std::to_string(address % scratch_alignment) + " behind such a one");
 }
 
-/// Rows of several models: `q.of(k)` is the one that child k of a node was drawn from.
+/// Rows of several models: `q.of_child(k)` is the one that child k of a node was drawn from.
 template <class Q>
 concept has_row_per_child = requires(Q const& q, index_t k) {
-    { q.of(k) } -> distribution;
+    { q.of_child(k) } -> distribution;
 };
 
 /// The probability that the draft gave child k of a node.
 template <class Q>
 [[nodiscard]] auto probability_of_child(Q const& q, [[maybe_unused]] index_t k, token_id x) {
     if constexpr (has_row_per_child<Q>)
-        return q.of(k)(x);
+        return q.of_child(k)(x);
     else
         return q(x);
 }

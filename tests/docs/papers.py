@@ -1,0 +1,87 @@
+#!/usr/bin/env python3
+"""Checks docs/papers.md: 124 items in order, files that exist, items of bench/paper_tables that exist and are as it says.
+
+  tests/docs/papers.py --root DIRECTORY [--self-test]
+"""
+import argparse
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ITEMS = 124
+STATES = ("proved", "tested", "run", "not run", "missing", "not here")
+ROOMS = ("include/multidraft", "tests", ".")
+LINE = re.compile(r"^\| (\d+) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \| (.+?) \|$")
+CODE = re.compile(r"`([^`]+)`")
+
+
+def faults(text, listed, root):
+    """What is wrong with the page, a line each; `listed` is what bench/paper_tables --list --json prints."""
+    found = []
+    items = {entry["name"]: entry for entry in listed}
+    rows = [m for m in map(LINE.match, text.splitlines()) if m]
+    if [int(m[1]) for m in rows] != list(range(1, ITEMS + 1)):
+        found.append(f"the items are numbered 1 to {ITEMS}, a line each; there are {len(rows)}")
+    mentioned = set()
+    for m in rows:
+        number, state = m[1], m[6]
+        if not any(re.match(rf"{s}\b", state) for s in STATES):
+            found.append(f"item {number}: its state begins with one of {', '.join(STATES)}")
+        for code in CODE.findall(" ".join(m.groups()[1:5])):
+            if re.fullmatch(r"[\w./-]+/|[\w./-]+\.(hpp|cpp|py|cuh|cu)", code) or code.startswith(("bench/", "tests/")):
+                if not any((root / room / code).exists() for room in ROOMS):
+                    found.append(f"item {number}: there is no {code}")
+        tables = [code for code in CODE.findall(m[5]) if re.fullmatch(r"\w+\.(table|figure)_\d+", code)]
+        made = [t for t in tables if t in items and items[t]["jobs"]]
+        if made and state.startswith(("run", "not run")):
+            has_results = all(items[t]["state"].startswith("run") for t in made)
+            if has_results != state.startswith("run"):
+                found.append(f"item {number}: its state is {'run' if has_results else 'not run'}")
+    for code in CODE.findall(text):
+        if re.fullmatch(r"\w+\.(table|figure)_\d+", code):
+            mentioned.add(code)
+            if code not in items:
+                found.append(f"bench/paper_tables has no {code}")
+    for name in items:
+        numbered = re.fullmatch(r"rsd\.(figure_[6-9]|table_\d+)", name)  # named as a range
+        if "." in name and name not in mentioned and not numbered:
+            found.append(f"{name} of bench/paper_tables is not on the page")
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--root", type=Path, required=True)
+    parser.add_argument("--self-test", action="store_true")
+    options = parser.parse_args()
+    root = options.root
+    done = subprocess.run([sys.executable, root / "bench" / "paper_tables", "--list", "--json"], capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(done.stderr)
+    listed = json.loads(done.stdout)
+    text = (root / "docs" / "papers.md").read_text(encoding="utf-8")
+    if options.self_test:
+        for wrong, message in ((text.replace("| 7 |", "| 8 |"), "numbered"), (text.replace("`tree/mask.hpp`", "`tree/masc.hpp`", 1), "there is no"),
+                               (text.replace("`mcsd.table_1`", "`mcsd.table_9`"), "has no"),
+                               (re.sub(r"(`rsd\.figure_5` \| )not run", r"\1proven", text), "state begins with"),
+                               (text.replace("`mtad.table_6`", ""), "not on the page")):
+            found = faults(wrong, listed, root)
+            if wrong != text and not any(message in f for f in found):
+                sys.exit(f"papers.py: a page with a fault ({message}) passes: {found}")
+        for entry in listed:
+            if entry["name"] == "mcsd.table_1":
+                entry["state"] = "run at 1234567" if entry["state"] == "not run" else "not run"
+        if not any("item 17" in f for f in faults(text, listed, root)):
+            sys.exit("papers.py: a wrong state passes")
+        print("papers.py: finds its faults")
+        return
+    found = faults(text, listed, root)
+    for fault in found:
+        print(fault)
+    sys.exit(1 if found else 0)
+
+
+if __name__ == "__main__":
+    main()
