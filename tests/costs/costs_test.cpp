@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <new>
@@ -368,17 +369,30 @@ TEST(costs, verifiers_of_whole_trees_read_what_they_say) {
     check.operator()<draft::sequential, verify::traversal<law::sequential>>("traversal", tree, false, false);
 }
 
-TEST(costs, nested_ranked_block_reads_every_node_with_children) {
-    for (std::uint64_t seed = 0; seed < 20; ++seed) {
+TEST(costs, nested_ranked_block_reads_nodes_that_its_pick_hangs_on) {
+    std::size_t read = 0;
+    std::size_t on_path = 0;
+    std::size_t inner = 0;
+    for (std::uint64_t seed = 0; seed < 40; ++seed) {
         auto const c =
             verify_once<draft::stratified, verify::nested_ranked_block<law::stratified>>(tree, seed, rows_as::logits);
-        std::set<node_id> inner;
-        for (node_id v = 0; v < static_cast<node_id>(c.parents.size()); ++v)
-            if (c.inner(v)) inner.insert(v);
-        EXPECT_EQ(nodes_of(c.draft), inner);
-        inner.insert(c.last);
-        EXPECT_EQ(nodes_of(c.target), inner);
+        std::set<node_id> asked = nodes_of(c.draft);
+        read += asked.size();
+        for (node_id v = 0; v < static_cast<node_id>(c.parents.size()); ++v) {
+            inner += c.inner(v) ? 1U : 0U;
+            on_path += c.inner(v) ? c.path.count(v) : 0U;
+            if (c.inner(v) && c.path.count(v) == 1) EXPECT_EQ(asked.count(v), 1U) << "node " << v;
+        }
+        for (node_id const v : asked) {
+            EXPECT_TRUE(c.inner(v)) << "node " << v;
+            if (v > 0) EXPECT_EQ(asked.count(c.parents[static_cast<std::size_t>(v)]), 1U) << "node " << v;
+        }
+        asked.insert(c.last);
+        EXPECT_EQ(nodes_of(c.target), asked);
     }
+    std::printf("    read %zu of %zu nodes with children, of which %zu on accepted paths\n", read, inner, on_path);
+    EXPECT_GT(read, on_path);
+    EXPECT_LT(read, inner);
 }
 
 // "`remembered_rows` make a row once": of logits with a cut, which takes many passes, no verifier makes one twice, and

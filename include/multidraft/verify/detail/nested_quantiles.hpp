@@ -1,4 +1,4 @@
-// Positions of the nodes of a tree, and what a pick tells about them.
+// Quantiles of the nodes of a tree, and what a pick tells about them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,10 +16,13 @@
 namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// A node as nested ranked block verification keeps it: what it is to the tree, where its ranks lie among its siblings,
-/// its own quantile, and its conditional distribution function, the law of the quantile given that the node was picked.
+/// what is known of its own quantile, and its conditional distribution function, the law of the quantile given that the
+/// node was picked.
 ///
 /// The quantile u is uniform before anything is known. A draw of rank set R has its rank at the point u |R| along R.
-/// The conditional distribution function is the distribution function of u given the pick, a concave map of [0, 1]:
+/// Where u comes from a subtree that has not been looked at, or not all of it, bounds of u are known: ranks rise with
+/// it, so that bounds often answer what is asked. The conditional distribution function is the distribution function of
+/// u given the pick, a concave map of [0, 1]:
 ///
 /// - `identity`: u had no say, as at the root;
 /// - `certain`: a certain token, picked when u was at most `limit`: min(v / limit, 1);
@@ -32,10 +35,9 @@ struct nested_node {
 
     /// What is known of a node.
     enum class standing : std::int32_t {
-        absent,       ///< not there, or below a node that no child is picked of: nobody asks for it
-        unreachable,  ///< the target never says its token: a leaf, and what is below it is not looked at
-        leaf,         ///< without children that are there, as far as is known
-        inner,        ///< with sets
+        leaf,    ///< no child is picked of it: it has none, or the target never says its token, or theirs
+        closed,  ///< with children, and its rows have not been looked at
+        inner,   ///< with sets, and so are its children's ranks
     };
     /// Which of the three forms above its conditional distribution function has.
     enum class conditional_cdf : std::int32_t { identity, certain, candidate };
@@ -43,10 +45,12 @@ struct nested_node {
     standing is;
     conditional_cdf kind;
     std::int32_t count;        ///< pieces of the node's rank set
-    index_t draws;             ///< independent draws among its own children
-    index_t certain;           ///< certain ones
+    node_id first;             ///< of its own children
+    index_t certain;           ///< certain ones among them, the first
+    index_t draws;             ///< independent draws, the others
     std::int32_t informative;  ///< whether its quantile may say how its subtree turned out
-    double quantile;
+    double least;              ///< its quantile is not smaller
+    double most;               ///< nor larger
     double limit;
     double stays;
     double length;    ///< of the rank set
@@ -58,9 +62,9 @@ struct nested_node {
     double before[most_pieces];  ///< its mass on the pieces before
 
     /// Whether its quantile is that of the best of its draws: else a number of its own.
-    [[nodiscard]] MULTIDRAFT_HD bool tells() const { return is == standing::inner && informative != 0 && draws > 0; }
+    [[nodiscard]] MULTIDRAFT_HD bool tells() const { return is != standing::leaf && informative != 0 && draws > 0; }
 
-    /// The point at v |R| along R, and the piece it lies in.
+    /// The point at v |R| along R, and the piece it lies in. Does not fall when v rises, rounding included.
     [[nodiscard]] MULTIDRAFT_HD double rank(double v, std::int32_t& piece) const {
         double need = fp::mul(v, length);
         std::int32_t k = 0;

@@ -77,6 +77,16 @@ struct pick_numbers {
     Real certain_factor;  ///< R f / p(certain)
     grid_density<Real> density[rank_table::grid_points];
 
+    /// All but the densities, from the rows of a node with draws.
+    template <class Rows>
+    MULTIDRAFT_HD void set(Rows const& rows, Real f, Real factor) {
+        left = rows.where.left;
+        pooled = rows.where.pooled;
+        inverse = static_cast<Real>(1 / rows.mass);
+        passed = f;
+        certain_factor = factor;
+    }
+
     /// The laws of the candidate and of the child that is picked; q is the draft's row itself.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto candidate(P const& p, Q const& q, candidate_list children) const {
@@ -118,6 +128,8 @@ struct accepted_mass {
     [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<Law> {
         return accepted_mass<P, decltype(m.elsewhere())>{p, m.elsewhere()};
     }
+    /// Rows cut by top-k or top-p have little of p, and m is expensive.
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return may_have_mass(p, i); }
 };
 template <class P, class Law>
 accepted_mass(P, Law) -> accepted_mass<P, Law>;
@@ -129,6 +141,48 @@ enum class made : std::uint8_t {
     nothing,  ///< the rows hold no distribution, or a child cannot have come about
 };
 
+/// The numbers of a node whose children are all certain: one of them is picked, in proportion to p.
+template <group G, distribution P, class Real>
+[[nodiscard]] MULTIDRAFT_HD made pick_certain(G const& g, P const& p, candidate_list children,
+                                              pick_numbers<Real>& numbers) {
+    double certain_mass = 0;
+    for (token_id const x : children.tokens) certain_mass += static_cast<double>(p(x));
+    if (certain_mass != certain_mass) return made::nothing;
+    if (certain_mass < least_certain) return made::leaf;
+    if (g.leader()) {
+        numbers.left = 1;
+        numbers.pooled = 0;
+        numbers.inverse = 0;
+        numbers.passed = 1;
+        numbers.certain_factor = static_cast<Real>(1 / certain_mass);
+        for (auto& density : numbers.density) density.set(0, 0);
+    }
+    g.barrier();
+    return made::sets;
+}
+
+/// R, the probability that the candidate is refused: a sum over the rows. NaN where a row holds NaN.
+template <group G, distribution P, class Law>
+[[nodiscard]] MULTIDRAFT_HD probability_of<P> refused_mass(G const& g, P const& p, Law const& candidate) {
+    using real = probability_of<P>;
+    real const accepted = g.sum(p.size(), accepted_mass{p, candidate});
+    return accepted >= 1 ? real(0) : 1 - accepted;
+}
+
+/// f, the probability that a certain token is picked instead of a refused candidate: all that the target says on the
+/// certain tokens, if so much is refused. Any number from 0 to 1 leaves the laws exact.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD Real passed_on(Real refused, Real certain_mass) {
+    if (!(refused > Real(1e-15))) return 0;
+    return certain_mass < refused ? fp::div(certain_mass, refused) : Real(1);
+}
+
+/// R f / p(certain).
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD Real factor_of_certain(Real refused, Real passed, Real certain_mass) {
+    return certain_mass > 0 ? fp::div(fp::mul(refused, passed), certain_mass) : Real(0);
+}
+
 /// Makes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all lanes
 /// see. One count (two in double), and a sum where there are certain tokens; neither where all are certain.
 template <group G, distribution P, distribution Q, class Curve, class Real>
@@ -136,40 +190,17 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
                                            Curve const& curve, rank_table& table, pick_numbers<Real>& numbers) {
     if (children.certain < 0 || !may_be_drawn(q, children)) return made::nothing;
     g.barrier();  // every lane has done with what lay in `table`
-    if (children.draws() == 0) {
-        double certain_mass = 0;
-        for (token_id const x : children.tokens) certain_mass += static_cast<double>(p(x));
-        if (certain_mass != certain_mass) return made::nothing;
-        if (certain_mass < least_certain) return made::leaf;
-        if (g.leader()) {
-            numbers.left = 1;
-            numbers.pooled = 0;
-            numbers.inverse = 0;
-            numbers.passed = 1;
-            numbers.certain_factor = static_cast<Real>(1 / certain_mass);
-            for (auto& density : numbers.density) density.set(0, 0);
-        }
-        g.barrier();
-        return made::sets;
-    }
+    if (children.draws() == 0) return pick_certain(g, p, children, numbers);
     ranked_rows<P, in_units_of<Q, Real>> rows(g, p, in_units<Real>(q), children);
     if (!rows.template build<true>(g, curve, table, numbers.density)) return made::nothing;
     Real refused = 0;
-    Real passed = 0;
     auto const certain_mass = static_cast<Real>(rows.certain_mass);
     if (children.certain > 0) {
-        Real const accepted = g.sum(p.size(), accepted_mass{p, rows.law(numbers.density)});
-        if (accepted != accepted) return made::nothing;
-        refused = accepted < 1 ? 1 - accepted : Real(0);
-        if (refused > Real(1e-15)) passed = certain_mass < refused ? fp::div(certain_mass, refused) : Real(1);
+        refused = refused_mass(g, p, rows.law(numbers.density));
+        if (refused != refused) return made::nothing;
     }
-    if (g.leader()) {
-        numbers.left = rows.where.left;
-        numbers.pooled = rows.where.pooled;
-        numbers.inverse = static_cast<Real>(1 / rows.mass);
-        numbers.passed = passed;
-        numbers.certain_factor = certain_mass > 0 ? fp::div(fp::mul(refused, passed), certain_mass) : Real(0);
-    }
+    Real const passed = passed_on(refused, certain_mass);
+    if (g.leader()) numbers.set(rows, passed, factor_of_certain(refused, passed, certain_mass));
     g.barrier();
     return made::sets;
 }
