@@ -71,6 +71,13 @@ public:
         draft_->keep(context, nodes);
     }
 
+protected:
+    /// The trees of the steps that follow have this shape.
+    void use(topology const& shape) {
+        if (!(shape_ == shape)) shape_ = shape;
+    }
+    [[nodiscard]] Draft& model() const noexcept { return *draft_; }
+
 private:
     Draft* draft_;
     topology shape_;

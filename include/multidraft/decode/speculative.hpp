@@ -18,6 +18,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/shaped_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
@@ -26,10 +27,24 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/shape_may_depend_on.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// Whether a verifier keeps the target's law for what the shape of a drafter's trees depends on.
+template <class Drafter, class Verifier>
+[[nodiscard]] constexpr bool shape_is_allowed() {
+    if constexpr (says_what_shape_depends_on<Drafter>)
+        return Drafter::shape_depends_on <= verify::shape_may_depend_on<Verifier>;
+    else
+        return !Drafter::shape_looks_at_draws || verify::decides_by_node<Verifier>;
+}
+
+}  // namespace detail
 
 /// Generates text with the target's distribution, several tokens a target call.
 ///
@@ -43,9 +58,10 @@ class speculative {
                   "the verifier, "
                   "for example draft::sequential with verify::recursive_rejection<law::sequential>");
     static_assert(
-        !Drafter::shape_looks_at_draws || verify::decides_by_node<Verifier> || !verify::is_lossless<Verifier>,
+        detail::shape_is_allowed<Drafter, Verifier>() || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
-        "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive");
+        "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive, or a "
+        "drafter whose shape looks at less (verify/shape_may_depend_on.hpp)");
 
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
@@ -94,6 +110,7 @@ private:
     template <draw_source Source>
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         host_group const g;
+        auto const before = step_seconds::of(m);
         std::int32_t const length = state.length();
         std::int32_t const context = length - 1;
         // Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
@@ -136,8 +153,14 @@ private:
         emitted_.push_back(v.next);
         std::int32_t const count = state.emit(emitted_);
         m.tokens += count;
-        detail::stopwatch const time(m.cache_seconds);
-        keep(context, count);
+        {
+            detail::stopwatch const time(m.cache_seconds);
+            keep(context, count);
+        }
+        if constexpr (learns_from_steps<Drafter>)
+            tree_.learn(step_outcome{tree_.tree().tree,
+                                     std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)),
+                                     step_seconds::of(m).since(before)});
     }
 
     template <class Rows>
