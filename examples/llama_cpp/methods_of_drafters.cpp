@@ -5,8 +5,8 @@
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
-#include "multidraft/decode/shaped_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
+#include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -71,7 +71,7 @@ void add_llama_methods_of_drafters(std::vector<llama_method>& all) {
     all.push_back(of_drafter<naive>(
         "naive/deterministic+lookup", "the draft's most likely candidates, and what the text has had as more branches",
         true, [](llama_decoder* draft, topology const& shape) {
-            return beside_lookup(shaped_drafter<llama_decoder, draft::top_n>(*draft, shape), looking_back(shape));
+            return with_lookup(static_tree_drafter<llama_decoder, draft::top_n>(*draft, shape), looking_back(shape));
         }));
 }
 

@@ -19,5 +19,6 @@
 #include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
+#include "multidraft/analysis/shared_budget.hpp"
 #include "multidraft/analysis/speculative_sampling.hpp"
 #include "multidraft/analysis/tree_limit.hpp"

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/decode/acceptance_history.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
@@ -10,6 +11,8 @@
 #include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/catch_up.hpp"
+#include "multidraft/decode/controlled_drafter.hpp"
+#include "multidraft/decode/controller.hpp"
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
@@ -25,10 +28,12 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/decode/reach_drafter.hpp"
 #include "multidraft/decode/sequence_drafter.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/decode/stop_rule.hpp"

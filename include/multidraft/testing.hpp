@@ -17,6 +17,7 @@
 #include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/testing/reference/ranked_node.hpp"
 #include "multidraft/testing/scripted.hpp"
+#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -18,6 +18,7 @@
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/one_of.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -141,19 +141,19 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
             options.seed = 3;
             auto const plain = lossy::target_initialised_decoding(target, draft, width, depth)(prompt, options);
             // Never: the same text, tree and draws.
-            auto const never = lossy::target_initialised_decoding(target, draft, width, depth,
-                                                   probability_stop(one_layer({0, 0}, 9.0F)))(prompt, options);
+            auto const never = lossy::target_initialised_decoding(
+                target, draft, width, depth, probability_stop(one_layer({0, 0}, 9.0F)))(prompt, options);
             EXPECT_EQ(never.tokens, plain.tokens);
             EXPECT_EQ(never.metrics.drafted, plain.metrics.drafted);
             // Always: the starts and one level below them, which is not asked about.
-            auto const always = lossy::target_initialised_decoding(target, draft, width, depth,
-                                                    probability_stop(one_layer({0, 0}, -9.0F)))(prompt, options);
+            auto const always = lossy::target_initialised_decoding(
+                target, draft, width, depth, probability_stop(one_layer({0, 0}, -9.0F)))(prompt, options);
             auto const short_one = lossy::target_initialised_decoding(target, draft, width, 1)(prompt, options);
             EXPECT_EQ(always.tokens, short_one.tokens);
             EXPECT_EQ(always.metrics.drafted, short_one.metrics.drafted);
             // Sometimes, by the tokens that were drawn: longer trees than always, shorter than never, of any length.
-            auto const some = lossy::target_initialised_decoding(target, draft, width, depth,
-                                                  hidden_state_stop(one_layer({1, 0}, -35.0F), 0.5))(prompt, options);
+            auto const some = lossy::target_initialised_decoding(
+                target, draft, width, depth, hidden_state_stop(one_layer({1, 0}, -35.0F), 0.5))(prompt, options);
             EXPECT_EQ(some.tokens.size(), 60U);
             EXPECT_LT(some.metrics.drafted * plain.metrics.target_calls,
                       plain.metrics.drafted * some.metrics.target_calls);
@@ -170,8 +170,9 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
     tables t;
     open_model<double> small(vocabulary, t.q);
     for (float const bias : {-1.5F, -0.5F}) {
-        auto const law =
-            t.law(lossy::target_initialised_decoding(t.target, small, 1, 2, hidden_state_stop(one_layer({1, 0}, bias), 0.5)), 4);
+        auto const law = t.law(
+            lossy::target_initialised_decoding(t.target, small, 1, 2, hidden_state_stop(one_layer({1, 0}, bias), 0.5)),
+            4);
         EXPECT_LT(t.distance_of(law, 4), 1e-12);
     }
 }

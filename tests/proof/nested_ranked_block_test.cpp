@@ -15,6 +15,7 @@
 #include "bugs/certain_unconditioned.hpp"
 #include "bugs/ranked_without_damping.hpp"
 #include "bugs/second_draw_into_first.hpp"
+#include "bugs/shape_by_siblings.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/random/source.hpp"
@@ -39,6 +40,7 @@ using multidraft::testing::law_of_target;
 using multidraft::testing::print;
 using multidraft::testing::random_models;
 using multidraft::testing::shape;
+using multidraft::testing::shape_rule;
 using multidraft::testing::silent_group;
 using multidraft::testing::small_step;
 using multidraft::testing::text;
@@ -56,8 +58,8 @@ struct outcome {
 /// Runs whole steps with addressed draws. Texts that ended early are completed from the target by draws of their own.
 template <class Verifier, class Group = multidraft::host_group, class Sampler, class Real>
 outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> const& models, int runs,
-                 std::uint64_t seed) {
-    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models);
+                 std::uint64_t seed, shape_rule const& rule = {}) {
+    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models, rule);
     auto const expected = law_of_target(models.target, children.size() + 1);
     std::map<text, std::size_t> number;
     std::vector<double> wanted;
@@ -175,6 +177,26 @@ TEST(nested_ranked_block, bugs_are_caught) {
     expect_caught<draft::iid, bugs::second_draw_into_first<law::iid>>("second_draw_into_first");
     expect_caught<draft::stratified, bugs::certain_unconditioned<law::stratified>>("certain_unconditioned");
     expect_caught<draft::stratified, bugs::ranked_without_damping<law::stratified>>("ranked_without_damping");
+}
+
+/// Shapes by a node's own context are right; by siblings they are not, and that is noticed: 400,000 trees.
+TEST(nested_ranked_block, may_look_at_a_nodes_own_context_and_not_at_siblings) {
+    shape_rule const own{"own", [](multidraft::testing::undrawn_node const& v) {
+                             auto const path = v.path();
+                             multidraft::index_t sum = 0;
+                             for (auto const x : path) sum += x;
+                             return v.node == 0 ? 2 : (2 * sum + 1 + static_cast<multidraft::index_t>(path.size())) % 3;
+                         }};
+    chi_squared right, wrong;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        auto const models = random_models(kind::plain, 4, 3, seed);
+        right += simulate<nested<law::iid>>(draft::iid{}, {2, 2, 1}, models, 100000, seed, own).fit;
+        wrong +=
+            simulate<nested<law::iid>>(draft::iid{}, {2, 2, 1}, models, 100000, seed, bugs::shape_by_siblings()).fit;
+    }
+    std::printf("    own context: p = %.3g; siblings: p = %.2g\n", right.p_value(), wrong.p_value());
+    EXPECT_GE(right.p_value(), multidraft::testing::failure_level);
+    EXPECT_LT(wrong.p_value(), multidraft::testing::failure_level);
 }
 
 /// On a grid of positions the law is off by what a cell is wide, and by less the finer the grid is.

@@ -47,6 +47,30 @@ public:
         return std::max(0.0, a.second + t * (b.second - a.second));
     }
 
+    /// Moves the curve by `weight` of the way to a call that was measured: the points on both sides of `rows`, each by
+    /// how near it is. A call that took more than twice the curve's time, or less than half, counts as those: it was
+    /// interrupted, or the clock was. Seconds that are negative or not finite are left out. `weight` is in [0, 1].
+    void learn(std::int32_t rows, double seconds, double weight) {
+        if (!(seconds >= 0) || !std::isfinite(seconds)) return;
+        double const before = (*this)(rows);
+        if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
+        double const step = weight * (seconds - before);
+        std::size_t above = 0;
+        while (above + 1 < points_.size() && points_[above].first < rows) ++above;
+        auto& b = points_[above];
+        if (above == 0 || rows >= b.first) {
+            b.second = std::max(0.0, b.second + step);
+            return;
+        }
+        auto& a = points_[above - 1];
+        double const t = static_cast<double>(rows - a.first) / static_cast<double>(b.first - a.first);
+        a.second = std::max(0.0, a.second + (1 - t) * step);
+        b.second = std::max(0.0, b.second + t * step);
+    }
+
+    /// The measured points, (rows, seconds).
+    [[nodiscard]] std::span<std::pair<std::int32_t, double> const> points() const noexcept { return points_; }
+
 private:
     std::vector<std::pair<std::int32_t, double>> points_;
 };

@@ -13,6 +13,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/mask_view.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
@@ -24,7 +25,8 @@ namespace MULTIDRAFT_NAMESPACE {
 /// - `law`: of the children of one node; the verifier must be for the same.
 /// - `shape_looks_at_draws`: whether the number of children of a node depends on tokens that were drawn (before them).
 ///   Such trees are lossless with verifiers that decide node by node; whether one that weighs whole trees is, has to be
-///   shown for it, so the loop does not take it.
+///   shown for it, so the loop does not take it. A drafter may say what the number is a function of, by a static
+///   `shape_depends_on`: then it is for every verifier that allows that (`verify::shape_may_depend_on`).
 /// - `check(vocabulary)`: throws `invalid_input` when the drafter's models cannot draft for a target of that
 ///   vocabulary.
 /// - `reset()`: forgets the text. `read(context)`: reads a prompt but for its last token; it may leave that to `grow`.
@@ -36,6 +38,8 @@ namespace MULTIDRAFT_NAMESPACE {
 ///   `child_row_source`), `verify::no_draft_rows` where there are none.
 /// - `keep(context, nodes)`: of the models' caches, the entries up to `context` and those of `nodes` (the root and then
 ///   a path below it) stay, as far as the models were asked for them.
+///
+/// What it may have besides: `learn(outcome)` (`learns_from_steps`).
 template <class D>
 concept drafter = requires {
     typename D::law;
@@ -57,5 +61,14 @@ concept drafter = requires {
     { fixed.rows() } -> verify::draft_row_source<host_group>;
     d.keep(number, nodes);
 };
+
+namespace detail {
+
+template <class D>
+concept says_what_shape_depends_on = requires {
+    { D::shape_depends_on } -> std::convertible_to<shape_depends_on>;
+};
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

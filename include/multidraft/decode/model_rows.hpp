@@ -12,6 +12,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -81,6 +82,8 @@ public:
     [[nodiscard]] node_id entries() const noexcept { return static_cast<node_id>(rows_.size()); }
     /// The processed row of an entry.
     [[nodiscard]] row const& distribution(node_id entry) const noexcept { return rows_[at(entry)]; }
+    /// Those of all entries. Valid until more are read.
+    [[nodiscard]] span<row const> distributions() const noexcept { return rows_; }
     /// The sums of the entry's weights, from which samplers draw; they may change them.
     [[nodiscard]] chunk_sums_type& sums(node_id entry) noexcept { return sums_[at(entry)]; }
 

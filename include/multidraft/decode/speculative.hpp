@@ -20,6 +20,7 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
@@ -28,10 +29,24 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/shape_may_depend_on.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// Whether a verifier keeps the target's law for what the shape of a drafter's trees depends on.
+template <class Drafter, class Verifier>
+[[nodiscard]] constexpr bool shape_is_allowed() {
+    if constexpr (says_what_shape_depends_on<Drafter>)
+        return Drafter::shape_depends_on <= verify::shape_may_depend_on<Verifier>;
+    else
+        return !Drafter::shape_looks_at_draws || verify::decides_by_node<Verifier>;
+}
+
+}  // namespace detail
 
 /// Generates text with the target's distribution, several tokens per target call.
 ///
@@ -45,9 +60,10 @@ class speculative : public generation_loop<speculative<Target, Drafter, Verifier
                   "the verifier, "
                   "for example draft::sequential with verify::recursive_rejection<law::sequential>");
     static_assert(
-        !Drafter::shape_looks_at_draws || verify::decides_by_node<Verifier> || !verify::is_lossless<Verifier>,
+        detail::shape_is_allowed<Drafter, Verifier>() || !verify::is_lossless<Verifier>,
         "multidraft: the shape of this drafter's trees depends on what was drawn, and this verifier weighs "
-        "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive");
+        "whole trees: use one that decides node by node, such as verify::recursive_rejection or verify::naive, or a "
+        "drafter whose shape looks at less (verify/shape_may_depend_on.hpp)");
 
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
@@ -76,6 +92,7 @@ private:
     template <draw_source Source>
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         host_group const g;
+        [[maybe_unused]] auto const before = step_seconds::of(m);
         std::int32_t const context = state.length() - 1;
         std::int32_t const depth = depth_limit(state);
         tree_.grow(g, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
@@ -92,10 +109,16 @@ private:
         if (options.observer) observe(g, state, options, p, v);
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
-        detail::stopwatch const time(m.cache_seconds);
-        // Both caches keep the text up to its last token but one.
-        target_.keep(context, accepted_.nodes().first(emitted));
-        tree_.keep(context, accepted_.nodes().first(emitted));
+        {
+            detail::stopwatch const time(m.cache_seconds);
+            // Both caches keep the text up to its last token but one.
+            target_.keep(context, accepted_.nodes().first(emitted));
+            tree_.keep(context, accepted_.nodes().first(emitted));
+        }
+        if constexpr (learns_from_steps<Drafter>)
+            tree_.learn(step_outcome{tree_.tree().tree,
+                                     std::span<node_id const>(path_).first(static_cast<std::size_t>(v.accepted)),
+                                     step_seconds::of(m).since(before)});
     }
 
     /// Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.

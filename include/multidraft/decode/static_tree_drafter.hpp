@@ -61,6 +61,13 @@ public:
         draft_.model().keep(context, nodes);
     }
 
+protected:
+    /// The trees of the steps that follow have this shape.
+    void use(topology const& shape) {
+        if (!(shape_ == shape)) shape_ = shape;
+    }
+    [[nodiscard]] Draft& model() const noexcept { return draft_.model(); }
+
 private:
     draft_model<Draft> draft_;
     topology shape_;

@@ -12,6 +12,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/testing/enumerating.hpp"
+#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/small_step.hpp"
 
@@ -35,6 +36,7 @@ struct output_law {
 struct enumeration {
     index_t grid = 16;                       ///< cells of a uniform, see `enumerating_source`
     std::uint64_t most = ~std::uint64_t{0};  ///< branches
+    shape_rule rule = {};                    ///< nodes with fewer children than the shape says
 };
 
 namespace detail {
@@ -86,7 +88,7 @@ template <class Real>
 template <group Group = host_group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_of_step(Sampler sampler, Verifier verifier, shape const& children,
                                      basic_model_pair<Real> const& models, enumeration const& how = {}) {
-    small_step<Sampler, Verifier, Real, Group> step(sampler, verifier, models);
+    small_step<Sampler, Verifier, Real, Group> step(sampler, verifier, models, how.rule);
     output_law result;
     std::map<text, double> emitted;
     text out;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <stdexcept>
 #include <vector>
 
@@ -13,6 +14,7 @@
 #include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/reference/ranked_node.hpp"
+#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 
@@ -24,8 +26,8 @@ namespace detail {
 template <bool Nested, class Sampler>
 class ranked_paths {
 public:
-    ranked_paths(Sampler sampler, shape const& children, model_pair const& models)
-        : sampler_(sampler), children_(children), models_(models) {}
+    ranked_paths(Sampler sampler, shape const& children, model_pair const& models, shape_rule const& rule)
+        : sampler_(sampler), children_(children), models_(models), rule_(rule) {}
 
     [[nodiscard]] output_law run() {
         walk(0, 1.0, {});
@@ -51,7 +53,12 @@ private:
         auto const& p = models_.target[context];
         auto const& q = models_.draft[context];
         auto const size = static_cast<index_t>(p.size());
-        certain_selection const chosen(sampler_, q, children_[levels_.size()]);
+        index_t const wanted = children_of_path(q);
+        if (wanted == 0) {
+            stop(context, chance, weight);
+            return;
+        }
+        certain_selection const chosen(sampler_, q, wanted);
         double certain_mass = 0;
         for (token_id const x : chosen.tokens) certain_mass += p[static_cast<std::size_t>(x)];
         if (chosen.draws == 0 && certain_mass < verify::least_certain) {
@@ -76,6 +83,18 @@ private:
             path_.pop_back();
         }
         levels_.pop_back();
+    }
+
+    /// How many children the last node of the path is to have: the rule sees that path alone.
+    [[nodiscard]] index_t children_of_path(std::vector<double> const& q) const {
+        std::vector<node_id> parents{none};
+        std::vector<token_id> tokens{0};
+        for (token_id const x : path_) {
+            parents.push_back(static_cast<node_id>(parents.size()) - 1);
+            tokens.push_back(x);
+        }
+        auto const depth = static_cast<std::int32_t>(path_.size());
+        return rule_({parents, tokens}, depth, depth, q, children_[levels_.size()]);
     }
 
     [[nodiscard]] std::size_t last() const { return static_cast<std::size_t>(path_.back()); }
@@ -118,6 +137,7 @@ private:
     Sampler sampler_;
     shape const& children_;
     model_pair const& models_;
+    shape_rule const& rule_;
     std::vector<level> levels_;
     text path_;
     output_law result_;
@@ -127,10 +147,12 @@ private:
 
 /// `law_of_step` for `draft::stratified` or `draft::iid` and `verify::ranked_block`, or `nested_ranked_block`: ranks
 /// and quantiles are integrated over by the verifier's own distribution functions (`reference::ranked_node`), paths and
-/// what block verification does with them are enumerated. Every token has a set of its own: nothing is pooled.
+/// what block verification does with them are enumerated. Every token has a set of its own: nothing is pooled. A rule
+/// is shown the path to a node alone, its own context.
 template <bool Nested, class Sampler>
-[[nodiscard]] output_law law_of_ranked_step(Sampler sampler, shape const& children, model_pair const& models) {
-    return detail::ranked_paths<Nested, Sampler>(sampler, children, models).run();
+[[nodiscard]] output_law law_of_ranked_step(Sampler sampler, shape const& children, model_pair const& models,
+                                            shape_rule const& rule = {}) {
+    return detail::ranked_paths<Nested, Sampler>(sampler, children, models, rule).run();
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing

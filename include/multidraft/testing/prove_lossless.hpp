@@ -25,14 +25,16 @@
 #include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/reference/nested_ranked_block.hpp"
+#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// A tree that a proof grows, and over how many tokens.
+/// A tree that a proof grows, and over how many tokens; with a rule, one whose shape depends on what is drawn.
 struct tree_case {
     shape children;
     index_t vocabulary;
+    shape_rule rule = {};
 };
 
 /// Trees of up to six children a node and three levels, over two to five tokens: fewer tokens than children too.
@@ -94,6 +96,7 @@ struct proof {
         kind models = kind::plain;
         int seed = 0;
         bool in_floats = false;
+        std::string rule{};  ///< the name of the tree's
     };
 
     place_of_case distance;  ///< the largest total variation between the law of what is emitted and the target's
@@ -115,8 +118,8 @@ struct proof {
         std::ostringstream out;
         auto const at = [&](place_of_case const& where) {
             out << where.value << " (rounding explains " << where.tolerance << ") on " << print(where.tree)
-                << ", V = " << where.vocabulary << ", " << name_of(where.models) << ", seed " << where.seed
-                << (where.in_floats ? ", floats" : ", doubles");
+                << (where.rule.empty() ? "" : ", " + where.rule) << ", V = " << where.vocabulary << ", "
+                << name_of(where.models) << ", seed " << where.seed << (where.in_floats ? ", floats" : ", doubles");
         };
         out << (holds() ? "lossless: " : (exact ? "not shown to be lossless: " : "not exact, so no proof: ")) << cases
             << " cases, " << branches << " branches";
@@ -131,7 +134,8 @@ struct proof {
         if (!error.empty()) out << "\n    " << error;
         if (!exact) out << "\n    uniforms were asked for: their law is that of a grid";
         for (tree_case const& t : left_out)
-            out << "\n    too many branches: " << print(t.children) << ", V = " << t.vocabulary;
+            out << "\n    too many branches: " << print(t.children) << ", V = " << t.vocabulary
+                << (t.rule.name.empty() ? "" : ", " + t.rule.name);
         return out.str();
     }
 };
@@ -180,7 +184,7 @@ template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_to_prove(Sampler const& sampler, Verifier const& verifier, shape const& children,
                                       basic_model_pair<Real> const& models, enumeration const& how) {
     if constexpr (is_integrated<Verifier> && std::is_same_v<Real, double>)
-        return law_of_ranked_step<true>(sampler, children, models);
+        return law_of_ranked_step<true>(sampler, children, models, how.rule);
     else
         return law_of_step<Group>(sampler, verifier, children, models, how);
 }
@@ -189,11 +193,13 @@ template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case const& t,
                 basic_model_pair<Real> const& models, proof::place_of_case where, std::uint64_t most, proof& result) {
     try {
-        output_law const found = law_to_prove<Group>(sampler, verifier, t.children, models, {.most = most});
+        output_law const found =
+            law_to_prove<Group>(sampler, verifier, t.children, models, {.most = most, .rule = t.rule});
         result.branches += found.branches;
         if (!found.complete) {
             auto const same = [&](tree_case const& other) {
-                return other.children == t.children && other.vocabulary == t.vocabulary;
+                return other.children == t.children && other.vocabulary == t.vocabulary &&
+                       other.rule.name == t.rule.name;
             };
             if (std::none_of(result.left_out.begin(), result.left_out.end(), same)) result.left_out.push_back(t);
             return;
@@ -206,15 +212,15 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
             if (worst.vocabulary == 0 || !(value * worst.tolerance <= worst.value * where.tolerance)) worst = where;
         };
         offer(result.distance, total_variation(found.law, law_of_target(models.target, t.children.size() + 1)));
-        if (t.children.size() == 1)
+        if (t.children.size() == 1 && !t.rule.children)
             offer(result.excess, found.mean_accepted - best_acceptance(sampler, models.target[0], models.draft[0],
                                                                        static_cast<index_t>(t.children[0])));
     } catch (std::exception const& e) {
         ++result.cases;
         if (result.error.empty())
-            result.error = "threw on " + print(t.children) + ", V = " + std::to_string(t.vocabulary) + ", " +
-                           name_of(where.models) + ", seed " + std::to_string(where.seed) +
-                           (where.in_floats ? ", floats: " : ", doubles: ") + e.what();
+            result.error = "threw on " + print(t.children) + (t.rule.name.empty() ? "" : ", " + t.rule.name) +
+                           ", V = " + std::to_string(t.vocabulary) + ", " + name_of(where.models) + ", seed " +
+                           std::to_string(where.seed) + (where.in_floats ? ", floats: " : ", doubles: ") + e.what();
     }
 }
 
@@ -231,7 +237,8 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// says are NaN. The law of what is emitted is compared with the target's, and the mean accepted at a node with alpha*
 /// of its draws, which a lossless verifier cannot exceed. What is thrown on the way is a failure too. For
 /// `verify::nested_ranked_block` positions are integrated over, in doubles alone (`law_of_ranked_step`). A verifier
-/// that takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`.
+/// that takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`. Whether shapes
+/// may depend on draws is proved by trees with a `shape_rule`.
 ///
 /// The library's samplers draw nothing of what weighs next to nothing; what an engine may draw itself is in
 /// `engine_samplers.hpp`. A verifier for launches, where nothing can be thrown and trees keep room for children that
@@ -252,7 +259,8 @@ template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
                 auto models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
                                             static_cast<std::uint64_t>(seed) + 40);
                 poison_unreachable(models.target);
-                proof::place_of_case where{0, tolerance_of_doubles, t.children, t.vocabulary, k, seed, false};
+                proof::place_of_case where{0,     tolerance_of_doubles, t.children, t.vocabulary, k, seed,
+                                           false, t.rule.name};
                 if (options.doubles) detail::prove_case<Group>(sampler, verifier, t, models, where, most(), result);
                 where.in_floats = true;
                 where.tolerance = tolerance_of_floats(t.children);

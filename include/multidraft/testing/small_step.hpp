@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
@@ -16,6 +17,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/draw_site.hpp"
+#include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -38,10 +40,11 @@ struct silent_group : host_group {
 template <sampler Sampler, verify::verifier Verifier, class Real = double, group Group = host_group>
 class small_step {
 public:
-    /// The models are the caller's and outlive this.
-    small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models)
+    /// The models are the caller's and outlive this. With a rule nodes may have fewer children than the shape says.
+    small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models, shape_rule rule = {})
         : sampler_(sampler),
           verifier_(verifier),
+          rule_(std::move(rule)),
           models_(models),
           target_(models.target.vocabulary()),
           draft_(models.draft.vocabulary()),
@@ -94,10 +97,15 @@ private:
         target_.push_back(models_.target[root]);
         of_root_ = {};
         std::size_t begin = 0;
-        for (int const wanted : children) {
+        for (std::size_t depth = 0; depth < children.size(); ++depth) {
+            int const most = children[depth];
             std::size_t const end = parents_.size();
             for (std::size_t v = begin; v < end; ++v) {
                 auto const node = static_cast<node_id>(v);
+                index_t wanted = most;
+                if (contexts_[v] != nowhere)
+                    wanted = rule_(tree_view{parents_, tokens_}, node, static_cast<std::int32_t>(depth),
+                                   models_.draft[contexts_[v]], most);
                 if (contexts_[v] == nowhere) {
                     draft_.push_back(nothing_);
                     certain_[v] = wanted;
@@ -105,6 +113,7 @@ private:
                     continue;
                 }
                 draft_.push_back(models_.draft[contexts_[v]]);
+                if (wanted == 0) continue;
                 auto const q = draft_(g_, node);
                 auto sums = g_.sum_chunks(q.size(), weight_of{q});
                 drawn_.assign(static_cast<std::size_t>(wanted), unwritten);
@@ -133,6 +142,7 @@ private:
 
     Sampler sampler_;
     Verifier verifier_;
+    shape_rule rule_;
     basic_model_pair<Real> const& models_;
     Group g_;
     basic_rows_of_nodes<Real> target_;

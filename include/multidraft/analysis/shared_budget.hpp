@@ -1,0 +1,171 @@
+// Trees for the requests of a batch: rows of one target call, shared out by what they are expected to gain.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <queue>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/analysis/optimal_tree.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::analysis {
+
+/// A tree for each request, and what the step is worth.
+struct shared_budget {
+    std::vector<topology> shapes;
+    double tokens = 0;   ///< expected, of all requests
+    double seconds = 0;  ///< of the step
+
+    /// Tokens a second by the model of costs; 0 where no time was counted.
+    [[nodiscard]] double tokens_per_second() const { return seconds > 0 ? tokens / seconds : 0; }
+};
+
+namespace detail {
+
+/// Lets the trees of all requests grow by one node after another, the one that is accepted most often first.
+class budget_growth {
+public:
+    explicit budget_growth(std::span<rank_rates const> rates) : rates_(rates), trees_(rates.size()) {
+        for (std::size_t r = 0; r < rates.size(); ++r) {
+            trees_[r].push_back(none);
+            offer(r, 0, 0, 0, 1.0);
+        }
+    }
+
+    /// Adds a node and returns the chance that it is accepted; 0 where there is none left.
+    double grow() {
+        if (open_.empty()) return 0;
+        place const best = open_.top();
+        open_.pop();
+        auto& tree = trees_[best.request];
+        auto const node = static_cast<node_id>(tree.size());
+        tree.push_back(best.parent);
+        std::size_t const level = static_cast<std::size_t>(best.level);
+        if (level >= parents_.size()) parents_.resize(level + 1, 0);
+        parents_[level] += best.rank == 0 ? 1 : 0;
+        offer(best.request, best.parent, best.level, best.rank + 1, best.above);
+        offer(best.request, node, best.level + 1, 0, best.reach);
+        return best.reach;
+    }
+
+    /// Nodes with children, by level: what the draft reads.
+    [[nodiscard]] std::span<std::int32_t const> parents() const noexcept { return parents_; }
+
+    /// The trees of the first `nodes` nodes that were added, of all requests together, in level order.
+    [[nodiscard]] static std::vector<topology> shapes(std::span<rank_rates const> rates, std::int32_t nodes) {
+        budget_growth growth(rates);
+        for (std::int32_t k = 0; k < nodes; ++k) growth.grow();
+        std::vector<topology> result;
+        for (auto const& tree : growth.trees_) result.push_back(in_level_order(tree));
+        return result;
+    }
+
+private:
+    struct place {
+        double reach;  ///< the chance that the node is accepted
+        double above;  ///< of its parent
+        std::size_t request;
+        node_id parent;
+        std::int32_t level;  ///< of the parent
+        std::int32_t rank;
+
+        /// Of equals the shallower one, the earlier request, the earlier node.
+        friend bool operator<(place const& a, place const& b) {
+            if (a.reach < b.reach || b.reach < a.reach) return a.reach < b.reach;
+            if (a.level != b.level) return a.level > b.level;
+            if (a.request != b.request) return a.request > b.request;
+            return a.parent != b.parent ? a.parent > b.parent : a.rank > b.rank;
+        }
+    };
+
+    void offer(std::size_t request, node_id parent, std::int32_t level, std::int32_t rank, double above) {
+        auto const& rates = rates_[request];
+        if (static_cast<std::size_t>(level) >= rates.size()) return;
+        auto const& of_level = rates[static_cast<std::size_t>(level)];
+        if (static_cast<std::size_t>(rank) >= of_level.size()) return;
+        double const reach = above * of_level[static_cast<std::size_t>(rank)];
+        if (reach > 0) open_.push({reach, above, request, parent, level, rank});
+    }
+
+    static topology in_level_order(std::vector<node_id> const& tree) {
+        // Level by level, and below parents in their order: a node is added after its parent and its elder siblings.
+        std::vector<node_id> place(tree.size(), 0);
+        std::vector<node_id> parents{none};
+        std::size_t begin = 0;
+        std::vector<node_id> placed{0};
+        while (begin < placed.size()) {
+            node_id const up = placed[begin++];
+            for (std::size_t v = 1; v < tree.size(); ++v) {
+                if (tree[v] != up) continue;
+                place[v] = static_cast<node_id>(placed.size());
+                placed.push_back(static_cast<node_id>(v));
+                parents.push_back(place[static_cast<std::size_t>(up)]);
+            }
+        }
+        return topology::from_parents(parents);
+    }
+
+    std::span<rank_rates const> rates_;
+    std::priority_queue<place> open_;
+    std::vector<std::vector<node_id>> trees_;  ///< parents, in the order added
+    std::vector<std::int32_t> parents_;
+};
+
+}  // namespace detail
+
+/// The trees of a batch's requests whose step, one target call for the nodes of all of them, gives most tokens a
+/// second; roots alone where nothing is gained. Every node goes where it is accepted most often, over all requests, and
+/// the budget ends where a further row costs more than it gains, or at `nodes` nodes below the roots.
+///
+/// `rates[r]` are those of request r. Of one level they must not rise with the rank: then the nodes so found are the
+/// ones that accept most of any trees of so many nodes. What a step costs counts the rows of all requests in each call:
+/// a draft call a level reads the nodes that have children.
+///
+/// O(n log n + n^2 / R) for n nodes and R requests. Throws `invalid_input` for no request, rates outside [0, 1], levels
+/// whose rates rise or sum to more than 1, nodes outside [0, 2^16].
+[[nodiscard]] inline shared_budget share_budget(std::span<rank_rates const> rates, std::int32_t nodes,
+                                                step_costs const& costs) {
+    if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
+    if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
+    for (rank_rates const& one : rates) {
+        detail::check_rates(one);
+        for (std::size_t level = 0; level < one.size(); ++level)
+            for (std::size_t k = 1; k < one[level].size(); ++k)
+                if (one[level][k] > one[level][k - 1])
+                    refuse("rates", static_cast<std::int64_t>(level), one[level][k],
+                           "the rates of a level do not rise with the rank");
+    }
+    auto const requests = static_cast<std::int32_t>(rates.size());
+    detail::budget_growth growth(rates);
+    double tokens = requests;
+    auto const seconds_of = [&](std::int32_t added) {
+        double seconds = costs.target(requests + added) + costs.rest + costs.rest_per_node * added;
+        for (std::int32_t const rows : growth.parents()) seconds += costs.draft(rows);
+        return seconds;
+    };
+    shared_budget best{{}, tokens, seconds_of(0)};
+    std::int32_t best_nodes = 0;
+    for (std::int32_t added = 1; added <= nodes; ++added) {
+        double const reach = growth.grow();
+        if (!(reach > 0)) break;
+        tokens += reach;
+        double const seconds = seconds_of(added);
+        // tokens / seconds > best.tokens / best.seconds, also where no time was counted
+        if (!(tokens * best.seconds > best.tokens * seconds)) continue;
+        best.tokens = tokens;
+        best.seconds = seconds;
+        best_nodes = added;
+    }
+    best.shapes = detail::budget_growth::shapes(rates, best_nodes);
+    return best;
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::analysis

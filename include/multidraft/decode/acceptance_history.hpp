@@ -1,0 +1,169 @@
+// How often children were accepted, by level, number of siblings and rank: what the steps so far say of the next one.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/analysis/optimal_tree.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Counts of accepted children that forget: after `memory` steps a step weighs a third.
+///
+/// Estimates are of the rate at which one of n children of a node is accepted that was reached at some level. Where
+/// little was counted they lean on the same number of children at other levels, then on other numbers of children, of
+/// which -log(1 - rate) is taken to be in proportion to n^0.45 (for alpha* of stratified draws on the shipped models
+/// the power is 0.46 to 0.56 between n = 2 and 4: docs/research.md), then on `prior`, the rate of one child. Levels and
+/// numbers of children beyond the largest count as those.
+class acceptance_history {
+public:
+    static constexpr std::int32_t levels = 8;
+    static constexpr std::int32_t most_children = 8;
+
+    /// Throws `invalid_input` for a memory below 1 and a prior outside (0, 1).
+    explicit acceptance_history(double memory = 100, double prior = 0.6) : kept_(1 - 1 / memory), prior_(prior) {
+        if (!(memory >= 1)) refuse("memory", memory, "counts are kept for 1 step or more");
+        if (!(prior > 0 && prior < 1)) refuse("prior", prior, "a rate that may be learnt is in (0, 1)");
+        for (std::size_t n = 0; n < power_.size(); ++n) power_[n] = std::pow(static_cast<double>(n + 1), exponent);
+        estimate();
+    }
+
+    /// Counts a step: each node of the accepted path that was to have children, as many as the shape has for it. (Where
+    /// the draft's support ends there are fewer: what a wish for four of them comes to is what choices ask for.)
+    void learn(topology const& shape, step_outcome const& outcome) {
+        fade(kept_);
+        node_id node = 0;
+        node_id like = 0;
+        for (std::size_t d = 0; d <= outcome.path.size(); ++d) {
+            bool const accepted = d < outcome.path.size();
+            std::int32_t const rank = accepted ? outcome.path[d] - outcome.tree.children(node).first : none;
+            if (shape.child_count(like) > 0) count(static_cast<std::int32_t>(d), shape.child_count(like), rank);
+            if (!accepted) break;
+            node = outcome.path[d];
+            like = shape.first_child(like) + rank;
+        }
+        estimate();
+    }
+
+    /// Forgets as so many steps do.
+    void pass(double steps) {
+        fade(std::pow(kept_, steps));
+        estimate();
+    }
+
+    /// The rate at which one of n children of a reached node of that level is accepted.
+    [[nodiscard]] double rate(std::int32_t level, std::int32_t n) const noexcept {
+        return rates_[row(level)][column(n)];
+    }
+    /// The share of that rate which the child of a rank has; the shares of n children sum to 1.
+    [[nodiscard]] double share(std::int32_t n, std::int32_t rank) const noexcept {
+        std::size_t const here = column(n);
+        if (n <= most_children) return shares_[here][column(rank + 1)];
+        // Beyond the table the last ranks have a share together.
+        if (rank + 1 < most_children) return shares_[here][column(rank + 1)];
+        return shares_[here][column(most_children)] / (n - most_children + 1);
+    }
+    /// By level and rank, what one child more adds to the rate: as if children were tried one after another, which is
+    /// what `analysis::optimal_tree` and `analysis::share_budget` ask for. The rates of a level never rise.
+    [[nodiscard]] analysis::rank_rates rank_rates(std::int32_t depth, std::int32_t children) const {
+        analysis::rank_rates result(static_cast<std::size_t>(depth));
+        for (std::int32_t level = 0; level < depth; ++level) {
+            double before = 0;
+            double last = 1;
+            for (std::int32_t n = 1; n <= children; ++n) {
+                last = std::clamp(rate(level, n) - before, 0.0, last);
+                before += last;
+                result[static_cast<std::size_t>(level)].push_back(last);
+            }
+        }
+        return result;
+    }
+    /// How many nodes with n children were counted, as far as they are remembered.
+    [[nodiscard]] double tried(std::int32_t n) const noexcept { return tried_[column(n)]; }
+
+private:
+    template <class T>
+    using by_number = std::array<T, static_cast<std::size_t>(most_children)>;
+
+    struct cell {
+        double tried = 0;
+        double accepted = 0;
+    };
+
+    static constexpr double other_levels = 16;  ///< what other levels say weighs like so many nodes
+    static constexpr double other_numbers = 6;  ///< so do other numbers of children
+    static constexpr double no_counts = 2;      ///< and the prior
+    static constexpr double exponent = 0.45;
+
+    static std::size_t row(std::int32_t level) noexcept {
+        return static_cast<std::size_t>(std::clamp(level, 0, levels - 1));
+    }
+    static std::size_t column(std::int32_t n) noexcept {
+        return static_cast<std::size_t>(std::clamp(n, 1, most_children) - 1);
+    }
+    void count(std::int32_t level, std::int32_t n, std::int32_t rank) {
+        cell& here = cells_[row(level)][column(n)];
+        here.tried += 1;
+        tried_[column(n)] += 1;
+        if (rank < 0) return;
+        here.accepted += 1;
+        accepted_[column(n)][column(rank + 1)] += 1;
+    }
+
+    void fade(double kept) {
+        for (auto& level : cells_)
+            for (cell& c : level) {
+                c.tried *= kept;
+                c.accepted *= kept;
+            }
+        for (double& x : tried_) x *= kept;
+        for (auto& ranks : accepted_)
+            for (double& x : ranks) x *= kept;
+    }
+
+    /// The tables of rates and shares, from the counts. O(levels most_children + most_children^2).
+    void estimate() {
+        by_number<double> accepted{};
+        double weight = no_counts;
+        double sum = -no_counts * std::log1p(-prior_);
+        for (std::size_t n = 0; n < accepted.size(); ++n) {
+            for (double const x : accepted_[n]) accepted[n] += x;
+            weight += tried_[n];
+            // Half a node more that was accepted, and half a one that was not: no rate is 0 or 1.
+            sum -= tried_[n] * std::log1p(-(accepted[n] + 0.5) / (tried_[n] + 1)) / power_[n];
+        }
+        double const one = sum / weight;
+        for (std::size_t n = 0; n < accepted.size(); ++n) {
+            double const law = -std::expm1(-one * power_[n]);
+            double const here = (accepted[n] + other_numbers * law) / (tried_[n] + other_numbers);
+            for (std::size_t level = 0; level < cells_.size(); ++level) {
+                cell const& c = cells_[level][n];
+                rates_[level][n] = (c.accepted + other_levels * here) / (c.tried + other_levels);
+            }
+            // Each rank half as likely as the one before, where nothing was counted.
+            double whole = 0;
+            double part = 0.5 * other_numbers;
+            for (std::size_t k = 0; k <= n; ++k, part /= 2) whole += shares_[n][k] = accepted_[n][k] + part;
+            for (std::size_t k = 0; k <= n; ++k) shares_[n][k] /= whole;
+        }
+    }
+
+    double kept_;
+    double prior_;
+    by_number<double> power_{};  ///< n^0.45
+    std::array<by_number<cell>, static_cast<std::size_t>(levels)> cells_{};
+    by_number<double> tried_{};                ///< of all levels
+    by_number<by_number<double>> accepted_{};  ///< of all levels, by rank
+    std::array<by_number<double>, static_cast<std::size_t>(levels)> rates_{};
+    by_number<by_number<double>> shares_{};
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,353 @@
+// The choice of the next tree: of a family, none among them, the one of the most expected tokens a second.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/analysis/optimal_tree.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/decode/acceptance_history.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// What a controller may look at before a step: everything that has come about.
+struct step_situation {
+    std::span<token_id const> text;  ///< prompt and text so far; the last token is the root
+    std::int32_t depth = 0;          ///< the deepest tree that may be grown
+    std::int32_t unread = 1;         ///< tokens of the text that the draft model has not read, the root among them
+};
+
+/// Chooses the shape of each step's tree before any of its draws, by all that it likes of earlier steps and of other
+/// requests: that never changes the law of the text, whatever the verifier.
+///
+/// - `depth()`: the deepest tree that it may choose.
+/// - `start()`: a new text begins.
+/// - `choose(situation)`: the shape of the next tree, no deeper than the situation says, valid until the next call. The
+///   root alone drafts nothing.
+/// - `learn(outcome)`: what came of the shape that was chosen last.
+///
+/// Not for noise that belongs to places in the text (`is_addressed_by_text`): draws of two steps are the same there.
+template <class C>
+concept tree_controller = requires(C& controller, C const& fixed, step_situation const& situation,
+                                   step_outcome const& outcome) {
+    { fixed.depth() } -> std::convertible_to<std::int32_t>;
+    controller.start();
+    { controller.choose(situation) } -> std::convertible_to<topology const&>;
+    controller.learn(outcome);
+};
+
+/// Seconds of a verifier, beside the models' calls.
+struct library_cost {
+    double step = 0;   ///< of every step
+    double inner = 0;  ///< of every node with children: drawing them, verifying them
+};
+
+/// What steps cost: the times of both models by the rows of a call, and of the library by verifier.
+struct step_times {
+    analysis::call_cost target;
+    analysis::call_cost draft;
+    std::vector<library_cost> library;  ///< a verifier each; one at least
+};
+
+/// The bounds of the family that a controller chooses from, and how it learns.
+struct controller_options {
+    std::int32_t nodes = 16;    ///< of a tree at most, the root not counted, in [0, 256]
+    std::int32_t depth = 6;     ///< levels, in [0, 32]
+    std::int32_t children = 4;  ///< of a node at most, in [1, 8]
+    double memory = 100;        ///< steps after which a step weighs a third in the rates, >= 1
+    double prior = 0.6;         ///< the rate at which one child is accepted before anything is counted, in (0, 1)
+    /// The part of the time that may be lost against drafting nothing, >= 0: where more was, nothing is drafted until
+    /// it is made good. And so many steps' time of a text more, so that drafting can be tried.
+    double slack = 0.015;
+    double credit = 2;
+    std::int32_t explore_every = 32;  ///< every so many steps rates count a standard deviation more; 0: never
+    std::int32_t search_every = 64;   ///< every so many steps the optimal trees of the rates are searched; 0: never
+    bool learns_times = true;         ///< false: the times stay as given, so that equal seeds give equal texts
+
+    /// Throws `invalid_input` naming the field that is out of its range.
+    void validate() const {
+        if (nodes < 0 || nodes > 256) refuse("nodes", nodes, "a family has trees of 0 to 256 nodes");
+        if (depth < 0 || depth > 32) refuse("depth", depth, "a family has trees of 0 to 32 levels");
+        if (children < 1 || children > acceptance_history::most_children)
+            refuse("children", children, "a node of a family has 1 to 8 children");
+        if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
+        if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+        if (explore_every < 0) refuse("explore_every", explore_every, "a number of steps is not negative");
+        if (search_every < 0) refuse("search_every", search_every, "a number of steps is not negative");
+    }
+};
+
+/// Chooses at each step the tree, and of several verifiers one, by the most expected tokens a second: 1 + the sum of
+/// the nodes' chances to be accepted, by the rates of the text so far (`acceptance_history`), over the step's seconds.
+///
+/// The family: no tree; chains; k1 x k2 x .. with falling factors; the optimal trees for the rates as they are, of
+/// several sizes ([Sequoia] 3.1, by what one child more adds). It never looks at a clock: the seconds of steps are told
+/// it, and left alone with `learns_times` false, when its choices are a function of the text's draws and the times
+/// given.
+///
+/// What it may lose against drafting nothing is bounded, by its own times: `slack` and `credit`. Counts of drafting
+/// fade while nothing is drafted, so that it is tried again; texts change.
+///
+/// Cost of a choice: O(nodes of the family), some microseconds.
+class controller {
+public:
+    /// Throws `invalid_input` for options out of their range and for times without a verifier.
+    explicit controller(step_times times, controller_options const& options = {})
+        : times_(std::move(times)), options_(options), all_(options.memory, options.prior) {
+        options_.validate();
+        if (times_.library.empty()) refuse("library.size", 0, "there is one verifier or more");
+        by_verifier_.assign(times_.library.size(), all_);
+        add(topology());
+        for (std::int32_t d = 1; d <= depth(); ++d) add(chain(d));
+        std::vector<std::int32_t> factors;
+        add_branchings(factors, 1, 0);
+        settled_ = family_.size();
+    }
+
+    /// The deepest tree of the family.
+    [[nodiscard]] std::int32_t depth() const noexcept { return std::min(options_.depth, options_.nodes); }
+
+    /// A new text: what was lost or gained on the last one is forgotten, and most of its rates.
+    void start() {
+        spent_ = 0;
+        saved_ = 0;
+        all_.pass(2 * options_.memory);
+        for (auto& history : by_verifier_) history.pass(2 * options_.memory);
+    }
+
+    /// The best shape for the next step; `verifier()` says for which verifier.
+    [[nodiscard]] topology const& choose(step_situation const& situation) {
+        ++steps_;
+        if (options_.search_every > 0 && steps_ % options_.search_every == 0) search();
+        bool const explores = options_.explore_every > 0 && steps_ % options_.explore_every == 0;
+        unread_ = std::max(situation.unread, 1);
+        double const nothing = seconds_of_nothing();
+        double const allowed = saved_ + options_.slack * spent_ + options_.credit * nothing;
+        chosen_ = 0;
+        verifier_ = quickest();
+        double best = 1 / at_least(nothing);
+        for (std::size_t v = 0; v < times_.library.size(); ++v) {
+            set_rates(v, explores);
+            for (std::size_t c = 1; c < family_.size(); ++c) {
+                if (family_[c].shape.max_depth() > situation.depth) continue;
+                double const seconds = seconds_of(family_[c], v);
+                if (seconds - nothing > allowed) continue;  // what is lost where no node is accepted
+                double const value = tokens_of(family_[c]) / at_least(seconds);
+                if (!(value > best)) continue;
+                best = value;
+                chosen_ = c;
+                verifier_ = static_cast<std::int32_t>(v);
+            }
+        }
+        return family_[chosen_].shape;
+    }
+
+    /// The verifier of the shape that was chosen last, by its number in `step_times::library`. The reference stays.
+    [[nodiscard]] std::int32_t const& verifier() const noexcept { return verifier_; }
+
+    /// Counts what came of the last choice.
+    void learn(step_outcome const& outcome) {
+        auto const v = static_cast<std::size_t>(verifier_);
+        double const seconds = chosen_ == 0 ? seconds_of_nothing() : seconds_of(family_[chosen_], v);
+        spent_ += seconds;
+        saved_ += static_cast<double>(outcome.path.size() + 1) * seconds_of_nothing() - seconds;
+        if (options_.learns_times) learn_times(outcome, v);
+        topology const& shape = family_[chosen_].shape;
+        all_.learn(shape, outcome);
+        for (std::size_t k = 0; k < by_verifier_.size(); ++k) {
+            if (k == v)
+                by_verifier_[k].learn(shape, outcome);
+            else
+                by_verifier_[k].pass(1);
+        }
+    }
+
+    /// The times as they are now.
+    [[nodiscard]] step_times const& times() const noexcept { return times_; }
+    /// The rates of all verifiers together.
+    [[nodiscard]] acceptance_history const& rates() const noexcept { return all_; }
+    /// How many trees there are to choose from, the root alone among them.
+    [[nodiscard]] std::size_t family_size() const noexcept { return family_.size(); }
+
+private:
+    /// A tree of the family, with what its value is made of.
+    struct member {
+        struct child {
+            std::size_t parent;
+            std::int32_t level;  ///< of the parent
+            std::int32_t siblings;
+            std::int32_t rank;
+        };
+        topology shape;
+        std::vector<child> children;  ///< nodes 1, 2, ..
+        double inner = 0;             ///< nodes with children
+    };
+
+    static constexpr double other_verifiers = 8;  ///< what other verifiers say weighs like so many nodes
+    static constexpr double weight_of_a_time = 0.05;
+
+    /// No division by 0 where times are.
+    static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
+
+    void add(topology shape) {
+        for (member const& m : family_)
+            if (m.shape == shape) return;
+        member one;
+        for (node_id v = 0; v < shape.size(); ++v) {
+            one.inner += shape.child_count(v) > 0 ? 1 : 0;
+            if (v == 0) continue;
+            node_id const up = shape.parent(v);
+            one.children.push_back(
+                {static_cast<std::size_t>(up), shape.depth(up), shape.child_count(up), v - shape.first_child(up)});
+        }
+        one.shape = std::move(shape);
+        largest_ = std::max(largest_, one.children.size() + 1);
+        family_.push_back(std::move(one));
+    }
+
+    /// k1 x k2 x .. with factors that never rise, within the bounds.
+    void add_branchings(std::vector<std::int32_t>& factors, std::int64_t width, std::int64_t used) {
+        if (static_cast<std::int32_t>(factors.size()) == depth()) return;
+        std::int32_t const most = factors.empty() ? options_.children : factors.back();
+        for (std::int32_t k = 1; k <= most && used + width * k <= options_.nodes; ++k) {
+            factors.push_back(k);
+            add(branching(factors));
+            add_branchings(factors, width * k, used + width * k);
+            factors.pop_back();
+        }
+    }
+
+    /// The optimal trees for the rates as they are, in the place of those of the last search. The rate of a rank is
+    /// what one child more adds.
+    void search() {
+        chosen_ = 0;
+        family_.resize(settled_);
+        auto const rates = all_.rank_rates(depth(), options_.children);
+        for (std::int32_t nodes = 2; nodes <= options_.nodes; nodes += std::max(1, nodes / 3))
+            add(analysis::optimal_tree(rates, nodes).shape);
+    }
+
+    /// The verifier that takes least time where nothing is drafted.
+    [[nodiscard]] std::int32_t quickest() const noexcept {
+        std::size_t best = 0;
+        for (std::size_t v = 1; v < times_.library.size(); ++v)
+            if (times_.library[v].step < times_.library[best].step) best = v;
+        return static_cast<std::int32_t>(best);
+    }
+    [[nodiscard]] double seconds_of_nothing() const {
+        return times_.target(1) + times_.library[static_cast<std::size_t>(quickest())].step;
+    }
+    [[nodiscard]] double seconds_of(member const& m, std::size_t verifier) const {
+        double seconds = times_.target(m.shape.size()) + times_.library[verifier].step +
+                         m.inner * times_.library[verifier].inner + times_.draft(unread_);
+        for (std::int32_t d = 1; d < m.shape.max_depth(); ++d) seconds += times_.draft(m.shape.level(d).count);
+        return seconds;
+    }
+
+    /// The rates of a verifier: its own, and where it was seldom asked those of all. Where `explores`, one standard
+    /// deviation more.
+    void set_rates(std::size_t verifier, bool explores) {
+        rates_.resize(static_cast<std::size_t>(acceptance_history::levels * acceptance_history::most_children));
+        for (std::int32_t n = 1; n <= acceptance_history::most_children; ++n) {
+            double const own = by_verifier_[verifier].tried(n);
+            double const all = all_.tried(n);
+            for (std::int32_t level = 0; level < acceptance_history::levels; ++level) {
+                double rate = (own * by_verifier_[verifier].rate(level, n) + other_verifiers * all_.rate(level, n)) /
+                              (own + other_verifiers);
+                if (explores) rate += std::sqrt(rate * (1 - rate) / (all + 4));
+                rates_[place(level, n)] = std::min(rate, 1.0);
+            }
+        }
+    }
+    static std::size_t place(std::int32_t level, std::int32_t n) noexcept {
+        return static_cast<std::size_t>(std::min(level, acceptance_history::levels - 1) *
+                                            acceptance_history::most_children +
+                                        std::min(n, acceptance_history::most_children) - 1);
+    }
+
+    /// Expected tokens of a step, by the rates that were set.
+    [[nodiscard]] double tokens_of(member const& m) {
+        reach_.resize(largest_);
+        reach_[0] = 1;
+        double tokens = 1;
+        for (std::size_t k = 0; k < m.children.size(); ++k) {
+            auto const& c = m.children[k];
+            double const reach = reach_[c.parent] * rates_[place(c.level, c.siblings)] * all_.share(c.siblings, c.rank);
+            reach_[k + 1] = reach;
+            tokens += reach;
+        }
+        return tokens;
+    }
+
+    void learn_times(step_outcome const& outcome, std::size_t verifier) {
+        times_.target.learn(outcome.tree.size(), outcome.seconds.target, weight_of_a_time);
+        // Levels: how many nodes, and whether the draft read them.
+        rows_.assign(1, unread_);
+        double inner = 0;
+        std::int32_t drawn = 0;
+        for (node_id begin = 0, end = 1; begin < end;) {
+            node_id next = end;
+            for (node_id v = begin; v < end; ++v) {
+                node_range const children = outcome.tree.children(v);
+                inner += children.count > 0 ? 1 : 0;
+                next += children.count;
+            }
+            if (next > end) ++drawn;
+            begin = end;
+            end = next;
+            if (begin < end) rows_.push_back(end - begin);
+        }
+        if (drawn > 0 && outcome.seconds.draft > 0) {
+            double whole = 0;
+            for (std::int32_t d = 0; d < drawn; ++d) whole += times_.draft(rows_[static_cast<std::size_t>(d)]);
+            double const factor = outcome.seconds.draft / at_least(whole);
+            for (std::int32_t d = 0; d < drawn; ++d) {
+                std::int32_t const rows = rows_[static_cast<std::size_t>(d)];
+                times_.draft.learn(rows, factor * times_.draft(rows), weight_of_a_time);
+            }
+        }
+        library_cost& cost = times_.library[verifier];
+        double const before = cost.step + inner * cost.inner;
+        double seconds = outcome.seconds.library;
+        if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
+        double const step = weight_of_a_time * (seconds - before);
+        if (inner > 0)
+            cost.inner = std::max(0.0, cost.inner + step / inner);
+        else
+            cost.step = std::max(0.0, cost.step + step);
+    }
+
+    step_times times_;
+    controller_options options_;
+    acceptance_history all_;
+    std::vector<acceptance_history> by_verifier_;
+    std::vector<member> family_;  ///< the root alone first
+    std::size_t settled_ = 0;     ///< members that stay; behind them those of the last search
+    std::size_t largest_ = 1;     ///< nodes of the largest tree so far
+    std::size_t chosen_ = 0;
+    std::int32_t verifier_ = 0;
+    std::int32_t unread_ = 1;
+    std::int64_t steps_ = 0;
+    double spent_ = 0;  ///< on this text, by the times
+    double saved_ = 0;  ///< against drafting nothing; negative where that had been quicker
+    std::vector<double> rates_;
+    std::vector<double> reach_;
+    std::vector<std::int32_t> rows_;
+};
+
+static_assert(tree_controller<controller>);
+
+}  // namespace MULTIDRAFT_NAMESPACE

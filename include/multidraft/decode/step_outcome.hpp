@@ -1,0 +1,44 @@
+// What a step of the speculative loop came to: for drafters that learn from the steps so far.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <span>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Seconds of one step, by what they were spent on.
+struct step_seconds {
+    double target = 0;   ///< the target's forward call
+    double draft = 0;    ///< forward calls of the draft model
+    double library = 0;  ///< drawing, masks, verification, keeping the accepted entries
+
+    /// The seconds that some metrics have counted.
+    [[nodiscard]] static step_seconds of(generation_metrics const& m) noexcept {
+        return {m.target_seconds, m.draft_seconds,
+                m.sample_seconds + m.mask_seconds + m.verify_seconds + m.cache_seconds};
+    }
+    /// What was spent after `before`.
+    [[nodiscard]] step_seconds since(step_seconds const& before) const noexcept {
+        return {target - before.target, draft - before.draft, library - before.library};
+    }
+};
+
+/// One step after its caches were kept. What it views is valid during the call only.
+struct step_outcome {
+    tree_view tree;                 ///< the drafted tree, the root first
+    std::span<node_id const> path;  ///< accepted nodes, the root left out, in order
+    step_seconds seconds;
+};
+
+/// A drafter that is told of every step: `drafter.learn(outcome)`. What it learns may decide about the trees of later
+/// steps, whatever the verifier: the draws of different steps are independent.
+template <class D>
+concept learns_from_steps = requires(D& drafter, step_outcome const& outcome) {
+    drafter.learn(outcome);
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

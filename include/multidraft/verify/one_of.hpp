@@ -1,0 +1,73 @@
+// Several verifiers of one law, of which a number says which verifies the next tree.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <tuple>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/distribution/row_source.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/random/source.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::verify {
+
+/// The verifier of that number, counted from 0, for each tree. The number is the caller's and may change between trees,
+/// by anything that came about before the tree's draws: lossless where all of them are. On the host.
+template <verifier First, verifier... Others>
+class one_of {
+    static_assert((std::is_same_v<typename First::law, typename Others::law> && ...),
+                  "multidraft: a tree has one law: verifiers to choose from are for the same one");
+
+public:
+    using law = typename First::law;
+    static constexpr bool lossless = is_lossless<First> && (is_lossless<Others> && ...);
+    static constexpr bool reads_draft = verify::reads_draft<First> || (verify::reads_draft<Others> || ...);
+    static constexpr shape_depends_on shape_may_depend_on =
+        std::min({verify::shape_may_depend_on<First>, verify::shape_may_depend_on<Others>...});
+
+    /// `number` outlives this.
+    explicit one_of(std::int32_t const& number) noexcept : number_(&number) {}
+    explicit one_of(std::int32_t const&&) = delete;  // gone before the first tree
+
+    /// The most that one of them needs.
+    [[nodiscard]] static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
+        return std::max({verify::scratch_bytes<First>(nodes, depth), verify::scratch_bytes<Others>(nodes, depth)...});
+    }
+
+    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, and throws `invalid_input`
+    /// where the number is none of the verifiers'.
+    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
+    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft, Source& source,
+                       std::int32_t position, span<node_id> path, span<std::byte> scratch) const {
+        std::int32_t const number = *number_;
+        std::int32_t at = 0;
+        verdict result;
+        auto const is_it = [&](auto const& one) {
+            if (at++ != number) return false;
+            result = verify_tree(one, g, tree, target, draft, source, position, path, scratch);
+            return true;
+        };
+        if (!std::apply([&](auto const&... all) { return (is_it(all) || ...); }, verifiers_))
+            refuse("number", number, "there are " + std::to_string(1 + sizeof...(Others)) + " verifiers");
+        return result;
+    }
+
+private:
+    std::int32_t const* number_;
+    [[no_unique_address]] std::tuple<First, Others...> verifiers_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE::verify

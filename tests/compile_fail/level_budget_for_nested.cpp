@@ -1,0 +1,20 @@
+// expect: the shape of this drafter's trees depends on what was drawn
+// A tree whose branches share a budget looks at siblings and cousins: not for nested ranked block verification.
+#include "multidraft/decode/reach_drafter.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+
+struct model {
+    int vocabulary() const;
+    int context_limit() const;
+    int length() const;
+    void forward(multidraft::token_batch const&, std::span<float>);
+    void keep(int, std::span<int const>);
+};
+
+auto make(model& target, model& draft) {
+    using namespace multidraft;
+    return make_speculative<verify::nested_ranked_block<law::stratified>>(
+        target, reach_drafter<model, draft::stratified, by_level_budget>(draft));
+}
