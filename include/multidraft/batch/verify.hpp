@@ -116,12 +116,7 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
     std::size_t const bytes = each;
     if constexpr (verify::needs_scratch<Verifier>) {
         std::size_t const wanted = bytes * static_cast<std::size_t>(detail::tasks_of(policy, trees.requests));
-        if (scratch.size < wanted)
-            refuse("workspace.size", scratch.size,
-                   std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
-        auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
-        if (address % verify::scratch_alignment != 0)
-            refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+        detail::refuse_bad_workspace(scratch, wanted);
     }
 
     detail::deal_out(policy, trees.requests, [&](std::int32_t b, int task) {

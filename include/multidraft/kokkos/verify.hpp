@@ -5,7 +5,6 @@
 #include <Kokkos_Core.hpp>
 #include <cstddef>
 #include <cstdint>
-#include <string>
 
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -84,12 +83,7 @@ void verify_batch(kokkos::space_policy<Space, Group> const& policy, Verifier con
             refuse("trees.largest", trees.largest, "for verifiers of whole trees it is said how large a tree may be");
         each = verify::scratch_bytes<Verifier>(trees.largest, out.deepest(trees.largest));
         std::size_t const wanted = each * static_cast<std::size_t>(trees.requests);
-        if (scratch.size < wanted)
-            refuse("workspace.size", scratch.size,
-                   std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
-        auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
-        if (address % verify::scratch_alignment != 0)
-            refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+        detail::refuse_bad_workspace(scratch, wanted);
     }
     auto const teams =
         kokkos::team_policy<Group>(policy.space, static_cast<std::size_t>(trees.requests), policy.options);

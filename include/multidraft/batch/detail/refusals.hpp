@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <type_traits>
@@ -12,12 +13,14 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/float16.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
@@ -69,6 +72,16 @@ inline void refuse_bad_verdicts(verdict_batch const& out) {
     refuse_null(out.accepted, "out.accepted");
     refuse_null(out.next, "out.next");
     if (out.path_stride < 0) refuse("out.path_stride", out.path_stride, "a path has room for 0 nodes or more");
+}
+
+/// Refuses a workspace of fewer bytes than verifiers of whole trees want, and one that is not aligned for them.
+inline void refuse_bad_workspace(workspace const& scratch, std::size_t wanted) {
+    if (scratch.size < wanted)
+        refuse("workspace.size", scratch.size,
+               std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
+    if (address % verify::scratch_alignment != 0)
+        refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
 }
 
 /// Refuses what no entry of a level has to be looked at for.
