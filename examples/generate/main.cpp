@@ -8,12 +8,14 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "command_line.hpp"
+#include "generate/automatic.hpp"
 #include "generate/compare.hpp"
 #include "generate/decisions.hpp"
 #include "generate/draw_tree.hpp"
@@ -23,6 +25,7 @@
 #include "generate/progress.hpp"
 #include "generate/report.hpp"
 #include "generate/search.hpp"
+#include "generate/tree_choices.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "transformer/tokenizer.hpp"
@@ -84,6 +87,7 @@ topology narrowed(topology const& shape, std::int32_t most) {
 std::pair<std::string, topology> shape_of(method const& m, std::string const& asked) {
     if (m.tree.empty()) return {"", topology()};
     std::string const text = asked.empty() ? m.tree : asked;
+    if (text == "auto") return {text, topology()};
     topology shape = parse_shape(text);
     if (m.chains_only && shape.width() > 1) {
         topology one = chain(shape.max_depth());
@@ -133,11 +137,19 @@ int run(int argc, char** argv) {
     app.add_option("--tokenizer", tokenizer_file, "tokenizer.model (default: in the target's directory or beside it)");
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
-    app.add_option("--method", method_name, "see --list-methods")->capture_default_str();
+    app.add_option("--method", method_name,
+                   "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
+        ->capture_default_str();
     app.add_option(
         "--tree", tree,
         "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
-        "[[0], [1], [0, 0]] (default: the method's own, chosen for the kind of CPU)");
+        "[[0], [1], [0, 0]]; auto: chosen at each step by the times of the models and what was accepted, no tree among "
+        "them (default: the method's own, chosen for the kind of CPU)");
+    std::string costs;
+    app.add_option("--costs", costs,
+                   "auto: the times of the models, written to this file where there is none, and else read from it. "
+                   "With a file equal seeds give equal texts; without one the times are measured while it runs, and "
+                   "texts of equal seeds may differ");
     method_settings& single = settings();
     single.second_draft = models + "/draft-tiny";
     single.early_stop = models + "/early_stop";
@@ -202,9 +214,10 @@ int run(int argc, char** argv) {
                  "measure the method's acceptance by depth and rank and the models' costs, print the best tree of "
                  "every budget, and "
                  "run the best three; where such rates do not carry over from tree to tree, run some trees instead");
-    app.add_option("--budget", budget, "--search: drafted nodes at most")
-        ->check(CLI::Range(1, 256))
-        ->capture_default_str();
+    auto* const budget_option =
+        app.add_option("--budget", budget, "--search: drafted nodes at most; --tree auto: the same, 16 unless given")
+            ->check(CLI::Range(1, 256))
+            ->capture_default_str();
     app.add_flag("--show-tree", show_tree, "draw the tree of each step on standard error");
     app.add_option("--show-tree-svg", tree_svg, "write the tree of one step to this file");
     app.add_option("--show-tree-dot", tree_dot, "write it to this file for Graphviz");
@@ -250,6 +263,15 @@ int run(int argc, char** argv) {
     validate(*options.draft_sampling);
     method const& how = find_method(method_name);
     auto const [tree_text, shape] = shape_of(how, tree);
+    bool const automatic = tree_text == "auto";
+    if (how.name == "auto" && !automatic)
+        throw std::runtime_error("--method auto: its trees are chosen at each step; name no --tree, or a method");
+    if (!costs.empty() && !automatic) throw std::runtime_error("--costs: for --tree auto and --method auto");
+    if (automatic && (compare_all || search_trees))
+        throw std::runtime_error("--tree auto: for a text of one method, not for --compare or --search");
+    std::int32_t const most_nodes = budget_option->count() > 0 ? budget : 16;
+    controller_options choices;
+    if (automatic) choices = choices_of(how, most_nodes);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
                                  (how.chains_only         ? " takes chains only, such as 1x1x1"
@@ -268,7 +290,8 @@ int run(int argc, char** argv) {
 #endif
     }
     // Best-first trees and beams read more nodes than their tree has; a look-up adds some.
-    std::int32_t const nodes = search_trees ? std::max(shape.size(), most_nodes_of_search(budget)) : shape.size();
+    std::int32_t nodes = automatic ? std::max(shape.size(), most_nodes + 1) : shape.size();
+    if (search_trees) nodes = std::max(nodes, most_nodes_of_search(budget));
     model_options.tree_entries = std::max(model_options.tree_entries, 4 * nodes + 64);
     single.models = model_options;
     auto const load = [&](std::string const& directory) {
@@ -367,6 +390,11 @@ int run(int argc, char** argv) {
 
     energy_meter energy(device == "cuda");
     validate(options, prompts.front(), target.vocabulary(), target.context_limit());  // before anything is printed
+    std::vector<step_times> times;                                                    // one, where trees are chosen
+    if (automatic) {
+        choices.learns_times = costs.empty();
+        times.push_back(times_of(costs, target, draft, how, prompts.front(), options, most_nodes));
+    }
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
@@ -379,12 +407,16 @@ int run(int argc, char** argv) {
                 return output_arrives();
             };
         energy.start();
-        generation const g = how.run(target, draft, shape, prompts.front(), options, print);
+        std::unique_ptr<automatic_tree> chosen;
+        if (automatic) chosen = std::make_unique<automatic_tree>(times.front(), choices);
+        generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
+                                    : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();
         if (r == 0) write_trees();
         if (json) {
             auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
-            report["accepted_fraction"] = g.metrics.accepted_fraction(shape.max_depth());
+            report["accepted_fraction"] = g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth());
+            if (chosen) report["trees"] = to_json(*chosen, how);
             if (perplexity) {
                 double const nll = negative_log_likelihood(target, prompts.front(), g.tokens);
                 auto const count = static_cast<double>(g.tokens.size());
@@ -397,6 +429,7 @@ int run(int argc, char** argv) {
         } else {
             std::cout << (stream ? decoder.finish() : continuation(tokens, g.tokens)) << '\n' << std::flush;
             print_summary(how.name, g.metrics);
+            if (chosen) print_choices(*chosen, how);
         }
         check_output();
     }

@@ -38,7 +38,8 @@ std::vector<method> const& all_methods() {
 }
 
 method const& find_method(std::string_view name) {
-    std::string names;
+    if (name == "auto") return automatic_method();
+    std::string names = "\n  auto";
     for (method const& m : all_methods()) {
         if (m.name == name) return m;
         names += "\n  " + m.name;

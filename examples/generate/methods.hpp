@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "generate/tree_choices.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -29,6 +30,11 @@ struct method {
         run;
     bool forks_only = false;         ///< takes chains that part at the root, K x 1 x 1 ..
     std::int32_t most_children = 0;  ///< of a node; 0: any number
+    /// The same over trees that are chosen step by step, where a method's trees are shapes; else empty.
+    std::function<generation(transformer& target, transformer& draft, tree_choices& choices,
+                             std::span<token_id const> prompt, generation_options const&, token_callback const&)>
+        run_choices{};
+    std::vector<std::string> verifiers{};  ///< which the choices choose among
 };
 
 /// What single methods read beside the tree: set by the command line before the first run.
@@ -62,7 +68,10 @@ transformer& second_draft();
 /// CPU's kind, not at a clock: equal seeds give equal texts.
 std::vector<method> const& all_methods();
 
-/// The method of that name. Throws `std::runtime_error` that lists the names there are.
+/// The method that chooses its verifier too, of those for stratified trees: `--method auto`, in no list.
+method const& automatic_method();
+
+/// The method of that name, `auto` among them. Throws `std::runtime_error` that lists the names there are.
 method const& find_method(std::string_view name);
 
 // The parts of the list, a source file each, so that none takes long to compile.

@@ -8,6 +8,8 @@
 #include <utility>
 
 #include "generate/methods.hpp"
+#include "generate/tree_choices.hpp"
+#include "multidraft/decode/controlled_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/methods.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -25,22 +27,43 @@ inline std::string default_tree(trees_taken trees) {
     return default_tree();
 }
 
+/// A method of the library's lists over trees that are chosen step by step.
+template <class Listed>
+generation run_listed(transformer& target, transformer& draft, tree_choices& choices, std::span<token_id const> prompt,
+                      generation_options const& options, token_callback const& on_tokens) {
+    return make_controlled<typename Listed::sampler, typename Listed::verifier>(target, draft, choices)(prompt, options,
+                                                                                                        on_tokens);
+}
+
 /// A method of the library's lists: a tree of a fixed shape, drawn by its sampler from the draft.
 template <class Listed>
 method tree_method() {
-    return {std::string(Listed::name),
-            std::string(Listed::sampler::law::name),
-            std::string(Listed::summary),
-            default_tree(Listed::trees),
-            proved_lossless<typename Listed::verifier>(),
-            Listed::trees == trees_taken::chains,
-            [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
-               generation_options const& options, token_callback const& on_tokens) {
-                return make_speculative<typename Listed::sampler, typename Listed::verifier>(target, draft, shape)(
-                    prompt, options, on_tokens);
-            },
-            Listed::trees == trees_taken::forks,
-            Listed::trees == trees_taken::pairs ? 2 : 0};
+    method m{std::string(Listed::name),
+             std::string(Listed::sampler::law::name),
+             std::string(Listed::summary),
+             default_tree(Listed::trees),
+             proved_lossless<typename Listed::verifier>(),
+             Listed::trees == trees_taken::chains,
+             {},
+             Listed::trees == trees_taken::forks,
+             Listed::trees == trees_taken::pairs ? 2 : 0};
+    if constexpr (is_addressed_by_text<typename Listed::sampler>) {
+        // Its noise is that of a place in the text: no choice may look at it.
+        m.run = [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
+                   generation_options const& options, token_callback const& on_tokens) {
+            return make_speculative<typename Listed::sampler, typename Listed::verifier>(target, draft, shape)(
+                prompt, options, on_tokens);
+        };
+    } else {
+        m.run = [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
+                   generation_options const& options, token_callback const& on_tokens) {
+            fixed_tree one(shape);
+            return run_listed<Listed>(target, draft, one, prompt, options, on_tokens);
+        };
+        m.run_choices = run_listed<Listed>;
+        m.verifiers = {m.name};
+    }
+    return m;
 }
 
 /// All of one of these lists.

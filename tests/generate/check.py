@@ -189,6 +189,41 @@ class Generate(unittest.TestCase):
             (one_level,) = objects(*common[:-4], "--tree", "fork:2x1", "--seed", "3")
             self.assertEqual(always["text"], one_level["text"])
 
+    def test_chooses_trees(self):
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "costs.json"
+            common = ("--prompt", PROMPT, "--tokens", "60", "--ignore-eos", "--costs", str(file))
+            # Written by the first, read by the second: the same text.
+            first, second = (objects(*common, "--method", "auto", "--seed", "3")[0] for _ in range(2))
+            self.assertEqual(first["token_ids"], second["token_ids"])
+            self.assertEqual(first["trees"], second["trees"])
+            self.assertEqual(sum(one["steps"] for one in first["trees"]), first["target_calls"])
+            self.assertIn("target_seconds_by_rows", json.loads(file.read_text()))
+            # Where rows are free trees are grown, and where each costs a call none is.
+            for seconds, grows in ((1e-9, True), (1.0, False)):
+                times = {"target_seconds_by_rows": [[1, 1.0], [17, 1.0 + 16 * seconds]],
+                         "draft_seconds_by_rows": [[1, 1e-3 if grows else 0.5]],
+                         "library_seconds": {"ranked_block/stratified": {"step": 0.0, "node": 0.0}}}
+                file.write_text(json.dumps(times))
+                (one,) = objects(*common, "--method", "ranked_block/stratified", "--tree", "auto")
+                self.assertEqual(one["target_calls"] < 50, grows)
+                self.assertIn("none" if not grows else "x", run(*common, "--method", "ranked_block/stratified", "--tree",
+                                                                "auto").stderr)
+            (greedy,) = objects("--prompt", PROMPT, "--tokens", "60", "--temperature", "0", "--method",
+                                "autoregressive")
+            for method in ("auto", "block/iid", "spec_hub/top_paired", "recursive_rejection/sequential"):
+                (chosen,) = objects("--prompt", PROMPT, "--tokens", "60", "--temperature", "0", "--method", method,
+                                    "--tree", "auto")
+                self.assertEqual(chosen["token_ids"], greedy["token_ids"], method)
+            self.assertIn("holds no times of auto", self.refused(*common, "--method", "auto"))
+            file.write_text("{")
+            self.assertIn(str(file), self.refused(*common, "--method", "auto"))
+        self.assertIn("not chosen by their shape", self.refused("--method", "naive/lookup", "--tree", "auto"))
+        self.assertIn("part at the root", self.refused("--method", "multi_path_block/iid", "--tree", "auto"))
+        self.assertIn("name no --tree", self.refused("--method", "auto", "--tree", "1x1"))
+        self.assertIn("for --tree auto", self.refused("--costs", "/tmp/none.json"))
+        self.assertIn("not for --compare", self.refused("--compare", "--tree", "auto"))
+
     def test_draws_trees(self):
         with tempfile.TemporaryDirectory() as work:
             svg, dot = str(Path(work) / "tree.svg"), str(Path(work) / "tree.dot")

@@ -1,0 +1,173 @@
+// `generate --tree auto`, `--method auto`: what steps cost, measured or from a file, and the choices made of it.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <numeric>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "generate/methods.hpp"
+#include "generate/tree_choices.hpp"
+#include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/decode/controller.hpp"
+#include "multidraft/tree/shapes.hpp"
+
+namespace multidraft::examples {
+
+/// The family of trees that a method can be given while it runs. Throws `std::runtime_error` for a method of which
+/// trees cannot be chosen.
+inline controller_options choices_of(method const& how, std::int32_t nodes) {
+    if (!how.run_choices)
+        throw std::runtime_error("--tree auto: the trees of " + how.name + " are not chosen by their shape");
+    if (how.forks_only)
+        throw std::runtime_error("--tree auto: " + how.name + " takes chains that part at the root only");
+    controller_options options;
+    options.nodes = nodes;
+    if (how.most_children > 0) options.children = how.most_children;
+    if (how.chains_only) options.children = 1;
+    return options;
+}
+
+/// Median seconds of a call of so many rows below a text of 64 tokens, of up to 15 calls within a third of a second.
+inline double median_seconds_of_rows(transformer& model, std::int32_t rows) {
+    constexpr std::int32_t context = 64;
+    std::vector<token_id> tokens(static_cast<std::size_t>(std::max(rows, context)), 5);
+    std::vector<std::int32_t> positions(tokens.size());
+    std::iota(positions.begin(), positions.end(), 0);
+    model.keep(0, {});
+    model.forward(token_batch{std::span(tokens).first(context), std::span(positions).first(context), 0, {}}, {});
+    std::iota(positions.begin(), positions.end(), context);
+    auto const n = static_cast<std::size_t>(rows);
+    std::vector<float> logits(n * static_cast<std::size_t>(model.vocabulary()));
+    std::vector<double> seconds;
+    for (double whole = 0; seconds.size() < 15 && (seconds.size() < 3 || whole < 0.33); whole += seconds.back()) {
+        auto const begin = std::chrono::steady_clock::now();
+        model.forward(token_batch{std::span(tokens).first(n), std::span(positions).first(n), context, {}}, logits);
+        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+        model.keep(context, {});
+    }
+    auto const middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
+    std::nth_element(seconds.begin(), middle, seconds.end());
+    return *middle;
+}
+
+/// Measures what steps cost: calls of both models by rows, and the library's part by short texts of the method with
+/// each of its verifiers, without trees and with small ones.
+inline step_times measure_times(transformer& target, transformer& draft, method const& how,
+                                std::span<token_id const> prompt, generation_options options, std::int32_t nodes) {
+    std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
+    std::vector<std::int32_t> sizes;
+    for (std::int32_t rows = 1; rows <= nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
+    for (std::int32_t const rows : sizes) {
+        of_target.emplace_back(rows, median_seconds_of_rows(target, rows));
+        of_draft.emplace_back(rows, median_seconds_of_rows(draft, rows));
+    }
+    step_times times{analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)), {}};
+    options.max_tokens = std::min(options.max_tokens, 12);
+    options.stop_tokens.clear();
+    options.observer = {};
+    for (std::size_t v = 0; v < how.verifiers.size(); ++v) {
+        auto const seconds_a_step = [&](topology const& shape, double& inner) {
+            fixed_tree one(shape, static_cast<std::int32_t>(v));
+            generation_metrics const m = how.run_choices(target, draft, one, prompt, options, {}).metrics;
+            auto const steps = static_cast<double>(std::max<std::int64_t>(m.target_calls, 1));
+            // Every tree has its shape but for the last ones of the text, which end earlier.
+            inner = static_cast<double>(m.drafted) / steps;
+            return step_seconds::of(m).library / steps;
+        };
+        double none = 0;
+        double inner = 0;
+        double const step = seconds_a_step(topology(), none);
+        double const with_tree = seconds_a_step(chain(2), inner);
+        times.library.push_back({step, inner > 0 ? std::max(0.0, (with_tree - step) / inner) : 0});
+    }
+    return times;
+}
+
+inline nlohmann::ordered_json to_json(step_times const& times, method const& how) {
+    auto const of = [](analysis::call_cost const& cost) {
+        auto points = nlohmann::ordered_json::array();
+        for (auto const& [rows, seconds] : cost.points()) points.push_back({rows, seconds});
+        return points;
+    };
+    nlohmann::ordered_json library;
+    for (std::size_t v = 0; v < how.verifiers.size(); ++v)
+        library[how.verifiers[v]] = {{"step", times.library[v].step}, {"node", times.library[v].inner}};
+    return {{"target_seconds_by_rows", of(times.target)},
+            {"draft_seconds_by_rows", of(times.draft)},
+            {"library_seconds", library}};
+}
+
+/// Steps by verifier and tree, the most frequent first.
+inline nlohmann::ordered_json to_json(automatic_tree const& chosen, method const& how) {
+    auto list = nlohmann::ordered_json::array();
+    for (auto const& [what, steps] : chosen.chosen())
+        list.push_back({{"verifier", how.verifiers[static_cast<std::size_t>(what.first)]},
+                        {"tree", what.second},
+                        {"steps", steps}});
+    std::stable_sort(list.begin(), list.end(), [](auto const& a, auto const& b) { return a["steps"] > b["steps"]; });
+    return list;
+}
+
+/// One line about the trees that were chosen, to standard error.
+inline void print_choices(automatic_tree const& chosen, method const& how) {
+    auto const list = to_json(chosen, how);
+    std::int64_t steps = 0;
+    for (auto const& one : list) steps += one["steps"].get<std::int64_t>();
+    std::string line;
+    for (std::size_t k = 0; k < std::min<std::size_t>(list.size(), 6); ++k) {
+        auto const tree = list[k]["tree"].get<std::string>();
+        line += (k > 0 ? ", " : "") + (tree == "0" ? std::string("none") : tree) + ' ' +
+                std::to_string(100 * list[k]["steps"].get<std::int64_t>() / std::max<std::int64_t>(steps, 1)) + '%';
+        if (how.verifiers.size() > 1 && tree != "0") line += " (" + list[k]["verifier"].get<std::string>() + ')';
+    }
+    std::fprintf(stderr, "[trees: %s%s]\n", line.c_str(), list.size() > 6 ? ", .." : "");
+}
+
+/// The times of a file that `to_json` wrote. Throws `std::runtime_error` that names the file and what is missing.
+inline step_times read_times(std::string const& file, method const& how) {
+    std::ifstream in(file);
+    if (!in) throw std::runtime_error("--costs " + file + ": cannot be read");
+    try {
+        auto const json = nlohmann::json::parse(in);
+        auto const of = [&](char const* name) {
+            std::vector<std::pair<std::int32_t, double>> points;
+            for (auto const& point : json.at(name))
+                points.emplace_back(point.at(0).get<std::int32_t>(), point.at(1).get<double>());
+            return analysis::call_cost(std::move(points));
+        };
+        step_times times{of("target_seconds_by_rows"), of("draft_seconds_by_rows"), {}};
+        for (std::string const& verifier : how.verifiers) {
+            auto const& one = json.at("library_seconds").at(verifier);
+            times.library.push_back({one.at("step").get<double>(), one.at("node").get<double>()});
+        }
+        return times;
+    } catch (std::exception const& e) {
+        throw std::runtime_error("--costs " + file + ": holds no times of " + how.name + " (" + e.what() + ")");
+    }
+}
+
+/// The times of the file where there is one, and else measured and, where a file is named, written to it.
+inline step_times times_of(std::string const& file, transformer& target, transformer& draft, method const& how,
+                           std::span<token_id const> prompt, generation_options const& options, std::int32_t nodes) {
+    if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how);
+    step_times times = measure_times(target, draft, how, prompt, options, nodes);
+    if (!file.empty()) {
+        std::ofstream out(file);
+        out << to_json(times, how).dump(2) << '\n';
+        if (!out.flush()) throw std::runtime_error("--costs " + file + ": cannot be written");
+    }
+    return times;
+}
+
+}  // namespace multidraft::examples
