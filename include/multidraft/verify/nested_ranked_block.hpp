@@ -9,6 +9,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -100,11 +101,42 @@ public:
         next_byte += static_cast<std::size_t>(size) * detail::whole_16(sizeof(pick_numbers<double>));
         auto* const steps = reinterpret_cast<detail::picked_step<real>*>(next_byte);
 
+        if constexpr (looks_ahead<G>)
+            g.look_ahead(size, [&](node_id v) {
+                auto const range = present_children<G>(tree, v);
+                if (range.count > 0 && is_present(tree, v))
+                    detail::count_for_pick(g, target(g, v), draft(g, v), candidates_of(drafts, range, v), table);
+            });
+
         // Sets, from the root down: a node's curve asks for the sets above it.
-        if (g.leader()) start(nodes[0], nested_node::standing::leaf);
+        node_id made_before = 0;
+        if constexpr (has_checkpoints<G>) made_before = g.resume();
+        if (g.leader() && made_before == 0) start(nodes[0], nested_node::standing::leaf);
         g.barrier();
         std::int32_t deepest = 0;
-        for (node_id v = 0; v < size; ++v) {
+        [[maybe_unused]] node_id level_end = made_before;
+        for (node_id v = made_before; v < size; ++v) {
+            if constexpr (has_checkpoints<G>)
+                if (v == level_end) g.checkpoint(v);
+            if constexpr (looks_ahead<G>) {
+                // What is kept of the candidates of a level, where there are certain tokens beside.
+                if (v == level_end) {
+                    node_id const first = v;
+                    while (level_end < size && tree.depth(level_end) == tree.depth(first)) ++level_end;
+                    g.look_ahead(level_end - first, [&](index_t k) {
+                        node_id const at = first + k;
+                        auto const range = present_children<G>(tree, at);
+                        if (nodes[at].is != nested_node::standing::leaf || range.count == 0) return;
+                        auto const children = candidates_of(drafts, range, at);
+                        if (children.certain <= 0 || children.draws() == 0) return;
+                        nodes[at].draws = children.draws();
+                        nodes[at].certain = children.certain;
+                        static_cast<void>(detail::make_pick(g, target(g, at), draft(g, at), children,
+                                                            conditional_rank_cdf{nodes, tree.parents, at}, table,
+                                                            numbers[at]));
+                    });
+                }
+            }
             auto const room = tree.children(v);
             if (room.count == 0) continue;
             if (g.leader())
@@ -137,6 +169,8 @@ public:
             }
             g.barrier();
         }
+
+        if constexpr (has_checkpoints<G>) g.checkpoint(size);
 
         // Positions, from the leaves up.
         if (g.leader()) {

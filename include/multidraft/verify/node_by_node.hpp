@@ -143,6 +143,13 @@ public:
             if constexpr (needs_scratch<Self>) detail::check_scratch<Self>(tree.tree, scratch);
         }
 #endif
+        if constexpr (looks_ahead<G> && has_few_passes<Self>)
+            // Where a decision is few operations, those of all nodes are made together.
+            g.look_ahead(tree.tree.size(), [&](node_id v) {
+                if (is_present(tree.tree, v))
+                    static_cast<void>(detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, v,
+                                                        source, position, scratch));
+            });
         verdict result;
         node_id node = 0;
         for (;;) {
