@@ -115,10 +115,10 @@ template <communicator C, verify::verifier Verifier, draft_law Law, row_batch Ta
 class verify_call {
 public:
     /// Begins; see `start_verify_batch`.
-    verify_call(rank_team<C>& team, Verifier const& verifier, drafted_batch<Law> const& drafts, Target const& target,
+    verify_call(rank_team<C>& team, Verifier const& by, drafted_batch<Law> const& drafts, Target const& target,
                 Draft const& draft, request_batch const& requests, verdict_batch const& out, workspace const& scratch)
         : team_(team),
-          verifier_(verifier),
+          verifier_(by),
           drafts_(drafts),
           requests_(requests),
           out_(out),
