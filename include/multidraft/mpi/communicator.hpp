@@ -62,6 +62,7 @@ public:
                             MPI_BYTE, ranks_),
               "MPI_Alltoallv");
     }
+    /// Begins: see `shards::has_start_all_to_all`.
     void start_all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
         place(sent, sent_, sent_at_);
         place(received, received_, received_at_);
@@ -69,11 +70,13 @@ public:
                              MPI_BYTE, ranks_, &started_),
               "MPI_Ialltoallv");
     }
+    /// Whether what was begun has ended.
     [[nodiscard]] bool test() {
         int done = 0;
         check(MPI_Test(&started_, &done, MPI_STATUS_IGNORE), "MPI_Test");
         return done != 0;
     }
+    /// Returns when it has.
     void wait() { check(MPI_Wait(&started_, MPI_STATUS_IGNORE), "MPI_Wait"); }
 
 private:

@@ -80,6 +80,7 @@ public:
         else
             complete_by_all(rows...);
     }
+    /// The second step, with the same rows.
     template <class... Rows>
     void finish_completing(Rows const&... rows) {
         if (!lacks<Rows...>()) return;

@@ -154,6 +154,7 @@ struct shard_batch {
     [[nodiscard]] auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
         return process_logits(g, view(i), sampling_of(b));
     }
+    /// The distribution of node i, which belongs to request b.
     template <group G>
     [[nodiscard]] auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
         return with_sums(g, i, b).row;
