@@ -14,10 +14,10 @@ class Multidraft(ConanFile):
     topics = ("speculative-decoding", "sampling", "llm", "header-only")
     package_type = "header-library"
     settings = "os", "arch", "compiler", "build_type"
-    # What a backend needs (a CUDA toolkit, Kokkos) is the system's. With an option on, packaging fails where that is not
+    # What a backend needs (a CUDA toolkit, Kokkos, MPI) is the system's. With an option on, packaging fails where that is not
     # found. The package is the same either way: one package id for all.
-    options = {"cuda": [True, False], "kokkos": [True, False]}
-    default_options = {"cuda": False, "kokkos": False}
+    options = {"cuda": [True, False], "kokkos": [True, False], "mpi": [True, False]}
+    default_options = {"cuda": False, "kokkos": False, "mpi": False}
     exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*"
     no_copy_source = True
 
@@ -46,7 +46,7 @@ class Multidraft(ConanFile):
             toolchain.cache_variables[f"MULTIDRAFT_BUILD_{part}"] = False
         toolchain.cache_variables["MULTIDRAFT_CUDA"] = "ON" if self.options.cuda else "OFF"
         toolchain.cache_variables["MULTIDRAFT_KOKKOS"] = "ON" if self.options.kokkos else "OFF"
-        toolchain.cache_variables["MULTIDRAFT_MPI"] = "OFF"
+        toolchain.cache_variables["MULTIDRAFT_MPI"] = "ON" if self.options.mpi else "OFF"
         toolchain.generate()
 
     def build(self):

@@ -19,7 +19,7 @@ class MultidraftTest(ConanFile):
         options = self.dependencies["multidraft"].options
         toolchain = CMakeToolchain(self)
         toolchain.user_presets_path = False
-        toolchain.cache_variables["COMPONENTS"] = ";".join(c for c in ("cuda", "kokkos") if options.get_safe(c))
+        toolchain.cache_variables["COMPONENTS"] = ";".join(c for c in ("cuda", "kokkos", "mpi") if options.get_safe(c))
         toolchain.generate()
 
     def build(self):

@@ -12,6 +12,8 @@ set(of_concepts
     # group
     sum max argmax top_k sum_chunks softmax inverse_cdf update_chunk histogram histogram_pairs leader barrier counters
     histogram_total histogram_bin_reaching
+    # shards::communicator, and the groups of its ranks
+    all_gather all_reduce all_to_all count_part look_ahead sums_of_one checkpoint resume
     # draw_source
     bernoulli categorical uniform
     # drafter

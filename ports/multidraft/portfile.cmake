@@ -2,12 +2,13 @@
 set(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../..")
 set(VCPKG_BUILD_TYPE release) # header-only
 
-vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES cuda MULTIDRAFT_CUDA kokkos MULTIDRAFT_KOKKOS)
+vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES cuda MULTIDRAFT_CUDA kokkos MULTIDRAFT_KOKKOS
+                                                      mpi MULTIDRAFT_MPI)
 
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
     OPTIONS -DMULTIDRAFT_BUILD_TESTS=OFF -DMULTIDRAFT_BUILD_EXAMPLES=OFF -DMULTIDRAFT_BUILD_BENCH=OFF
-            -DMULTIDRAFT_MPI=OFF ${FEATURE_OPTIONS}
+            ${FEATURE_OPTIONS}
 )
 vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/multidraft)

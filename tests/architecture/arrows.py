@@ -28,7 +28,9 @@ MAY_INCLUDE = {
     "testing": BELOW_BACKENDS + ("analysis", "decode"),
     "cuda": BELOW_BACKENDS,
     "kokkos": BELOW_BACKENDS,
-    "mpi": BELOW_BACKENDS,
+    # Rows in shards, whatever ranks tell each other by; mpi/ is one such way.
+    "shards": BELOW_BACKENDS,
+    "mpi": BELOW_BACKENDS + ("shards",),
     # Headers directly in multidraft/ gather others; version.hpp stands alone and is open to all.
     "": BELOW_BACKENDS + ("analysis", "decode", "testing"),
 }
@@ -176,7 +178,8 @@ GOOD = {
     "cuda/launch.hpp": ["verify/v.hpp", "batch/call.hpp"],
     "cuda/group.cuh": ["cuda/launch.hpp", "draft/sampler.hpp"],
     "kokkos/k.hpp": ["verify/v.hpp"],
-    "mpi/m.hpp": ["verify/v.hpp"],
+    "shards/s.hpp": ["batch/call.hpp"],
+    "mpi/m.hpp": ["verify/v.hpp", "shards/s.hpp"],
 }
 
 # (header, what it includes besides, what the fault says)
@@ -201,6 +204,8 @@ FORBIDDEN = [
     ("cuda/launch.hpp", "analysis/alpha.hpp", "cuda may not include analysis"),
     ("kokkos/k.hpp", "cuda/launch.hpp", "kokkos may not include cuda"),
     ("mpi/m.hpp", "decode/loop.hpp", "mpi may not include decode"),
+    ("shards/s.hpp", "mpi/m.hpp", "shards may not include mpi"),
+    ("batch/call.hpp", "shards/s.hpp", "batch may not include shards"),
     ("cuda/launch.hpp", "cuda/group.cuh", "a .cuh for nvcc only"),
     ("core/a.hpp", "multidraft.hpp", "core may not include headers that gather others"),
     ("version.hpp", "core/a.hpp", "may not include core"),

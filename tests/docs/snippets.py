@@ -102,6 +102,17 @@ UNTESTED = {
     "cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
+    "mpirun -n 4 build/examples/sharded --method nested_ranked_block/iid --requests 8 --json":
+        "needs MPI; the test examples.sharded runs the program",
+    "mpirun -n 4 build/examples/sharded --vocabulary 128256 --requests 8 --tree 4x2x2x1 --method ranked_block/iid":
+        "needs MPI; the test examples.sharded runs the program",
+    "--draft-in-shards": "needs MPI; the test examples.sharded uses it",
+    "--temperature": "of sharded; the test examples.sharded uses it",
+    "--top-k": "of sharded; the test examples.sharded uses it",
+    "--top-p": "of sharded; the test examples.sharded uses it",
+    "--min-p": "of sharded; the test examples.sharded uses it",
+    "--seed": "of sharded; the test examples.sharded uses it",
+    "--host": "of sharded; the test examples.sharded uses it",
     "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",

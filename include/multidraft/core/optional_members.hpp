@@ -20,6 +20,10 @@
 //                    `counters<N>()`                      has_counters                counters are a local array
 //                    `histogram_total(counters)`          has_histogram_total         one counter after the other
 //                    `histogram_bin_reaching(counters, w)`has_histogram_bin_reaching  one counter after the other
+//                    `count_part(n, first, size, is)`     has_count_part              a sum, entry 0 being the first
+//                    `sums_of_one<Real>(n, i)`            has_sums_of_one             summed as other rows are
+//                    `look_ahead(n, body)`                looks_ahead                 operations are made when needed
+//                    `checkpoint(n)`, `resume()`          has_checkpoints             done once, from the start
 //   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    asked entry by entry
 //   entry (weights,  `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
 //   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is asked first
@@ -37,6 +41,7 @@
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
 //   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
 //   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
+//                    `few_passes = true`                  verify::has_few_passes      decided when the walk comes
 //   laws             `counts_certain = true`              counts_certain              no child is certain
 //   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
 //                    `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
@@ -83,6 +88,36 @@ concept has_histogram_total = requires(G const& g, Counters const& counters) {
 template <class G, class Counters>
 concept has_histogram_bin_reaching = requires(G const& g, Counters const& counters, std::uint64_t& wanted) {
     { g.histogram_bin_reaching(counters, wanted) } -> std::same_as<index_t>;
+};
+
+/// A group whose functions are asked for the entries of a row by their own index only, since each lane has some of
+/// them, and that counts those of a part of a row: `g.count_part(n, first, size, is)`.
+template <class G>
+concept has_count_part = requires(G const& g, index_t i, bool (*is)(index_t)) {
+    { g.count_part(i, i, i, is) } -> std::same_as<index_t>;
+};
+
+/// A group that knows the chunk sums of a row of zeros with a 1 at entry i: `g.template sums_of_one<Real>(n, i)`.
+template <class G, class Real>
+concept has_sums_of_one = requires(G const& g, index_t i) {
+    g.template sums_of_one<Real>(i, i);
+};
+
+/// A group whose operations take long, however many are made at a time: ranks that send each other messages. Told by
+/// `g.look_ahead(count, body)` which operations are to come, those of `body(k)` for k < count, it makes them together.
+/// The bodies do not depend on one another and change nothing that is read; each says by asking for the rows of a node
+/// what it is about, and what was made for a node is there when the algorithm comes to it.
+template <class G>
+concept looks_ahead = requires(G const& g, index_t count, void (*body)(index_t)) {
+    g.look_ahead(count, body);
+};
+
+/// A group whose caller may run an algorithm again from its start, with the scratch that it left: `g.checkpoint(n)`
+/// says that what it keeps there is made up to n, and `g.resume()` gives the last such number, 0 at first.
+template <class G>
+concept has_checkpoints = requires(G const& g, index_t n) {
+    g.checkpoint(n);
+    { g.resume() } -> std::same_as<index_t>;
 };
 
 // Of functions of an entry's index.

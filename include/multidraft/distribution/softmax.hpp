@@ -246,16 +246,25 @@ template <group G, class View>
 #endif
     if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
+        function_of const is_no_number{
+            logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == x(i) ? real(0) : real(1); }};
+        if constexpr (looks_ahead<G>)
+            g.look_ahead(3, [&](index_t k) {
+                if (k == 0) static_cast<void>(g.max(n, logits));
+                if (k == 1) static_cast<void>(g.max(n, is_no_number));
+                if (k == 2) static_cast<void>(g.argmax(n, logits));
+            });
         real const largest = g.max(n, logits);
-        real const number = g.max(n, function_of{logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                                                     return x(i) == x(i) ? real(0) : real(1);
-                                                 }});
+        real const number = g.max(n, is_no_number);
         if (!(largest >= -most && largest <= most && number == real(0)))
             return detail::no_distribution(g, logits, argument);
         truncation_threshold<real> const only{largest, g.argmax(n, logits)};
         processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, largest, real(1), only), {}};
-        result.sums =
-            g.sum_chunks(n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
+        if constexpr (has_sums_of_one<G, real>)
+            result.sums = g.template sums_of_one<real>(n, only.last);
+        else
+            result.sums = g.sum_chunks(
+                n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
         result.row.set_mass(real(1));
         bool const one = w.top_p < 1.0F || w.min_p > 0.0F;
         result.row.set_order_limit(one ? 1 : (w.top_k > 0 ? w.top_k : n));
@@ -264,6 +273,13 @@ template <group G, class View>
     // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.
     real const inverse = fp::div(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
+    if constexpr (looks_ahead<G> && has_fast_top_k<G>)
+        if (w.top_k > 0 && w.top_k < n && w.top_k <= G::fast_top_k)
+            g.look_ahead(2, [&](index_t k) {
+                token_id list[static_cast<std::size_t>(G::fast_top_k)] = {};
+                if (k == 0) static_cast<void>(g.softmax(n, logits, scale));
+                if (k == 1) g.top_k(n, logits, span<token_id>(list, static_cast<std::size_t>(w.top_k)));
+            });
     auto sums = g.softmax(n, logits, scale);
     if (!(sums.sums.total >= real(1) && sums.sums.total <= most)) return detail::no_distribution(g, logits, argument);
     if (!w.truncates()) {

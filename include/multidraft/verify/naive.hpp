@@ -25,6 +25,7 @@ public:
     static constexpr bool lossless = true;
     /// Draft rows that are handed over all the same are not asked for.
     static constexpr bool reads_draft = false;
+    static constexpr bool few_passes = true;
 
     /// The decision at one node: a token from p in one pass, accepted when a candidate is that token. No token where p
     /// has no mass.

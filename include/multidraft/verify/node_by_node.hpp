@@ -157,6 +157,13 @@ public:
             "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
         detail::check_input<Self>(g, tree, target, draft, path, scratch);
+        if constexpr (looks_ahead<G> && has_few_passes<Self>)
+            // Where a decision is few operations, those of all nodes are made together.
+            g.look_ahead(tree.tree.size(), [&](node_id v) {
+                if (is_present(tree.tree, v))
+                    static_cast<void>(detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, v,
+                                                        source, position, scratch));
+            });
         auto const walk =
             detail::walk_down(g, static_cast<Self const&>(*this), tree, target, draft, 0, source, position, scratch);
         if (walk.result.next == none) return {};

@@ -9,6 +9,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
@@ -76,6 +77,14 @@ public:
         node_id node = 0;
         std::int32_t level = 0;
         if (g.leader()) steps[0] = {0, 1, numbers};
+        if constexpr (looks_ahead<G>)
+            g.look_ahead(tree.size(), [&](node_id v) {
+                auto const range = present_children<G>(tree, v);
+                if (range.count == 0 || !is_present(tree, v)) return;
+                auto const children = candidates_of(drafts, range, v);
+                static_cast<void>(detail::make_pick(g, target(g, v), draft(g, v), children,
+                                                    best_rank_cdf{children.draws()}, table, numbers[0]));
+            });
         while (w > 0) {
             auto const range = present_children<G>(tree, node);
             if (range.count == 0) break;

@@ -31,6 +31,13 @@ concept is_lossless = requires {
     requires V::lossless;
 };
 
+/// A verifier that decides at a node by so few operations, that groups which look ahead make those of all nodes of a
+/// tree together: it says so by `few_passes = true`.
+template <class V>
+concept has_few_passes = requires {
+    requires V::few_passes;
+};
+
 namespace detail {
 
 template <class V, class G, class P, class Q, class Source>

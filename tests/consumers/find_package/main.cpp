@@ -14,7 +14,7 @@
 #include <Kokkos_Core.hpp>
 #endif
 #ifdef WITH_mpi
-#include <mpi.h>
+#include "multidraft/mpi.hpp"
 #endif
 
 namespace {

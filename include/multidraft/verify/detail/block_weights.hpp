@@ -75,6 +75,12 @@ template <group G, block_path<G> Path, draw_source Source>
         if (level == 0 || source.bernoulli(site(purpose::acceptance, 0), path.weight(level), real(1)))
             return {level, emit_at(g, path.target(), path.node(level), source, site)};
     }
+    if constexpr (looks_ahead<G>)
+        g.look_ahead(level, [&](index_t above) {
+            auto const p = path.target()(g, path.node(above));
+            auto const r = residual_of_path(p, path.conditional(g, above), static_cast<real>(path.weight(above)));
+            static_cast<void>(g.sum_chunks(p.size(), r));
+        });
     for (;;) {
         --level;
         draw_site const site{position, path.node(level)};

@@ -80,10 +80,11 @@ public:
 
     /// Picks a path and writes its steps; returns its levels, or `none` where a row holds no distribution.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pick_path() {
-        if (g_.leader()) {
+        if constexpr (looks_ahead<G>)
+            open_all();
+        else if (g_.leader())
             start(0, true);
-            memory_.steps[0] = {0, 1, memory_.numbers};
-        }
+        if (g_.leader()) memory_.steps[0] = {0, 1, memory_.numbers};
         g_.barrier();
         real w = 1;
         node_id node = 0;
@@ -121,13 +122,52 @@ private:
 
     // Sets.
 
+    /// Opens every node, level by level, for groups whose operations are few but long: a level is opened by the
+    /// operations of one node. A node whose rows hold no distribution stays closed, and fails where the pick asks for
+    /// it.
+    void open_all() {
+        node_id const size = tree().size();
+        g_.look_ahead(size, [&](node_id v) {
+            auto const children = children_of(v);
+            if (children.count() > 0 && is_present(tree(), v))
+                count_for_pick(g_, target_(g_, v), draft_(g_, v), children, *memory_.table);
+        });
+        node_id first = 0;
+        if constexpr (has_checkpoints<G>) first = g_.resume();
+        if (first == 0) start(0, true);
+        while (first < size) {
+            if constexpr (has_checkpoints<G>) g_.checkpoint(first);
+            node_id end = first;
+            while (end < size && tree().depth(end) == tree().depth(first)) ++end;
+            open_level(first, end);
+            first = end;
+        }
+        for (node_id v = size - 1; v >= 0; --v)
+            if (nodes_[v].is == nested_node::standing::inner && nodes_[v].tells()) bound_by_draws(v);
+        if constexpr (has_checkpoints<G>) g_.checkpoint(size);
+    }
+
+    /// What is kept of the draws of a level, where there are certain tokens beside, is asked for together.
+    void open_level(node_id first, node_id end) {
+        g_.look_ahead(end - first, [&](index_t k) {
+            node_id const v = first + k;
+            if (nodes_[v].is != nested_node::standing::closed || nodes_[v].certain <= 0 || nodes_[v].draws == 0) return;
+            static_cast<void>(make_pick(g_, target_(g_, v), draft_(g_, v), children_of(v), curve_of(v), *memory_.table,
+                                        memory_.numbers[v]));
+        });
+        for (node_id v = first; v < end; ++v)
+            if (nodes_[v].is == nested_node::standing::closed) static_cast<void>(set_up(v));
+    }
+
     /// Makes the sets of a node and places its children; false, or a refusal, where its rows hold no distribution.
-    [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) {
+    [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) { return set_up(v) || fail(v); }
+
+    [[nodiscard]] MULTIDRAFT_HD bool set_up(node_id v) {
         auto const children = children_of(v);
         auto const p = target_(g_, v);
         auto const q = draft_(g_, v);
         made const result = make_pick(g_, p, q, children, curve_of(v), *memory_.table, memory_.numbers[v]);
-        if (result == made::nothing) return fail(v);
+        if (result == made::nothing) return false;
         bool const picks = result == made::sets;
         if (picks) place_children(v, p, q, children);
         if (g_.leader()) nodes_[v].is = picks ? nested_node::standing::inner : nested_node::standing::leaf;
@@ -258,6 +298,14 @@ private:
             node.least = node.most = source_.template uniform<double>(draw_site{position_, v}(purpose::rank, 0));
     }
 
+    /// The same of an open node with draws.
+    MULTIDRAFT_HD void bound_by_draws(node_id v) {
+        ranked_draws const draws = draws_of(v);
+        best_rank_cdf const quantile{nodes_[v].draws};
+        nodes_[v].least = quantile(draws.least);
+        nodes_[v].most = quantile(draws.most);
+    }
+
     /// The draws of an open node: which has the least bound of its rank, the bounds of the best rank, and whether that
     /// one has it.
     struct ranked_draws {
@@ -298,12 +346,7 @@ private:
         while (nodes_[v].is == nested_node::standing::inner) v = draws_of(v).best;
         if (!open(v)) return false;
         if (g_.leader())
-            for (; v != top; v = tree().parent(v)) {
-                ranked_draws const draws = draws_of(v);
-                best_rank_cdf const quantile{nodes_[v].draws};
-                nodes_[v].least = quantile(draws.least);
-                nodes_[v].most = quantile(draws.most);
-            }
+            for (; v != top; v = tree().parent(v)) bound_by_draws(v);
         g_.barrier();
         return true;
     }

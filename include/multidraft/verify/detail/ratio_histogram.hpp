@@ -11,6 +11,7 @@
 #include "multidraft/core/exp_log.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/truncation.hpp"
@@ -238,6 +239,71 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
 
 }  // namespace detail
 
+namespace detail {
+
+/// Whether a token has so much of q that it is counted by itself.
+template <distribution Q, class Real>
+struct is_counted {
+    Q q;
+    Real limit;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool operator()(index_t i) const {
+        return !is_below(static_cast<Real>(q(i)), limit);
+    }
+};
+
+/// What a token that is not counted by itself has of q / left.
+template <distribution Q, class Real>
+struct pooled_part {
+    Q q;
+    Real limit;
+    Real scale;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t i) const {
+        auto const qi = static_cast<Real>(q(i));
+        return fp::mul(blend(is_below(qi, limit), qi, Real(0)), scale);
+    }
+};
+
+/// The q below which tokens may be pooled.
+template <distribution P, distribution Q>
+[[nodiscard]] MULTIDRAFT_HD auto pool_limit(ratio_of<P, Q> const& where) {
+    return fp::mul(static_cast<probability_of<P>>(pooled_below), where.left);
+}
+
+/// How many entries of a sample from the middle of a row are counted by themselves.
+template <group G, distribution Q, class Real>
+[[nodiscard]] MULTIDRAFT_HD index_t counted_in_sample(G const& g, is_counted<Q, Real> const& counted, index_t size) {
+    index_t const sample = size < pooled_sample ? size : pooled_sample;
+    index_t const first = (size - sample) / 2;
+    if constexpr (has_count_part<G>)
+        return g.count_part(size, first, sample, counted);
+    else
+        return static_cast<index_t>(g.sum(sample, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            return blend(is_below(static_cast<Real>(counted.q(first + i)), counted.limit), Real(0), Real(1));
+        }));
+}
+
+/// Has a group make all that `ratio_histogram` may ask for together, whether tokens are pooled or not.
+template <group G, distribution P, distribution Q>
+void look_ahead_to_counts(G const& g, ratio_of<P, Q> const& where, span<std::uint64_t> bins) {
+    using real = probability_of<P>;
+    real const limit = pool_limit(where);
+    ratio_of<P, Q> pooled = where;
+    pooled.pooled = limit;
+    index_t const size = where.q.size();
+    g.look_ahead(sizeof(real) > 4 ? 6 : 4, [&](index_t k) {
+        mass_at_grid_points<0, P, Q> const all{where};
+        mass_at_grid_points<1, P, Q> const all_low{where};
+        if (k == 0) static_cast<void>(counted_in_sample(g, is_counted<Q, real>{where.q, limit}, size));
+        if (k == 1) static_cast<void>(g.sum(size, pooled_part<Q, real>{where.q, limit, where.scale}));
+        if (k == 2) g.histogram_pairs(size, all, bins);
+        if (k == 3) g.histogram_pairs(size, mass_of_few<0, P, Q>{{pooled}}, bins);
+        if (k == 4) g.histogram_pairs(size, all_low, bins);
+        if (k == 5) g.histogram_pairs(size, mass_of_few<1, P, Q>{{pooled}}, bins);
+    });
+}
+
+}  // namespace detail
+
 /// Pools the tokens of very little q where they are most and have very little of it together; returns their mass, of q
 /// / left.
 ///
@@ -247,22 +313,13 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
 template <group G, distribution P, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD double pool_small_tokens(G const& g, ratio_of<P, Q>& where, span<token_id const> certain) {
     using real = probability_of<P>;
-    real const limit = fp::mul(static_cast<real>(detail::pooled_below), where.left);
+    real const limit = detail::pool_limit(where);
     for (token_id const x : certain)
         if (detail::is_below(static_cast<real>(where.q(x)), limit)) return 0;
-    Q const q = where.q;
-    index_t const size = q.size();
+    index_t const size = where.q.size();
     index_t const sample = size < detail::pooled_sample ? size : detail::pooled_sample;
-    index_t const first = (size - sample) / 2;
-    real const others = g.sum(sample, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-        return detail::blend(detail::is_below(static_cast<real>(q(first + i)), limit), real(0), real(1));
-    });
-    if (others > static_cast<real>(sample / 4)) return 0;
-    real const scale = where.scale;
-    real const mass = g.sum(size, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-        auto const qi = static_cast<real>(q(i));
-        return fp::mul(detail::blend(detail::is_below(qi, limit), qi, real(0)), scale);
-    });
+    if (detail::counted_in_sample(g, detail::is_counted<Q, real>{where.q, limit}, size) > sample / 4) return 0;
+    real const mass = g.sum(size, detail::pooled_part<Q, real>{where.q, limit, where.scale});
     if (!(mass <= static_cast<real>(detail::pooled_most))) return 0;
     where.pooled = limit;
     return static_cast<double>(mass);
@@ -279,6 +336,7 @@ MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<tok
     constexpr index_t grid_points = ratio_grid::count;
     auto counters = multidraft::detail::selection_counters<std::size_t(4 * grid_points)>(g);
     span<std::uint64_t> const bins(counters.data(), std::size_t(4 * grid_points));
+    if constexpr (looks_ahead<G>) detail::look_ahead_to_counts(g, where, bins);
     double const pooled = pool_small_tokens(g, where, certain);
     if (!Shared || g.leader()) {
         for (index_t b = 0; b < grid_points; ++b) mass[b] = 0;

@@ -1,0 +1,179 @@
+// One step of speculative decoding over made-up rows: trees are drawn level by level and verified, on any machine.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/core/float16.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/methods.hpp"
+#include "multidraft/random/address.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace multidraft::examples {
+
+struct sharded_options {
+    index_t vocabulary = 50257;
+    std::int32_t requests = 8;
+    std::string tree = "4x2x2x1";
+    std::string method{methods::nested_ranked_block_stratified::name};
+    sampling_params sampling{};
+    std::uint64_t seed = 1;
+    bool draft_in_shards = false;
+};
+
+struct sharded_result {
+    std::vector<std::vector<token_id>> tokens;  ///< emitted, of each request
+    std::vector<std::int32_t> accepted;
+    std::uint64_t calls = 0;     ///< of the communicator, by the verification
+    std::uint64_t bytes = 0;     ///< that a rank received by them, at most
+    std::uint64_t gathered = 0;  ///< that it would have received of whole rows
+    double seconds = 0;          ///< of the verification
+};
+
+/// Columns of the rows of both models, made up from a seed: any rank can make any of them.
+class made_up_rows {
+public:
+    using entry = bfloat16;
+
+    made_up_rows(std::uint64_t seed, std::int64_t rows, index_t begin, index_t end, bool of_draft)
+        : columns_(end - begin) {
+        addressed_uniforms const uniforms(seed, 0x5eed);
+        data_.reserve(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns_));
+        for (std::int64_t r = 0; r < rows; ++r)
+            for (index_t i = begin; i < end; ++i) {
+                philox_block const words = uniforms.words({static_cast<std::int32_t>(r), 0, purpose::test, i});
+                // Sums of uniforms: bells, the draft's a little beside the target's.
+                float const base = bell(words.word[0]) + bell(words.word[1]);
+                data_.push_back(entry(of_draft ? base + 0.4F * bell(words.word[2]) : base));
+            }
+    }
+
+    [[nodiscard]] entry const* data() const noexcept { return data_.empty() ? nullptr : data_.data(); }
+    [[nodiscard]] index_t columns() const noexcept { return columns_; }
+
+private:
+    /// Four uniforms of 8 bits, of mean 0 and deviation 2.3.
+    static float bell(std::uint32_t word) {
+        std::uint32_t const sum = (word & 255U) + (word >> 8 & 255U) + (word >> 16 & 255U) + (word >> 24);
+        return (static_cast<float>(sum) - 510.0F) * (1.0F / 64.0F);
+    }
+
+    index_t columns_;
+    std::vector<entry> data_;
+};
+
+/// The trees of a batch, all of one shape, and what is drawn for them.
+class trees_of_step {
+public:
+    explicit trees_of_step(sharded_options const& options) : shape_(parse_shape(options.tree)) {
+        auto const parents = shape_.parents();
+        offsets_.push_back(0);
+        for (std::int32_t b = 0; b < options.requests; ++b) {
+            parents_.insert(parents_.end(), parents.begin(), parents.end());
+            offsets_.push_back(static_cast<std::int64_t>(parents_.size()));
+            ids_.push_back(static_cast<std::uint32_t>(b));
+        }
+        tokens_.assign(parents_.size(), none);
+        certain_.assign(parents_.size(), 0);
+        for (std::int32_t b = 0; b < options.requests; ++b) tokens_[static_cast<std::size_t>(offsets_[at(b)])] = 0;
+        seeds_.assign(ids_.size(), options.seed);
+        positions_.assign(ids_.size(), 100);
+        accepted_.assign(ids_.size(), 0);
+        next_.assign(ids_.size(), none);
+        path_.assign(parents_.size(), none);
+    }
+
+    [[nodiscard]] tree_batch trees() const {
+        return {static_cast<std::int32_t>(ids_.size()),
+                static_cast<std::int64_t>(parents_.size()),
+                offsets_.data(),
+                parents_.data(),
+                tokens_.data(),
+                certain_.data()};
+    }
+    [[nodiscard]] request_batch requests() const { return {seeds_.data(), positions_.data(), ids_.data()}; }
+    [[nodiscard]] verdict_batch verdicts() { return {path_.data(), 0, accepted_.data(), next_.data()}; }
+    [[nodiscard]] std::int32_t depth() const { return shape_.max_depth(); }
+    [[nodiscard]] node_id nodes_of_one() const { return shape_.size(); }
+
+    /// Draws the children of all nodes, a level at a time: `draw(level, row_of, out)`.
+    template <class Draw>
+    void draw_levels(Draw const& draw) {
+        for (std::int32_t depth = 0;; ++depth) {
+            std::vector<std::int32_t> requests, wanted, depths;
+            std::vector<node_id> nodes;
+            std::vector<std::int64_t> first, index;
+            for (std::int32_t b = 0; b < trees().requests; ++b) {
+                tree_view const tree = trees()(b);
+                for (node_id v = 0; v < tree.size(); ++v) {
+                    node_range const children = tree.children(v);
+                    if (tree.depth(v) != depth || children.empty() || !verify::is_present(tree, v)) continue;
+                    requests.push_back(b);
+                    wanted.push_back(children.count);
+                    depths.push_back(depth);
+                    nodes.push_back(v);
+                    first.push_back(offsets_[at(b)] + children.first);
+                    index.push_back(offsets_[at(b)] + v);
+                }
+            }
+            if (nodes.empty()) return;
+            draw(level_batch{static_cast<std::int32_t>(nodes.size()), requests.data(), nodes.data(), wanted.data(),
+                             depths.data()},
+                 index.data(),
+                 children_batch{tokens_.data(), first.data(), 0, nullptr, certain_.data(), nullptr, index.data()});
+        }
+    }
+
+    void emitted(sharded_result& result) const {
+        for (std::int32_t b = 0; b < trees().requests; ++b) {
+            auto const first = static_cast<std::size_t>(offsets_[at(b)]);
+            std::vector<token_id> tokens;
+            for (std::size_t k = 0; k < static_cast<std::size_t>(accepted_[at(b)]); ++k)
+                tokens.push_back(tokens_[first + static_cast<std::size_t>(path_[first + k])]);
+            tokens.push_back(next_[at(b)]);
+            result.tokens.push_back(tokens);
+            result.accepted.push_back(accepted_[at(b)]);
+        }
+    }
+
+private:
+    [[nodiscard]] static std::size_t at(std::int32_t b) { return static_cast<std::size_t>(b); }
+
+    topology shape_;
+    std::vector<std::int64_t> offsets_;
+    std::vector<node_id> parents_, path_;
+    std::vector<token_id> tokens_, next_;
+    std::vector<index_t> certain_;
+    std::vector<std::uint64_t> seeds_;
+    std::vector<std::uint32_t> ids_;
+    std::vector<std::int32_t> positions_, accepted_;
+};
+
+/// Calls `use(method)` with the method of a name, one that draws trees of a fixed shape.
+template <class Use>
+void with_method(std::string const& name, Use const& use) {
+    bool found = false;
+    std::string names;
+    methods::of_shapes::for_each([&](auto method) {
+        names += "\n  " + std::string(method.name);
+        if (method.name != name) return;
+        found = true;
+        use(method);
+    });
+    if (!found) throw std::runtime_error("--method " + name + ": no method has this name; there are" + names);
+}
+
+sharded_result run_on_host(sharded_options const& options);
+
+}  // namespace multidraft::examples

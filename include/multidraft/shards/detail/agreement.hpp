@@ -1,0 +1,145 @@
+// Whether all ranks were called with arguments that can be, and with the same: found in one exchange, so that all throw
+// the same error and none waits for another.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/shards/exchange.hpp"
+#include "multidraft/shards/shard_rows.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::shards::detail {
+
+/// A number that is another one for other bytes, but for one case in 2^64.
+class checksum {
+public:
+    template <class T>
+    void add(T const& x) {
+        static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
+        std::uint64_t bits = 0;
+        std::memcpy(&bits, &x, sizeof x);
+        sum_ = (sum_ ^ bits) * 0x9E3779B97F4A7C15U;
+        sum_ ^= sum_ >> 29;
+    }
+    template <class T>
+    void add(T const* data, std::int64_t count) {
+        add(data == nullptr);
+        if (data == nullptr) return;
+        add(count);
+        for (std::int64_t i = 0; i < count; ++i) add(data[i]);
+    }
+    void add(sampling_params const& w) {
+        add(w.temperature);
+        add(w.top_k);
+        add(w.top_p);
+        add(w.min_p);
+    }
+    [[nodiscard]] std::uint64_t value() const noexcept { return sum_; }
+
+private:
+    std::uint64_t sum_ = 0x243F6A8885A308D3U;
+};
+
+/// What a rank says of its arguments.
+struct statement {
+    static constexpr std::size_t kinds = 4;
+    static constexpr std::array<std::string_view, kinds> names{"trees", "requests", "target", "draft"};
+
+    std::array<std::uint64_t, kinds> sums{};  ///< of what all ranks must have alike, by `names`
+    std::int64_t index = -1;
+    std::int32_t is_bad = 0;
+    char argument[60]{};
+    char value[64]{};
+    char why[192]{};
+
+    /// What is wrong here.
+    void set(invalid_input const& e) {
+        is_bad = 1;
+        index = e.index();
+        copy(e.argument(), argument);
+        copy(e.value(), value);
+        copy(e.why(), why);
+    }
+
+private:
+    template <std::size_t N>
+    static void copy(std::string const& from, char (&to)[N]) {
+        std::size_t const n = std::min(from.size(), N - 1);
+        std::copy_n(from.begin(), n, to);
+        to[n] = 0;
+    }
+};
+
+/// Throws `invalid_input`, the same on all ranks, where one of them has a bad argument or others than the first rank.
+inline void agree(exchange& ranks, statement const& mine) {
+    auto const all = ranks.gather<statement>(nullptr, 1, [&](statement* out) { *out = mine; });
+    for (int r = 0; r < ranks.ranks(); ++r) {
+        statement const& s = *all.of<statement>(r);
+        if (s.is_bad != 0)
+            throw invalid_input(s.argument, s.index, s.value, std::string(s.why) + ", rank " + std::to_string(r));
+    }
+    statement const& first = *all.of<statement>(0);
+    for (int r = 1; r < ranks.ranks(); ++r)
+        for (std::size_t k = 0; k < statement::kinds; ++k)
+            if (all.of<statement>(r)->sums[k] != first.sums[k])
+                refuse(std::string(statement::names[k]), static_cast<std::int64_t>(r), "not those of rank 0",
+                       "all ranks are called with the same trees, requests and sampling parameters; the index is the "
+                       "rank");
+}
+
+/// What is alike on all ranks of rows.
+template <class Rows>
+[[nodiscard]] std::uint64_t checksum_of_rows(Rows const& rows, std::int32_t requests) {
+    checksum sum;
+    if constexpr (!std::is_same_v<Rows, verify::no_draft_rows>) {
+        sum.add(index_t{rows.vocabulary});
+        if constexpr (multidraft::detail::has_element<Rows>) sum.add(sizeof(typename Rows::element));
+        if constexpr (multidraft::detail::has_sampling<Rows>)
+            for (std::int32_t b = 0; b < requests; ++b) sum.add(rows.sampling_of(b));
+    }
+    return sum.value();
+}
+
+[[nodiscard]] inline std::uint64_t checksum_of_trees(tree_batch const& trees) {
+    checksum sum;
+    sum.add(trees.requests);
+    sum.add(trees.offsets, trees.requests + 1);
+    sum.add(trees.parents, trees.nodes);
+    sum.add(trees.tokens, trees.nodes);
+    sum.add(trees.certain, trees.nodes);
+    return sum.value();
+}
+
+[[nodiscard]] inline std::uint64_t checksum_of_requests(request_batch const& requests, std::int32_t count) {
+    checksum sum;
+    sum.add(requests.seeds, count);
+    sum.add(requests.positions, count);
+    for (std::int32_t b = 0; b < count; ++b) sum.add(requests.ids == nullptr ? 0U : requests.ids[b]);
+    return sum.value();
+}
+
+[[nodiscard]] inline std::uint64_t checksum_of_level(level_batch const& level, children_batch const& out) {
+    checksum sum;
+    sum.add(level.entries);
+    sum.add(level.requests, level.entries);
+    sum.add(level.nodes, level.entries);
+    for (std::int32_t e = 0; e < level.entries; ++e) sum.add(level.wanted == nullptr ? out.stride : level.wanted[e]);
+    sum.add(level.depths, level.entries);
+    return sum.value();
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::shards::detail

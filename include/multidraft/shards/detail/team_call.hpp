@@ -1,0 +1,122 @@
+// What the calls of a team share: rows that know their team, and what has to be completed of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/shards/detail/agreement.hpp"
+#include "multidraft/shards/rank_team.hpp"
+#include "multidraft/shards/shard_rows.hpp"
+#include "multidraft/tree/topology.hpp"
+#include "multidraft/verify/candidates.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::shards {
+
+/// Refuses rows in shards that are not those of their team: found by the checks of every batch.
+template <class T, class Layout>
+void refuse_bad_extents(shard_batch<T, Layout> const& rows, char const* name) {
+    index_t const all = rows.ranks->columns().vocabulary();
+    if (rows.vocabulary != all)
+        refuse(std::string(name) + ".vocabulary", rows.vocabulary,
+               "the columns of all ranks are " + std::to_string(all));
+    if (rows.data == nullptr && rows.ranks->columns().of(rows.ranks->rank()).size() > 0)
+        refuse(std::string(name) + ".data", "null", "this array is read or written");
+}
+
+namespace detail {
+
+template <class Rows>
+inline constexpr bool is_shard_batch = false;
+template <class T, class Layout>
+inline constexpr bool is_shard_batch<shard_batch<T, Layout>> = true;
+
+/// The nodes whose rows of a model may be read, and the children's tokens: what all ranks are to know of the rows.
+inline void list_rows(tree_batch const& trees, batch_argument model, index_t vocabulary,
+                      std::vector<std::int64_t>& nodes, std::vector<row_entry>& entries) {
+    nodes.clear();
+    entries.clear();
+    for (std::int32_t b = 0; b < trees.requests; ++b) {
+        tree_view const tree = trees(b);
+        std::int64_t const first = trees.offsets[b];
+        for (node_id v = 0; v < tree.size(); ++v) {
+            if (multidraft::detail::may_be_read(tree, model, v)) nodes.push_back(first + v);
+            token_id const x = tree.tokens[static_cast<std::size_t>(v)];
+            if (v > 0 && x >= 0 && x < vocabulary && verify::is_present(tree, v))
+                entries.push_back({first + tree.parents[static_cast<std::size_t>(v)], x});
+        }
+    }
+}
+
+/// What is to be completed of rows: nothing of those that lie on every rank.
+template <class Team, class Rows, class Memory>
+[[nodiscard]] auto to_complete(Rows& rows, Memory& memory) {
+    if constexpr (is_shard_batch<Rows>)
+        return incomplete_rows<typename Rows::element, typename Rows::layout_type>{
+            &rows, span<std::int64_t const>(memory.nodes), span<row_entry const>(memory.entries), &memory.tails};
+    else
+        return typename Team::no_rows{};
+}
+
+/// A batch of rows for one call of a team: those in shards know their team.
+template <class Rows>
+void join_team([[maybe_unused]] Rows& rows, [[maybe_unused]] exchange& ranks, [[maybe_unused]] std::int64_t first_row) {
+    if constexpr (is_shard_batch<Rows>) {
+        rows.ranks = &ranks;
+        rows.first_row = static_cast<std::uint32_t>(first_row);
+    }
+}
+
+/// Has every rank get what it lacks of the rows of both models: begins to.
+template <class Team, class Target, class Draft>
+void start_completing(Team& team, tree_batch const& trees, Target& target, Draft& draft) {
+    list_rows(trees, batch_argument::target, target.vocabulary, team.target_memory.nodes, team.target_memory.entries);
+    list_rows(trees, batch_argument::draft, target.vocabulary, team.draft_memory.nodes, team.draft_memory.entries);
+    team.start_completing(to_complete<Team>(target, team.target_memory), to_complete<Team>(draft, team.draft_memory));
+}
+/// And ends it.
+template <class Team, class Target, class Draft>
+void finish_completing(Team& team, Target& target, Draft& draft) {
+    team.finish_completing(to_complete<Team>(target, team.target_memory), to_complete<Team>(draft, team.draft_memory));
+}
+
+/// What a rank says of a call with trees; read only where the arguments can be.
+template <class Target, class Draft>
+[[nodiscard]] auto statement_of(tree_batch const& trees, request_batch const& requests, Target const& target,
+                                Draft const& draft) {
+    return [&trees, &requests, &target, &draft](statement& mine) {
+        mine.sums = {checksum_of_trees(trees), checksum_of_requests(requests, trees.requests),
+                     checksum_of_rows(target, trees.requests), checksum_of_rows(draft, trees.requests)};
+    };
+}
+
+/// Calls `check`, which refuses bad arguments of this rank, and has all ranks refuse them where any does, or where the
+/// arguments differ (`state` says by what numbers).
+template <class Team, class State, class Check>
+void agree(Team& team, State const& state, Check const& check) {
+    if (team.checks() == team_checks::none) {
+        check();
+        return;
+    }
+    statement mine;
+    try {
+        check();
+        state(mine);
+    } catch (invalid_input const& e) {
+        mine.set(e);
+    }
+    agree(static_cast<exchange&>(team), mine);
+}
+
+}  // namespace detail
+}  // namespace MULTIDRAFT_NAMESPACE::shards

@@ -1,0 +1,75 @@
+// Drawing the children of a level of a batch whose rows are shared out over ranks, with the tokens of one host.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/shards/detail/agreement.hpp"
+#include "multidraft/shards/detail/team_call.hpp"
+#include "multidraft/shards/rank_team.hpp"
+#include "multidraft/shards/shard_group.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Bytes that `draft_batch` works in on a rank, beside the team's own memory: none.
+template <shards::communicator C>
+[[nodiscard]] constexpr std::size_t draft_workspace_size(shards::rank_team<C> const&,
+                                                         std::int32_t /*entries*/) noexcept {
+    return 0;
+}
+
+/// Draws the children of the nodes of a level from rows that are shared out over the ranks of a team, with the
+/// arguments of every machine (`batch/draft.hpp`): called by all ranks, with the same level and requests, it gives all
+/// of them the same tokens, those of the host for whole rows, bit for bit.
+///
+/// `rows`: `draft_rows` of a `shards::shard_batch`, or of a `logit_batch` that lies on every rank (then the ranks share
+/// the work). All entries are drawn together: as many calls of the communicator as the entry that takes the most of
+/// them, one that completes border chunks and one to compare arguments. Throws as `verify_batch` of a team does.
+template <shards::communicator C, sampler Sampler, class Rows>
+void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch const& level,
+                 draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out,
+                 workspace const& /*scratch*/ = {}) {
+    Rows q = rows.rows;
+    shards::detail::join_team(q, team, 0);
+    auto const state = [&](shards::detail::statement& mine) {
+        shards::detail::checksum of_requests;
+        shards::detail::checksum of_rows;
+        for (std::int32_t e = 0; e < level.entries; ++e) {
+            std::int32_t const b = level.requests[e];
+            of_requests.add(requests.seeds[b]);
+            of_requests.add(requests.positions[b]);
+            of_requests.add(requests.ids == nullptr ? 0U : requests.ids[b]);
+            of_rows.add(q.sampling_of(b));
+        }
+        of_rows.add(q.vocabulary);
+        mine.sums = {shards::detail::checksum_of_level(level, out), of_requests.value(), 0, of_rows.value()};
+    };
+    shards::detail::agree(team, state, [&] {
+        detail::refuse_bad_level<Sampler>(level, q, requests, out);
+        for (std::int32_t e = 0; e < level.entries; ++e) detail::check_entry(level, q, requests, out, e);
+    });
+    if (level.entries == 0) return;
+    auto& memory = team.draft_memory;
+    memory.nodes.clear();
+    memory.entries.clear();
+    for (std::int32_t e = 0; e < level.entries; ++e) memory.nodes.push_back(e);
+    team.complete(shards::detail::to_complete<shards::rank_team<C>>(q, memory));
+    shards::shard_group const g(team);
+    team.run_together(static_cast<std::size_t>(level.entries), [&](std::size_t e) {
+        detail::draft_entry(g, sampler, static_cast<std::int32_t>(e), level, q, requests, out);
+    });
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

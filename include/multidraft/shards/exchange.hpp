@@ -1,0 +1,489 @@
+// What ranks tell each other while they walk rows together: at once, or for many tasks in one call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <deque>
+#include <utility>
+#include <vector>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/shards/columns.hpp"
+#include "multidraft/shards/communicator.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::shards {
+
+namespace detail {
+
+/// Numbers by 64 bits of a key. Grows, and keeps its memory when it is cleared.
+class value_table {
+public:
+    void clear() noexcept {
+        for (slot& s : slots_) s.used = false;
+        count_ = 0;
+    }
+    /// The number of a key, or null.
+    [[nodiscard]] std::uint64_t const* find(std::uint64_t key) const noexcept {
+        if (slots_.empty()) return nullptr;
+        for (std::size_t at = start(key);; at = (at + 1) & (slots_.size() - 1)) {
+            if (!slots_[at].used) return nullptr;
+            if (slots_[at].key == key) return &slots_[at].value;
+        }
+    }
+    void insert(std::uint64_t key, std::uint64_t value) {
+        if (2 * (count_ + 1) > slots_.size()) grow();
+        std::size_t at = start(key);
+        while (slots_[at].used && slots_[at].key != key) at = (at + 1) & (slots_.size() - 1);
+        if (!slots_[at].used) ++count_;
+        slots_[at] = {key, value, true};
+    }
+
+private:
+    struct slot {
+        std::uint64_t key = 0;
+        std::uint64_t value = 0;
+        bool used = false;
+    };
+
+    [[nodiscard]] std::size_t start(std::uint64_t key) const noexcept {
+        return static_cast<std::size_t>((key * 0x9E3779B97F4A7C15U) >> 20) & (slots_.size() - 1);
+    }
+    void grow() {
+        std::vector<slot> old(slots_.empty() ? 256 : 2 * slots_.size());
+        old.swap(slots_);
+        count_ = 0;
+        for (slot const& s : old)
+            if (s.used) insert(s.key, s.value);
+    }
+
+    std::vector<slot> slots_;
+    std::size_t count_ = 0;
+};
+
+}  // namespace detail
+
+/// The ranks as `shard_group` and rows in shards see them: who has which columns, and a way to tell each other.
+///
+/// An exchange is made at once, or, inside of `run_together`, for all tasks that wait for one in a single call. Such a
+/// task is run again from its start when its answer is there, and the answers that it had are handed to it again: so a
+/// task must do the same whenever it is given the same answers, as every sampler and verifier does. Neither threads
+/// nor stacks of their own are needed, and what waits costs nothing.
+///
+/// All ranks make the same exchanges in the same order: they decide by what was exchanged, by what they all have, and
+/// by nothing else. Memory grows to what the largest batch needs and is kept.
+class exchange {
+public:
+    /// The answers of all ranks to one question: `answers.of<T>(r)` are those of rank r.
+    class answers {
+    public:
+        /// Those of rank r begin r strides behind `data`.
+        answers(std::byte const* data, std::size_t stride) noexcept : data_(data), stride_(stride) {}
+        /// What rank r answered.
+        template <class T>
+        [[nodiscard]] T const* of(int r) const noexcept {
+            return reinterpret_cast<T const*>(data_ + static_cast<std::size_t>(r) * stride_);
+        }
+
+    private:
+        std::byte const* data_;
+        std::size_t stride_;
+    };
+
+    /// This rank among those that have the columns.
+    exchange(column_map columns, int rank) : columns_(std::move(columns)), rank_(rank) {}
+    exchange(exchange const&) = delete;
+    exchange& operator=(exchange const&) = delete;
+    virtual ~exchange() = default;
+
+    [[nodiscard]] int rank() const noexcept { return rank_; }
+    [[nodiscard]] int ranks() const noexcept { return columns_.ranks(); }
+    /// The columns of all ranks.
+    [[nodiscard]] column_map const& columns() const noexcept { return columns_; }
+    /// Calls of the communicator so far, and their bytes.
+    [[nodiscard]] traffic const& sent() const noexcept { return traffic_; }
+    /// True while this rank walks its own columns: rows in shards are then read where they lie, and nowhere else.
+    [[nodiscard]] bool walks() const noexcept { return walks_; }
+
+    /// Every rank gives `count` numbers of type T, written by `fill(T*)`, and gets those of all. `fill` may walk
+    /// columns. Valid until the next exchange; inside of `run_together` as long as that. `tag` tells apart what is
+    /// asked (see `look_ahead`).
+    template <class T, class Fill>
+    [[nodiscard]] answers gather(void const* tag, std::size_t count, Fill const& fill) {
+        std::size_t const bytes = whole_8(count * sizeof(T));
+        if (current_ == nullptr) {
+            sent_.assign(bytes, std::byte{0});
+            walk([&] { fill(reinterpret_cast<T*>(sent_.data())); });
+            received_.resize(bytes * static_cast<std::size_t>(ranks()));
+            gather_now(sent_.data(), bytes, received_.data());
+            return {received_.data(), bytes};
+        }
+        if (step const* const made = answered(tag)) {
+            round const& r = rounds_[made->round];
+            return {r.received.data() + made->offset, r.sent.size()};
+        }
+        round& r = rounds_[round_];
+        std::size_t const offset = r.sent.size();
+        r.sent.resize(offset + bytes, std::byte{0});
+        walk([&] { fill(reinterpret_cast<T*>(r.sent.data() + offset)); });
+        wait(tag, offset);
+    }
+
+    /// Every rank gives `count` counters, written by `fill(span)`, and gets their sums over the ranks, in order.
+    template <class Fill>
+    [[nodiscard]] std::uint64_t const* reduce(void const* tag, std::size_t count, Fill const& fill) {
+        if (current_ == nullptr) {
+            sums_.resize(count);
+            walk([&] { fill(span<std::uint64_t>(sums_)); });
+            reduce_now(sums_);
+            return sums_.data();
+        }
+        if (step const* const made = answered(tag)) return rounds_[made->round].sums.data() + made->offset;
+        round& r = rounds_[round_];
+        std::size_t const offset = r.sums.size();
+        r.sums.resize(offset + count);
+        walk([&] { fill(span<std::uint64_t>(r.sums).subspan(offset)); });
+        wait(tag, offset);
+    }
+
+    /// The entry of a row that only its owner has, by a key of row and token that is the same on all ranks: known, or
+    /// asked for. `own()` is called on the rank that owns the column, while it walks.
+    ///
+    /// Inside of `run_together` a value that is not known yet reads 0, and what the task makes of it is thrown away:
+    /// its next operation, or its end, waits for the value.
+    template <class Own>
+    [[nodiscard]] std::uint64_t value(std::uint64_t key, index_t column, Own const& own) {
+        if (ranks() == 1) return own();
+        if (std::uint64_t const* const known = values_.find(key)) return *known;
+        int const owner = columns_.owner(column / chunk_size);
+        std::uint64_t bits = 0;
+        if (owner == rank_) walk([&] { bits = own(); });
+        if (current_ == nullptr) {
+            answers const all = gather<std::uint64_t>(nullptr, 1, [&](std::uint64_t* out) { *out = bits; });
+            bits = *all.of<std::uint64_t>(owner);
+            values_.insert(key, bits);
+            return bits;
+        }
+        stalled_ = true;
+        if (asked_.find(key) == nullptr) {
+            asked_.insert(key, 0);
+            wanted_.push_back({key, bits, owner});
+        }
+        return 0;
+    }
+    /// Makes a value known. On all ranks.
+    void know(std::uint64_t key, std::uint64_t bits) { values_.insert(key, bits); }
+    /// Forgets all values: the rows are others now.
+    void forget() noexcept { values_.clear(); }
+
+    /// Calls `task(k)` for k < count, until all have ended: whenever all that have not wait for an exchange, it is made
+    /// for them together. Tasks make no difference to one another, but for what they write.
+    template <class Task>
+    void run_together(std::size_t count, Task const& task) {
+        if (tasks_.size() < count) tasks_.resize(count);
+        for (std::size_t k = 0; k < count; ++k) tasks_[k].clear();
+        rounds_used_ = 0;
+        std::size_t left = count;
+        while (left > 0) {
+            begin_round();
+            for (std::size_t k = 0; k < count; ++k) {
+                if (tasks_[k].ended) continue;
+                if (!run_once(tasks_[k], [&] { task(k); })) continue;
+                tasks_[k].ended = true;
+                --left;
+            }
+            end_round();
+        }
+    }
+
+    /// Inside of `run_together`: has the exchanges of `body(k)`, k < count, be made together, ahead of the operations
+    /// that will ask for the same. The bodies do not depend on one another and change nothing that counts.
+    ///
+    /// What they ask about a node (`at_node`) is the answer to the first operation of the same tag about that node, and
+    /// so on in order, each time the task comes to the node. Elsewhere it does nothing.
+    template <class Body>
+    void look_ahead(index_t count, Body const& body) {
+        if (current_ == nullptr || count <= 0) return;
+        if (stalled_) throw waiting{};
+        task_state& task = *current_;
+        std::size_t const outer = log_;
+        std::size_t const number = task.logs[outer].next_section++;
+        if (number == task.logs[outer].sections.size()) {
+            task.logs[outer].sections.push_back(task.used);
+            for (index_t k = 0; k < count; ++k) task.begin_log(node_);
+        }
+        std::size_t const first = task.logs[outer].sections[number];
+        bool all = true;
+        {
+            struct restore {
+                exchange& e;
+                std::size_t log;
+                node_id node;
+                ~restore() {
+                    e.log_ = log;
+                    e.node_ = node;
+                    e.stalled_ = false;
+                }
+            } const restored{*this, outer, node_};
+            for (index_t k = 0; k < count; ++k) {
+                log_ = first + static_cast<std::size_t>(k);
+                if (task.logs[log_].ended) continue;
+                node_ = restored.node;
+                stalled_ = false;
+                task.logs[log_].rewind();
+                bool ended = false;
+                try {
+                    body(k);
+                    ended = !stalled_;
+                } catch (waiting const&) {
+                }
+                task.logs[log_].rewind();
+                task.logs[log_].ended = ended;
+                all = all && ended;
+            }
+        }
+        if (!all) throw waiting{};
+    }
+    /// Inside of `run_together`: what the task has done so far lies in memory of its own and need not be done again;
+    /// when it is run again, `resume` gives the number that was left here last, and what was exchanged before is behind
+    /// it.
+    void checkpoint(index_t reached) {
+        if (current_ == nullptr) return;
+        if (stalled_) throw waiting{};
+        log const& own = current_->logs[0];
+        current_->reached = reached;
+        current_->next = own.next;
+        current_->next_section = own.next_section;
+    }
+    /// The number left at the last checkpoint; 0 at first.
+    [[nodiscard]] index_t resume() noexcept {
+        if (current_ == nullptr || current_->reached == 0) return 0;
+        current_->logs[0].next = current_->next;
+        current_->logs[0].next_section = current_->next_section;
+        return current_->reached;
+    }
+    /// Says which node the operations that follow are about.
+    void at_node(node_id node) noexcept {
+        if (current_ == nullptr) return;
+        node_ = node;
+        if (log_ > 0) current_->logs[log_].node = node;
+        for (std::size_t k = 1; k < current_->used; ++k)
+            if (current_->logs[k].ended && current_->logs[k].node == node) current_->logs[k].next = 0;
+    }
+
+    /// Memory that an operation works in, and is done with at its end.
+    [[nodiscard]] std::vector<std::size_t>& places() noexcept { return places_; }
+    /// The same for tokens.
+    [[nodiscard]] std::vector<token_id>& tokens() noexcept { return tokens_; }
+
+protected:
+    virtual void all_gather(void const* from, std::size_t bytes, void* to) = 0;
+    virtual void all_reduce(span<std::uint64_t> numbers) = 0;
+
+    traffic traffic_;
+
+private:
+    /// Where the answer to a question lies.
+    struct step {
+        void const* tag;
+        std::size_t round;
+        std::size_t offset;
+        std::size_t ahead;  ///< the log that had it, or 0
+    };
+    /// The exchanges of a task in order, or of one thing that it looks ahead to.
+    struct log {
+        std::vector<step> steps;
+        std::vector<std::size_t> sections;  ///< the first log of what it looks ahead to, each time
+        std::size_t next = 0;
+        std::size_t next_section = 0;
+        node_id node = none;
+        bool ended = false;
+
+        void rewind() noexcept {
+            next = 0;
+            next_section = 0;
+        }
+    };
+    struct task_state {
+        std::deque<log> logs;  ///< the first is the task's own
+        std::size_t used = 0;
+        std::size_t next = 0;  ///< of its own log, at the last checkpoint; so the next two
+        std::size_t next_section = 0;
+        index_t reached = 0;
+        bool ended = false;
+
+        void begin_log(node_id node) {
+            if (logs.size() == used) logs.emplace_back();
+            log& made = logs[used++];
+            made.steps.clear();
+            made.sections.clear();
+            made.rewind();
+            made.node = node;
+            made.ended = false;
+        }
+        void clear() {
+            used = 0;
+            reached = 0;
+            begin_log(none);
+            ended = false;
+        }
+        void rewind() noexcept {
+            for (std::size_t k = 0; k < used; ++k) logs[k].rewind();
+        }
+    };
+    /// What is exchanged at a time.
+    struct round {
+        std::vector<std::byte> sent;
+        std::vector<std::byte> received;
+        std::vector<std::uint64_t> sums;
+    };
+    struct wanted_value {
+        std::uint64_t key;
+        std::uint64_t bits;
+        int owner;
+    };
+    /// Thrown to leave a task that waits.
+    struct waiting {};
+
+    [[nodiscard]] static constexpr std::size_t whole_8(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
+
+    template <class Body>
+    void walk(Body const& body) {
+        struct restore {
+            bool& flag;
+            bool before;
+            ~restore() { flag = before; }
+        } const restored{walks_, walks_};
+        walks_ = true;
+        body();
+    }
+
+    void gather_now(void const* from, std::size_t bytes, void* to) {
+        all_gather(from, bytes, to);
+        ++traffic_.calls;
+        traffic_.sent += bytes;
+        traffic_.received += bytes * static_cast<std::size_t>(ranks() - 1);
+    }
+    void reduce_now(span<std::uint64_t> numbers) {
+        all_reduce(numbers);
+        ++traffic_.calls;
+        traffic_.sent += numbers.size() * sizeof(std::uint64_t);
+        traffic_.received += ranks() > 1 ? numbers.size() * sizeof(std::uint64_t) : 0;
+    }
+
+    /// The next answer that the task has, or null: one that it had when it was run before, or one that it looked ahead
+    /// to.
+    [[nodiscard]] step const* answered(void const* tag) {
+        if (stalled_) throw waiting{};
+        task_state& task = *current_;
+        log& own = task.logs[log_];
+        if (own.next < own.steps.size()) {
+            step const& had = own.steps[own.next++];
+            if (had.ahead > 0) ++task.logs[had.ahead].next;
+            return &had;
+        }
+        for (std::size_t k = 1; k < task.used; ++k) {
+            log& ahead = task.logs[k];
+            if (k == log_ || !ahead.ended || ahead.node != node_ || ahead.next == ahead.steps.size()) continue;
+            if (ahead.steps[ahead.next].tag != tag) continue;
+            step found = ahead.steps[ahead.next++];
+            found.ahead = k;
+            own.steps.push_back(found);
+            return &own.steps[own.next++];
+        }
+        return nullptr;
+    }
+    [[noreturn]] void wait(void const* tag, std::size_t offset) {
+        current_->logs[log_].steps.push_back({tag, round_, offset, 0});
+        throw waiting{};
+    }
+
+    /// Runs a task from its start; true when it has come to its end.
+    template <class Body>
+    [[nodiscard]] bool run_once(task_state& state, Body const& body) {
+        struct restore {
+            exchange& e;
+            ~restore() { e.current_ = nullptr; }
+        } const restored{*this};
+        current_ = &state;
+        state.rewind();
+        log_ = 0;
+        node_ = none;
+        stalled_ = false;
+        try {
+            body();
+        } catch (waiting const&) {
+            return false;
+        }
+        return !stalled_;
+    }
+
+    /// Both in one call: what ranks give is added to the zeros that others have in its place.
+    void reduce_and_gather(round& r) {
+        std::size_t const counters = r.sums.size();
+        r.sums.resize(counters + r.received.size() / sizeof(std::uint64_t), 0);
+        auto* const all = reinterpret_cast<std::byte*>(r.sums.data() + counters);
+        std::memcpy(all + static_cast<std::size_t>(rank_) * r.sent.size(), r.sent.data(), r.sent.size());
+        reduce_now(r.sums);
+        std::memcpy(r.received.data(), all, r.received.size());
+        r.sums.resize(counters);
+    }
+
+    void begin_round() {
+        round_ = rounds_used_++;
+        if (rounds_.size() < rounds_used_) rounds_.resize(rounds_used_);
+        rounds_[round_].sent.clear();
+        rounds_[round_].sums.clear();
+        if (!wanted_.empty()) asked_.clear();
+        wanted_.clear();
+    }
+    void end_round() {
+        round& r = rounds_[round_];
+        std::size_t const of_tasks = r.sent.size();
+        for (wanted_value const& w : wanted_) {
+            std::size_t const at = r.sent.size();
+            r.sent.resize(at + sizeof w.bits);
+            std::memcpy(r.sent.data() + at, &w.bits, sizeof w.bits);
+        }
+        r.received.resize(r.sent.size() * static_cast<std::size_t>(ranks()));
+        if (r.sums.empty()) {
+            if (!r.sent.empty()) gather_now(r.sent.data(), r.sent.size(), r.received.data());
+        } else if (r.sent.empty()) {
+            reduce_now(r.sums);
+        } else {
+            reduce_and_gather(r);
+        }
+        for (std::size_t k = 0; k < wanted_.size(); ++k) {
+            std::uint64_t bits = 0;
+            std::memcpy(&bits,
+                        r.received.data() + static_cast<std::size_t>(wanted_[k].owner) * r.sent.size() + of_tasks +
+                            k * sizeof bits,
+                        sizeof bits);
+            values_.insert(wanted_[k].key, bits);
+        }
+    }
+
+    column_map columns_;
+    int rank_;
+    bool walks_ = false;
+    bool stalled_ = false;
+    task_state* current_ = nullptr;
+    std::size_t log_ = 0;  ///< of the task, that is written now
+    node_id node_ = none;  ///< that operations are about
+    detail::value_table values_;
+    std::vector<std::byte> sent_;
+    std::vector<std::byte> received_;
+    std::vector<std::uint64_t> sums_;
+    std::vector<std::size_t> places_;
+    std::vector<token_id> tokens_;
+    std::vector<task_state> tasks_;
+    std::vector<round> rounds_;
+    std::vector<wanted_value> wanted_;  ///< values that are asked for in this round
+    detail::value_table asked_;         ///< their keys
+    std::size_t rounds_used_ = 0;
+    std::size_t round_ = 0;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE::shards

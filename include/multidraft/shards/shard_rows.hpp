@@ -1,0 +1,164 @@
+// Rows of which a rank has some columns: one row as a view, and the rows of a batch where they lie.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <type_traits>
+
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/float16.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/runs.hpp"
+#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/shards/columns.hpp"
+#include "multidraft/shards/exchange.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::shards {
+
+/// One row of V entries of which this rank has some columns, read only; T and Layout as in `row_view`.
+///
+/// In an operation of `shard_group` the columns of the rank's chunks are read where they lie, those that complete its
+/// last chunk from `tail`. Elsewhere an entry is one that all ranks know, or it is asked for: `row(x)` is then a call
+/// of all ranks, as operations are.
+template <class T, class Layout = contiguous>
+class shard_view {
+public:
+    using real = real_of<T>;
+
+    shard_view() = default;
+    /// `data`: the rank's first column. `tail`: the columns behind its last one up to the end of a chunk
+    /// (`column_map::received`). `row`: a number of the row, the same on all ranks.
+    shard_view(exchange& ranks, T const* data, T const* tail, std::uint32_t row, Layout layout = {}) noexcept
+        : ranks_(&ranks),
+          data_(data),
+          tail_(tail),
+          layout_(layout),
+          row_(row),
+          begin_(ranks.columns().of(ranks.rank()).begin),
+          end_(ranks.columns().of(ranks.rank()).end),
+          size_(ranks.columns().vocabulary()) {}
+
+    [[nodiscard]] index_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const noexcept {
+        return ranks_->walks() ? own(i) : known(i);
+    }
+
+    /// See `has_runs`.
+    [[nodiscard]] shard_view in_chunk(index_t, index_t) const noexcept { return *this; }
+    /// See `has_runs`.
+    template <class Body>
+    MULTIDRAFT_INLINE void on_run(index_t begin, index_t end, Body const& body) const {
+        if (end <= end_) {
+            body(part(data_, begin_, size_, layout_));
+            return;
+        }
+        real values[static_cast<std::size_t>(run_length)];
+        for (index_t i = begin; i < end; ++i) values[i - begin] = own(i);
+        body(run_values<real>(values, begin, size_));
+    }
+
+    /// The key of an entry, under which all ranks know it.
+    [[nodiscard]] std::uint64_t key(index_t i) const noexcept {
+        return std::uint64_t{row_} << 32 | static_cast<std::uint32_t>(i);
+    }
+    /// The bits of one of the rank's columns.
+    [[nodiscard]] std::uint64_t bits(index_t i) const noexcept {
+        T const entry = i < end_ ? data_[layout_(i - begin_)] : tail_[i - end_];
+        std::uint64_t result = 0;
+        std::memcpy(&result, &entry, sizeof entry);
+        return result;
+    }
+
+private:
+    /// Entries of the row from a column on.
+    class part {
+    public:
+        using real = real_of<T>;
+        part() = default;
+        part(T const* data, index_t begin, index_t size, Layout layout) noexcept
+            : data_(data), layout_(layout), begin_(begin), size_(size) {}
+        [[nodiscard]] index_t size() const noexcept { return size_; }
+        [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const noexcept {
+            return to_real(data_[layout_(i - begin_)]);
+        }
+
+    private:
+        T const* data_ = nullptr;
+        [[no_unique_address]] Layout layout_{};
+        index_t begin_ = 0;
+        index_t size_ = 0;
+    };
+
+    [[nodiscard]] MULTIDRAFT_INLINE real own(index_t i) const noexcept {
+        return to_real(i < end_ ? data_[layout_(i - begin_)] : tail_[i - end_]);
+    }
+    [[nodiscard]] real known(index_t i) const {
+        std::uint64_t const found = ranks_->value(key(i), i, [&] { return bits(i); });
+        T entry{};
+        std::memcpy(static_cast<void*>(&entry), &found, sizeof entry);
+        return to_real(entry);
+    }
+
+    exchange* ranks_ = nullptr;
+    T const* data_ = nullptr;
+    T const* tail_ = nullptr;
+    [[no_unique_address]] Layout layout_{};
+    std::uint32_t row_ = 0;
+    index_t begin_ = 0;
+    index_t end_ = 0;
+    index_t size_ = 0;
+};
+
+/// Rows of logits of a batch of which every rank has some columns: `logit_batch` in shards. T is float, double,
+/// `float16` or `bfloat16`.
+///
+/// Row r begins, on this rank, at `data + r * row_stride` with the rank's first column; a rank without columns has no
+/// data. Node i of the batch has row `row_of[i]`, or row i where `row_of` is null: ranks may differ in that. Sampling
+/// parameters are those of `logit_batch`, equal on all ranks.
+///
+/// The last fields are set by the calls that take such rows (`ranks::complete`).
+template <class T, class Layout = contiguous>
+struct shard_batch {
+    using element = T;
+    using layout_type = Layout;
+
+    T const* data = nullptr;
+    std::int64_t row_stride = 0;
+    index_t vocabulary = 0;                     ///< of the whole row
+    std::int64_t const* row_of = nullptr;       ///< may be null
+    sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
+    sampling_params default_sampling{};         ///< where `sampling` is null
+    [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
+
+    exchange* ranks = nullptr;    ///< the ranks that have the columns
+    T const* tails = nullptr;     ///< what completes this rank's last chunk, of all nodes
+    std::uint32_t first_row = 0;  ///< the number of node 0's row among the rows that the ranks know entries of
+
+    /// The row of node i.
+    [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept { return row_of == nullptr ? i : row_of[i]; }
+    /// The logits of node i.
+    [[nodiscard]] shard_view<T, Layout> view(std::int64_t i) const noexcept {
+        auto const tail = static_cast<std::int64_t>(ranks->columns().received(ranks->rank()).size());
+        return {*ranks, data == nullptr ? nullptr : data + row(i) * row_stride,
+                tails == nullptr ? nullptr : tails + i * tail, first_row + static_cast<std::uint32_t>(i), layout};
+    }
+    /// The sampling parameters of a request.
+    [[nodiscard]] sampling_params sampling_of(std::int32_t b) const noexcept {
+        return sampling == nullptr ? default_sampling : sampling[b];
+    }
+    template <group G>
+    [[nodiscard]] auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
+        return process_logits(g, view(i), sampling_of(b));
+    }
+    /// The distribution of node i, which belongs to request b.
+    template <group G>
+    [[nodiscard]] auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
+        return with_sums(g, i, b).row;
+    }
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE::shards

@@ -1,0 +1,104 @@
+// Looking for what is wrong with a batch whose rows are shared out over ranks: the same report on all of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/arithmetic.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/shards/detail/team_call.hpp"
+#include "multidraft/shards/rank_team.hpp"
+#include "multidraft/shards/shard_group.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace shards::detail {
+
+/// The first row that is not a distribution. The rows are complete.
+template <class Team, draft_law Law, class Target, class Draft>
+[[nodiscard]] validation_report report_of_rows(Team& team, drafted_batch<Law> const& drafts, Target const& target,
+                                               Draft const& draft, request_batch const& requests) {
+    namespace batch = multidraft::detail;
+    shard_group const g(team);
+    tree_batch const& trees = drafts.trees;
+    constexpr bool has_draft = !std::is_same_v<Draft, verify::no_draft_rows>;
+    std::size_t const of_target = team.target_memory.nodes.size();
+    std::size_t const of_draft = has_draft ? team.draft_memory.nodes.size() : 0;
+    batch::fault_key first = batch::no_fault;
+    team.run_together(of_target + of_draft, [&](std::size_t k) {
+        bool const is_target = k < of_target;
+        std::int64_t const i = is_target ? team.target_memory.nodes[k] : team.draft_memory.nodes[k - of_target];
+        std::int32_t const b = trees.request_of(i);
+        auto const v = static_cast<node_id>(i - trees.offsets[b]);
+        batch::batch_fault fault;
+        if (is_target)
+            fault = batch::check_row(g, trees, target, batch_argument::target, b, v);
+        else if constexpr (has_draft)
+            fault = batch::check_row(g, trees, draft, batch_argument::draft, b, v);
+        // A task may be here with a value that it waits for: which row is at fault is known before that.
+        batch::fault_key const key = batch::key_of(b, fault);
+        first = key < first ? key : first;
+    });
+    validation_report report;
+    team.run_together(1, [&](std::size_t) { report = batch::report_of(g, drafts, target, draft, requests, first); });
+    return report;
+}
+
+}  // namespace shards::detail
+
+/// Bytes that `validate_batch` works in on a rank, beside the team's own memory: none.
+template <shards::communicator C>
+[[nodiscard]] constexpr std::size_t validate_workspace_size(shards::rank_team<C> const&) noexcept {
+    return 0;
+}
+
+/// Checks what `verify_batch` takes and writes the first fault to `*report`, the same on all ranks of a team, as
+/// `validate_batch` does on a host (`batch/validate.hpp`); called by all ranks. One pass over all rows. Throws
+/// `invalid_input` on all ranks where arrays are missing on one, or where ranks have other trees or requests than the
+/// first.
+template <shards::communicator C, draft_law Law, row_batch Target, draft_row_batch Draft>
+void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts, target_rows<Target> const& target,
+                    draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report,
+                    workspace const& /*scratch*/ = {}) {
+    tree_batch const& trees = drafts.trees;
+    Target p = target.rows;
+    Draft q = draft.rows;
+    shards::detail::join_team(p, team, 0);
+    shards::detail::join_team(q, team, trees.nodes);
+    detail::fault_key first = detail::no_fault;
+    shards::detail::agree(team, shards::detail::statement_of(trees, requests, p, q), [&] {
+        detail::refuse_null(report, "report");
+        detail::refuse_bad_arguments(drafts, p, q, requests);
+        for (std::int32_t b = 0; b < trees.requests && first == detail::no_fault; ++b)
+            first = detail::fault_of_request(drafts, p, q, requests, b);
+    });
+    *report = {};
+    if (first != detail::no_fault) {
+        *report = detail::report_of(detail::host_batch_group{}, drafts, p, q, requests, first);
+        return;
+    }
+    if (trees.requests > 0) {
+        shards::detail::start_completing(team, trees, p, q);
+        shards::detail::finish_completing(team, p, q);
+        *report = shards::detail::report_of_rows(team, drafts, p, q, requests);
+    }
+    if (report->what != batch_argument::nothing) return;
+    if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
+        report->what = batch_argument::arithmetic;
+        report->value = static_cast<double>(fault);
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

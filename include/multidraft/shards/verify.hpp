@@ -1,0 +1,237 @@
+// Verifying a batch of draft trees whose rows are shared out over ranks, with the verdicts of one host on all of them.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <new>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+#include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/span.hpp"
+#include "multidraft/draft/law.hpp"
+#include "multidraft/shards/detail/agreement.hpp"
+#include "multidraft/shards/detail/ready_rows.hpp"
+#include "multidraft/shards/detail/team_call.hpp"
+#include "multidraft/shards/rank_team.hpp"
+#include "multidraft/shards/shard_group.hpp"
+#include "multidraft/shards/validate.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/verifier.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace shards::detail {
+
+/// The part of the workspace that a request has, of so many bytes that are needed at least.
+[[nodiscard]] constexpr std::size_t slice_of_request(std::size_t bytes) noexcept {
+    return (bytes + verify::scratch_alignment - 1) / verify::scratch_alignment * verify::scratch_alignment;
+}
+
+/// Refuses what one rank sees of the arguments of `verify_batch`.
+template <verify::verifier Verifier, draft_law Law, class Target, class Draft>
+void refuse_bad_call(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
+                     request_batch const& requests, verdict_batch const& out, workspace const& scratch) {
+    namespace batch = multidraft::detail;
+    tree_batch const& trees = drafts.trees;
+    batch::refuse_bad_arguments(drafts, target, draft, requests);
+    if (trees.requests == 0) return;
+    batch::refuse_bad_verdicts(out);
+    batch::fault_key first = batch::no_fault;
+    for (std::int32_t b = 0; b < trees.requests && first == batch::no_fault; ++b)
+        first = batch::fault_of_request(drafts, target, draft, requests, b);
+    if (first != batch::no_fault)
+        refuse_reported(batch::report_of(batch::host_batch_group{}, drafts, target, draft, requests, first));
+    std::size_t wanted = 0;
+    for (std::int32_t b = 0; b < trees.requests; ++b) {
+        std::int32_t const depth = trees(b).depth(trees.size(b) - 1);
+        if (static_cast<std::size_t>(depth) > out.path_of(trees, b).size())
+            refuse("out.path_stride", out.path_stride,
+                   "the tree of request " + std::to_string(b) + " is " + std::to_string(depth) + " levels deep");
+        std::size_t const here = verify::scratch_bytes<Verifier>(trees.size(b), depth);
+        wanted = here > wanted ? here : wanted;
+    }
+    wanted = slice_of_request(wanted) * static_cast<std::size_t>(trees.requests);
+    if (scratch.size < wanted)
+        refuse("workspace.size", scratch.size,
+               std::to_string(wanted) + " bytes are needed for these trees (verify_workspace_size)");
+    auto const address = reinterpret_cast<std::uintptr_t>(scratch.data);
+    if (wanted > 0 && address % verify::scratch_alignment != 0)
+        refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
+}
+
+/// The draft's rows, or none where the verifier reads none.
+template <verify::verifier Verifier, class Draft>
+[[nodiscard]] auto rows_read([[maybe_unused]] Draft const& draft) {
+    if constexpr (verify::reads_draft<Verifier>)
+        return draft;
+    else
+        return verify::no_draft_rows{};
+}
+
+/// Processes all rows that may be read, of both models, together.
+template <class Team, class Target, class Draft>
+void process_rows(Team& team, tree_batch const& trees, Target const& target, Draft const& draft) {
+    shard_group const g(team);
+    std::size_t const of_target = is_processed<Target> ? team.target_memory.nodes.size() : 0;
+    std::size_t const of_draft = is_processed<Draft> ? team.draft_memory.nodes.size() : 0;
+    if constexpr (is_processed<Target>) static_cast<void>(room_for<Target>(team.target_memory.rows, trees.nodes));
+    if constexpr (is_processed<Draft>) static_cast<void>(room_for<Draft>(team.draft_memory.rows, trees.nodes));
+    auto const process = [&](auto const& rows, auto& memory, std::size_t k) {
+        using processed = processed_of<std::remove_cvref_t<decltype(rows)>>;
+        std::int64_t const i = memory.nodes[k];
+        processed const made = rows.with_sums(g, i, trees.request_of(i));
+        ::new (static_cast<void*>(memory.rows.data() + static_cast<std::size_t>(i) * sizeof(processed)))
+            processed(made);
+    };
+    team.run_together(of_target + of_draft, [&](std::size_t k) {
+        if (k < of_target) {
+            if constexpr (is_processed<Target>) process(target, team.target_memory, k);
+        } else {
+            if constexpr (is_processed<Draft>) process(draft, team.draft_memory, k - of_target);
+        }
+    });
+}
+
+}  // namespace shards::detail
+
+namespace shards {
+
+/// A verification that has begun: what `start_verify_batch` returns.
+template <communicator C, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
+class verify_call {
+public:
+    /// Begins; see `start_verify_batch`.
+    verify_call(rank_team<C>& team, Verifier const& by, drafted_batch<Law> const& drafts, Target const& target,
+                Draft const& draft, request_batch const& requests, verdict_batch const& out, workspace const& scratch)
+        : team_(team),
+          verifier_(by),
+          drafts_(drafts),
+          requests_(requests),
+          out_(out),
+          scratch_(scratch),
+          target_(target),
+          draft_(detail::rows_read<Verifier>(draft)) {
+        multidraft::detail::require_fit<Verifier, Law, Draft>();
+        Draft given = draft;
+        detail::join_team(target_, team, 0);
+        detail::join_team(given, team, drafts.trees.nodes);
+        detail::join_team(draft_, team, drafts.trees.nodes);
+        detail::agree(team, detail::statement_of(drafts.trees, requests, target_, given),
+                      [&] { detail::refuse_bad_call<Verifier>(drafts, target_, given, requests, out, scratch); });
+        if (drafts.trees.requests > 0) detail::start_completing(team, drafts.trees, target_, draft_);
+        ended_ = drafts.trees.requests == 0;
+    }
+    verify_call(verify_call const&) = delete;
+    verify_call& operator=(verify_call const&) = delete;
+    /// A call that was not waited for gives no verdicts.
+    ~verify_call() {
+        if (!ended_) detail::finish_completing(team_, target_, draft_);
+    }
+
+    /// Whether the first exchange has arrived: `wait` then begins to work at once.
+    [[nodiscard]] bool test() { return ended_ || team_.is_complete(); }
+
+    /// Ends the verification: on all ranks.
+    void wait() {
+        if (ended_) return;
+        ended_ = true;
+        tree_batch const& trees = drafts_.trees;
+        detail::finish_completing(team_, target_, draft_);
+        if (team_.checks() == team_checks::rows)
+            refuse_reported(detail::report_of_rows(team_, drafts_, target_, draft_, requests_));
+        detail::process_rows(team_, trees, target_, draft_);
+        shard_group const g(team_);
+        std::size_t const each = scratch_.size / static_cast<std::size_t>(trees.requests) / verify::scratch_alignment *
+                                 verify::scratch_alignment;
+        team_.run_together(static_cast<std::size_t>(trees.requests), [&](std::size_t k) {
+            auto const b = static_cast<std::int32_t>(k);
+            span<std::byte> const memory(static_cast<std::byte*>(scratch_.data) + k * each, each);
+            detail::with_rows_of(target_, team_.target_memory.rows, trees, b, [&](auto const& p) {
+                detail::with_rows_of(draft_, team_.draft_memory.rows, trees, b, [&](auto const& q) {
+                    multidraft::detail::verify_rows_of(g, verifier_, b, trees, requests_, p, q, out_, memory);
+                });
+            });
+        });
+    }
+
+private:
+    rank_team<C>& team_;
+    Verifier verifier_;
+    drafted_batch<Law> drafts_;
+    request_batch requests_;
+    verdict_batch out_;
+    workspace scratch_;
+    Target target_;
+    decltype(detail::rows_read<Verifier>(std::declval<Draft const&>())) draft_;
+    bool ended_ = false;
+};
+
+}  // namespace shards
+
+/// Bytes that `verify_batch` works in on a rank of a team, beside the team's own memory, for batches of up to
+/// `requests` trees of up to `nodes` nodes (root included) and `depth` levels below the root: what the verifier needs
+/// for each, as they are walked together. Aligned to 16 bytes.
+template <verify::verifier Verifier, shards::communicator C>
+[[nodiscard]] constexpr std::size_t verify_workspace_size(shards::rank_team<C> const&, std::int32_t requests,
+                                                          node_id nodes, std::int32_t depth) {
+    return static_cast<std::size_t>(requests) *
+           shards::detail::slice_of_request(verify::scratch_bytes<Verifier>(nodes, depth));
+}
+
+/// Verifies the trees of a batch whose rows are shared out over the ranks of a team, with the arguments of every
+/// machine (`batch/verify.hpp`): called by all ranks, with the same trees and requests, it gives all of them the same
+/// verdicts, those of the host for whole rows, bit for bit.
+///
+/// - `target`, `draft`: `shards::shard_batch` for rows of which a rank has some columns. Other rows lie on every rank:
+///   a draft model that is not shared out is a `logit_batch`, as elsewhere.
+/// - `scratch`: `verify_workspace_size<Verifier>(team, ..)` bytes.
+///
+/// Calls of the communicator: one to compare arguments (`team_checks`), one that completes border chunks and tells all
+/// ranks the entries of rows at the tree's tokens; then all rows of the batch are processed together, and all trees are
+/// walked together. Each step takes as many calls as the row, or tree, that takes the most of them.
+///
+/// Throws `invalid_input` on all ranks alike, before anything is written: for what `verify_batch` refuses on a host, on
+/// any rank, and where ranks have other trees, requests or sampling parameters than the first. With `team_checks::none`
+/// only the rank at fault throws. A row that is not a distribution is the fault of its request, which gets the token
+/// `none` on all ranks; with `team_checks::rows` it is an error too.
+template <shards::communicator C, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
+void verify_batch(shards::rank_team<C>& team, Verifier const& verifier, drafted_batch<Law> const& drafts,
+                  target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
+                  verdict_batch const& out, workspace const& scratch = {}) {
+    shards::verify_call<C, Verifier, Law, Target, Draft>(team, verifier, drafts, target.rows, draft.rows, requests, out,
+                                                         scratch)
+        .wait();
+}
+
+/// Begins `verify_batch` and returns while the first exchange of rows is under way, where the communicator can
+/// (`shards::has_start_all_to_all`, as MPI's): the rank may do other work until it calls `wait`, which gives the
+/// verdicts.
+///
+///     auto call = start_verify_batch(team, verifier, drawn_by<Law>(trees), target_rows(p), draft_rows(q), requests,
+///     out); prepare_the_next_step(); call.wait();
+///
+/// What it is given stays as it is until then, and the team makes no other call. Arguments are compared before it
+/// returns.
+template <shards::communicator C, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
+[[nodiscard]] shards::verify_call<C, Verifier, Law, Target, Draft> start_verify_batch(
+    shards::rank_team<C>& team, Verifier const& verifier, drafted_batch<Law> const& drafts,
+    target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
+    verdict_batch const& out, workspace const& scratch = {}) {
+    return {team, verifier, drafts, target.rows, draft.rows, requests, out, scratch};
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,73 @@
+// Levels drawn on ranks: the tokens of the host, for every sampler.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "batch/ragged.hpp"
+#include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/draft/top_paired.hpp"
+#include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/shards/draft.hpp"
+#include "shards/ragged_shards.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+namespace {
+
+template <class T, class Sampler>
+void expect_tokens_of_host(Sampler const& sampler, index_t v,
+                           std::vector<std::vector<node_id>> const& shapes = ragged_shapes) {
+    ragged<T> alone(shapes, v, samplings_of_all_kinds);
+    ragged<T> const blank = alone;
+    alone.draw_alone(sampler);
+    std::mutex one_at_a_time;
+    for (int const ranks : {1, 3, 5})
+        for (cut const how : {cut::even, cut::uneven}) {
+            SCOPED_TRACE(std::to_string(ranks) + " ranks, cut " + std::to_string(static_cast<int>(how)));
+            run_ranks(ranks, [&](thread_rank& rank) {
+                shards::rank_team team(rank, columns_by(how, v, ranks, rank.rank()));
+                ragged<T> b = blank;
+                columns_of_rows<T> const q(b.draft, v, team.columns().of(rank.rank()), b.sampling.data());
+                b.draw_levels([&](level_batch const& level, logit_batch<T> const& rows, request_batch const& requests,
+                                  children_batch const& out) {
+                    shards::shard_batch<T> mine = q.view();
+                    mine.row_of = rows.row_of;
+                    draft_batch(team, sampler, level, draft_rows(mine), requests, out);
+                });
+                std::scoped_lock const lock(one_at_a_time);
+                EXPECT_EQ(b.tokens, alone.tokens);
+                EXPECT_EQ(b.certain, alone.certain);
+                for (std::size_t i = 0; i < b.states.size(); ++i) {
+                    EXPECT_EQ(b.states[i].mass, alone.states[i].mass);
+                    EXPECT_EQ(b.states[i].cut_value, alone.states[i].cut_value);
+                    EXPECT_EQ(b.states[i].cut_last, alone.states[i].cut_last);
+                }
+            });
+        }
+}
+
+TEST(shard_draft, draws_as_one_host_does) {
+    expect_tokens_of_host<float>(draft::sequential{}, 9001);
+    expect_tokens_of_host<float16>(draft::iid{}, 9001);
+    expect_tokens_of_host<bfloat16>(draft::stratified{}, 9001);
+    expect_tokens_of_host<float>(draft::top_n{}, 300);
+    expect_tokens_of_host<float>(draft::top_then_one{}, 9001);
+    expect_tokens_of_host<float>(draft::gumbel_top_k{}, 5000);
+    expect_tokens_of_host<float>(draft::shared_randomness{}, 5000);
+    expect_tokens_of_host<float>(draft::conditional_poisson{}, 5000);
+    std::vector<std::vector<node_id>> const pairs{{none, 0, 0, 1, 1, 2}, {none, 0, 1, 2}, {none},
+                                                  {none, 0, 0, 1, 2},    {none, 0},       {none, 0, 0, 1, 2}};
+    expect_tokens_of_host<float>(draft::top_paired{}, 9001, pairs);
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE::testing

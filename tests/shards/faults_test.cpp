@@ -1,0 +1,144 @@
+// What goes wrong on one rank: the same error on all of them, and none waits; and ranks that can only gather.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <limits>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "batch/ragged.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/shards/columns.hpp"
+#include "multidraft/testing/small_step.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "shards/ragged_shards.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+namespace {
+
+TEST(shard_columns, follow_one_another) {
+    using range = shards::column_range;
+    auto const map_of = [](std::vector<range> const& ranges) { return shards::column_map(ranges); };
+    // Borders inside of chunks, ranks without columns, a rank that lies in a chunk of the rank before.
+    auto const map = map_of({{0, 100}, {100, 100}, {100, 4000}, {4000, 4100}, {4100, 13000}, {13000, 13000}});
+    EXPECT_EQ(map.vocabulary(), 13000);
+    EXPECT_EQ(map.owner(0), 0);
+    EXPECT_EQ(map.owner(1), 3);
+    EXPECT_EQ(map.owner(2), 4);
+    EXPECT_EQ(map.owner(3), 4);
+    EXPECT_EQ(map.holder(99), 0);
+    EXPECT_EQ(map.holder(100), 2);
+    EXPECT_EQ(map.holder(12999), 4);
+    EXPECT_EQ(map.received(0), (range{100, 4096}));
+    EXPECT_EQ(map.given_away(2), (range{100, 4000}));
+    EXPECT_EQ(map.given_away(3), (range{4000, 4096}));
+    EXPECT_EQ(map.received(3), (range{4100, 8192}));
+    EXPECT_EQ(map.given_away(4), (range{4100, 8192}));
+    EXPECT_EQ(map.received(4), (range{13000, 13000}));
+    index_t chunks = 0;
+    for (int r = 0; r < map.ranks(); ++r) {
+        EXPECT_EQ(map.chunks(r, 13000).begin, chunks);
+        chunks = map.chunks(r, 13000).end;
+    }
+    EXPECT_EQ(chunks, chunks_of(13000));
+    EXPECT_THROW(map_of({}), invalid_input);
+    EXPECT_THROW(map_of({{0, 10}, {11, 20}}), invalid_input);
+    EXPECT_THROW(map_of({{0, 10}, {10, 9}}), invalid_input);
+    EXPECT_THROW(map_of({{0, 0}}), invalid_input);
+    for (int const ranks : {1, 2, 3, 5, 8}) {
+        index_t end = 0;
+        for (int r = 0; r < ranks; ++r) {
+            EXPECT_EQ(shards::even_columns(50257, ranks, r).begin, end);
+            end = shards::even_columns(50257, ranks, r).end;
+        }
+        EXPECT_EQ(end, 50257);
+    }
+}
+
+/// The columns go round by gathering where a communicator can do no better.
+TEST(shard_verify, needs_no_more_than_gathering) {
+    ragged<float> b(ragged_shapes, 9001, samplings_of_all_kinds);
+    b.draw_alone(draft::sequential{});
+    verify::recursive_rejection<law::sequential> const verifier;
+    auto const expected = b.verify_alone<silent_group>(verifier);
+    std::mutex one_at_a_time;
+    run_ranks(5, [&](thread_rank& rank) {
+        plain_thread_rank plain(rank);
+        shards::rank_team team(plain, columns_by(cut::uneven, b.vocabulary, 5, rank.rank()));
+        auto const made = verify_on<shared_out::both>(team, verifier, b);
+        std::scoped_lock const lock(one_at_a_time);
+        EXPECT_EQ(made, expected);
+    });
+}
+
+/// What `body` throws on all ranks, which must be the same.
+template <class Body>
+std::string error_of_all(int ranks, Body const& body) {
+    std::vector<std::string> said(static_cast<std::size_t>(ranks));
+    run_ranks(ranks, [&](thread_rank& rank) {
+        try {
+            body(rank);
+        } catch (invalid_input const& e) {
+            said[static_cast<std::size_t>(rank.rank())] = e.what();
+        }
+    });
+    for (std::string const& s : said) EXPECT_EQ(s, said[0]);
+    return said[0];
+}
+
+TEST(shard_verify, refuses_on_all_ranks_what_is_wrong_on_one) {
+    verify::recursive_rejection<law::sequential> const verifier;
+    ragged<float> good(ragged_shapes, 9001, samplings_of_all_kinds);
+    good.draw_alone(draft::sequential{});
+    auto const with = [&](shards::team_checks checks, auto const& change) {
+        return error_of_all(3, [&](thread_rank& rank) {
+            ragged<float> mine = good;
+            change(mine, rank.rank());
+            shards::rank_team team(rank, columns_by(cut::even, good.vocabulary, 3, rank.rank()), checks);
+            static_cast<void>(verify_on<shared_out::both>(team, verifier, mine));
+        });
+    };
+    using shards::team_checks;
+    auto const on = [](int rank, auto const& change) {
+        return [rank, change](ragged<float>& b, int r) {
+            if (r == rank) change(b);
+        };
+    };
+    EXPECT_EQ(with(team_checks::arguments, on(1, [](ragged<float>&) {})), "");
+    EXPECT_EQ(with(team_checks::arguments, on(1, [](ragged<float>& b) { b.seeds[3] = 5; })),
+              "requests[1] = not those of rank 0: all ranks are called with the same trees, requests and sampling "
+              "parameters; the index is the rank");
+    EXPECT_EQ(with(team_checks::arguments, on(2, [](ragged<float>& b) { b.tokens[4] = (b.tokens[4] + 1) % 9000; }))
+                  .substr(0, 8),
+              "trees[2]");
+    EXPECT_EQ(
+        with(team_checks::arguments, on(0, [](ragged<float>& b) { b.sampling[0].temperature = 0.5F; })).substr(0, 9),
+        "target[1]");
+    EXPECT_EQ(with(team_checks::arguments, on(2, [](ragged<float>& b) { b.parents[1] = 7; })),
+              "parents[1] = 7: a parent comes before its child, and parents never decrease, request 0, rank 2");
+    EXPECT_EQ(with(team_checks::arguments, on(1, [](ragged<float>& b) { b.vocabulary = 9000; })).substr(0, 24),
+              "target.vocabulary = 9000");
+    // A row that is not a distribution, by the columns of one rank: the fault of its request, or an error of all.
+    float const bad = std::numeric_limits<float>::quiet_NaN();
+    auto const spoil = on(1, [&](ragged<float>& b) { b.target[4000] = bad; });
+    EXPECT_EQ(with(team_checks::arguments, spoil), "");
+    EXPECT_EQ(with(team_checks::rows, spoil),
+              "target[0] = nan: the row of this node is not a distribution (token 4000), request 0");
+    std::mutex one_at_a_time;
+    run_ranks(3, [&](thread_rank& rank) {
+        ragged<float> mine = good;
+        if (rank.rank() == 1) mine.target[4000] = bad;
+        shards::rank_team team(rank, columns_by(cut::even, good.vocabulary, 3, rank.rank()));
+        auto const made = verify_on<shared_out::both>(team, verifier, mine);
+        std::scoped_lock const lock(one_at_a_time);
+        EXPECT_EQ(made[0], outcome{});
+        auto expected = good.verify_alone<silent_group>(verifier);
+        expected[0] = {};
+        EXPECT_EQ(made, expected);
+    });
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE::testing

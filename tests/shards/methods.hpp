@@ -1,0 +1,60 @@
+// Methods on rows that are shared out over ranks: the verdicts of the host, on all of them.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <vector>
+
+#include "batch/ragged.hpp"
+#include "multidraft/methods.hpp"
+#include "multidraft/testing/small_step.hpp"
+#include "shards/ragged_shards.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+
+using shape = std::vector<node_id>;
+
+/// Trees that a method takes, of several requests.
+inline std::vector<shape> shapes_for(trees_taken trees) {
+    switch (trees) {
+        case trees_taken::chains:
+            return {{none, 0, 1, 2}, {none}, {none, 0, 1, 2, 3, 4}, {none, 0}, {none, 0, 1}, {none, 0, 1, 2}};
+        case trees_taken::forks:
+            return {{none, 0, 0, 0, 1, 2, 3}, {none, 0, 1, 2}, {none},
+                    {none, 0, 0, 1, 2},       {none, 0},       {none, 0, 0, 1, 2}};
+        case trees_taken::pairs:
+            return {{none, 0, 0, 1, 1, 2}, {none, 0, 1, 2}, {none}, {none, 0, 0, 1, 2}, {none, 0}, {none, 0, 0, 1, 2}};
+        default:
+            return ragged_shapes;
+    }
+}
+
+/// Names of typed tests.
+struct method_names {
+    template <class Method>
+    static std::string GetName(int) {
+        std::string name(Method::name);
+        for (char& c : name) c = c == '/' ? '_' : c;
+        return name;
+    }
+};
+template <class... Methods>
+::testing::Types<Methods...> types_of(method_list<Methods...>);
+
+/// A method decides on ranks as it does on one host, for any number of ranks and any borders.
+template <class Method>
+void expect_method_of_host() {
+    ragged<float> b(shapes_for(Method::trees), 9001, samplings_of_all_kinds);
+    b.draw_alone(typename Method::sampler{});
+    typename Method::verifier const verifier{};
+    std::string const name(Method::name);
+    for (int const ranks : {1, 2, 3, 5, 8})
+        expect_verdicts_of_host<shared_out::both>(verifier, b, ranks, cut::even, name);
+    for (cut const how : all_cuts) expect_verdicts_of_host<shared_out::both>(verifier, b, 4, how, name);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -1,0 +1,14 @@
+// Lossless methods of whole paths and trees, on rows that are shared out over ranks.
+#include "shards/methods.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+namespace {
+
+template <class Method>
+class shard_methods_by_tree : public ::testing::Test {};
+TYPED_TEST_SUITE(shard_methods_by_tree, decltype(types_of(methods::by_tree{})), method_names);
+
+TYPED_TEST(shard_methods_by_tree, decide_as_on_one_host) { expect_method_of_host<TypeParam>(); }
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE::testing

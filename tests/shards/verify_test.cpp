@@ -1,0 +1,40 @@
+// Batches verified on ranks: every type of entries, drafts that lie on every rank.
+#include <gtest/gtest.h>
+
+#include <cstddef>
+#include <vector>
+
+#include "batch/ragged.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/draft/top_n.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/traversal.hpp"
+#include "shards/ragged_shards.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+namespace {
+
+template <class T, class Verifier, class Sampler>
+void expect_all(Verifier const& verifier, Sampler const& sampler, index_t v) {
+    ragged<T> b(ragged_shapes, v, samplings_of_all_kinds);
+    b.draw_alone(sampler);
+    for (int const ranks : {2, 5})
+        for (cut const how : {cut::even, cut::uneven, cut::ends_are_empty})
+            expect_verdicts_of_host<shared_out::target>(verifier, b, ranks, how, "draft on every rank");
+}
+
+TEST(shard_verify, decides_as_one_host_does) {
+    using namespace verify;
+    expect_all<float>(recursive_rejection<law::sequential>{}, draft::sequential{}, 300);
+    expect_all<float16>(recursive_rejection<law::sequential>{}, draft::sequential{}, 9001);
+    expect_all<double>(traversal<law::iid>{}, draft::iid{}, 5000);
+    expect_all<bfloat16>(nested_ranked_block<law::stratified>{}, draft::stratified{}, 9001);
+    expect_all<bfloat16>(naive<law::deterministic>{}, draft::top_n{}, 9001);
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE::testing
