@@ -103,11 +103,11 @@ public:
                 for (index_t l = 0; l < count; ++l) {
                     if (kept == k && !(keys[l] > threshold)) continue;
                     insert_key(all, begin + l, keys[l], kept < k ? kept++ : k - 1, out);
-                    if (kept == k) threshold = at_index(all, out[static_cast<std::size_t>(k - 1)]);
+                    if (kept == k) threshold = at_index(all, out[k - 1]);
                 }
             }
         }
-        for (; kept < k; ++kept) out[static_cast<std::size_t>(kept)] = none;
+        for (; kept < k; ++kept) out[kept] = none;
     }
 
     template <class W>
@@ -380,11 +380,11 @@ private:
     template <class F, class Real>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void insert_key(F const& f, index_t entry, Real key, index_t at,
                                                            span<token_id> out) {
-        while (at > 0 && at_index(f, out[static_cast<std::size_t>(at - 1)]) < key) {
-            out[static_cast<std::size_t>(at)] = out[static_cast<std::size_t>(at - 1)];
+        while (at > 0 && at_index(f, out[at - 1]) < key) {
+            out[at] = out[at - 1];
             --at;
         }
-        out[static_cast<std::size_t>(at)] = entry;
+        out[at] = entry;
     }
 
     /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.

@@ -49,7 +49,11 @@ public:
     [[nodiscard]] MULTIDRAFT_HD constexpr bool empty() const noexcept { return size_ == 0; }
     [[nodiscard]] MULTIDRAFT_HD constexpr T* begin() const noexcept { return data_; }
     [[nodiscard]] MULTIDRAFT_HD constexpr T* end() const noexcept { return data_ + size_; }
-    [[nodiscard]] MULTIDRAFT_HD constexpr T& operator[](std::size_t i) const noexcept { return data_[i]; }
+    /// Entry i, of any integer type: nodes, tokens and levels are signed.
+    template <std::integral I>
+    [[nodiscard]] MULTIDRAFT_HD constexpr T& operator[](I i) const noexcept {
+        return data_[i];
+    }
     [[nodiscard]] MULTIDRAFT_HD constexpr T& back() const noexcept { return data_[size_ - 1]; }
     [[nodiscard]] MULTIDRAFT_HD constexpr span first(std::size_t n) const noexcept { return {data_, n}; }
     [[nodiscard]] MULTIDRAFT_HD constexpr span subspan(std::size_t from) const noexcept {

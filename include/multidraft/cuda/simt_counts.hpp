@@ -38,7 +38,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t histogram_total(Counters const& counters) const {
         std::uint64_t total = 0;
         MULTIDRAFT_UNROLL_BY(8)
-        for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size) total += counters[b];
+        for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size) total += counters[static_cast<std::size_t>(b)];
         for (int bit = warp_size / 2; bit > 0; bit /= 2) total += lanes_.shuffle_xor(total, bit);
         return total;
     }
@@ -184,7 +184,7 @@ protected:
                 }
                 lanes_.sync_all();
                 for (index_t b = lanes_.thread(); b < here; b += threads)
-                    bins[static_cast<std::size_t>(begin + b)] = all[b];
+                    bins[begin + b] = all[b];
                 // Nobody reads the other array any more, and nobody adds to it before the barrier.
                 std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
                 for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
@@ -195,7 +195,7 @@ protected:
                     std::uint64_t total = 0;
                     for (int r = 0; r < lanes_.ranks(); ++r)
                         total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
-                    bins[static_cast<std::size_t>(begin + b)] = total;
+                    bins[begin + b] = total;
                 }
             }
             lanes_.sync_all();

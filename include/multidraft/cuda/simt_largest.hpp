@@ -136,10 +136,10 @@ public:
             indices[lanes_.thread()] = kept.index;
             merge_lists(wanted, keys, indices, kept);
             if (leading_warp() && lane() < wanted)
-                out[static_cast<std::size_t>(begin + lane())] = kept.index == nowhere ? none : kept.index;
+                out[begin + lane()] = kept.index == nowhere ? none : kept.index;
             lanes_.sync_all();
             if (begin + wanted < k) {
-                index_t const last = out[static_cast<std::size_t>(begin + wanted - 1)];
+                index_t const last = out[begin + wanted - 1];
                 // Nothing left: an entry that all others stand before.
                 bound = last == none ? entry<real>{} : entry<real>{f(last), last};
                 bounded = true;

@@ -50,7 +50,7 @@ public:
 private:
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD index_t row_of(node_id node) const {
-        index_t const row = row_of_node_[static_cast<std::size_t>(node)];
+        index_t const row = row_of_node_[node];
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>)
             if (row == none) refuse("row_of_node", node, row, "the row of this node is read, and it has none");

@@ -65,8 +65,8 @@ struct logit_biases {
     /// The bias of one row; the same for all rows where there are no offsets.
     [[nodiscard]] MULTIDRAFT_HD logit_bias operator()(std::int64_t row) const noexcept {
         if (offsets.empty()) return {tokens, values};
-        auto const first = static_cast<std::size_t>(offsets[static_cast<std::size_t>(row)]);
-        auto const last = static_cast<std::size_t>(offsets[static_cast<std::size_t>(row) + 1]);
+        auto const first = static_cast<std::size_t>(offsets[row]);
+        auto const last = static_cast<std::size_t>(offsets[row + 1]);
         return {tokens.subspan(first, last - first), values.subspan(first, last - first)};
     }
 };

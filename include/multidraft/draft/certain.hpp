@@ -45,7 +45,7 @@ template <group G, distribution Q, class Sums>
             g.top_k(q.size(), order, out.first(static_cast<std::size_t>(listed)));
             g.barrier();
         }
-        token_id const x = out[static_cast<std::size_t>(certain)];
+        token_id const x = out[certain];
         if (x == none || !(order(x) > minus_infinity<probability_of<Q>>)) break;
         if (rest) {
             auto const top = static_cast<double>(q.weight(x));

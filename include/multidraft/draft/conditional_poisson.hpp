@@ -65,7 +65,7 @@ struct conditional_poisson {
             --left;
         }
         if (g.leader())
-            for (index_t k = 0; k < drawn.count; ++k) out[static_cast<std::size_t>(k)] = drawn.token[k];
+            for (index_t k = 0; k < drawn.count; ++k) out[k] = drawn.token[k];
         g.barrier();
         return {drawn.count};
     }
@@ -186,7 +186,7 @@ private:
         span<token_id> const tops = room.first(static_cast<std::size_t>(top.count));
         g.top_k(q.size(), weight_of{q}, tops);
         g.barrier();
-        for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[static_cast<std::size_t>(i)];
+        for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[i];
         g.barrier();  // the room is written again
         return top;
     }

@@ -49,7 +49,7 @@ private:
     static bool ends_alike(span<token_id const> text, std::int32_t start, std::int32_t n) {
         auto const size = static_cast<std::int32_t>(text.size());
         for (std::int32_t k = 1; k <= n; ++k)
-            if (text[static_cast<std::size_t>(start - k)] != text[static_cast<std::size_t>(size - k)]) return false;
+            if (text[start - k] != text[size - k]) return false;
         return true;
     }
 };
@@ -58,7 +58,7 @@ private:
 /// itself, so that a repetition goes on repeating.
 [[nodiscard]] inline token_id continuation_token(span<token_id const> text, std::int32_t start, std::int32_t k) {
     auto const period = static_cast<std::int32_t>(text.size()) - start;
-    return text[static_cast<std::size_t>(start + k % period)];
+    return text[start + k % period];
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::draft

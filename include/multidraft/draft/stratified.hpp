@@ -44,7 +44,7 @@ struct stratified {
         for (index_t k = certain; k < n; ++k) {
             index_t const x = source.categorical(g, sums, q.size(), w, taken, site(purpose::draft, k));
             if (x == none) return {k, certain};
-            out[static_cast<std::size_t>(k)] = x;
+            out[k] = x;
         }
         return {n, certain};
     }

@@ -28,7 +28,7 @@ struct top_then_one {
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(top));
         index_t const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, top));
         if (x == none) return {top, top};
-        out[static_cast<std::size_t>(top)] = x;
+        out[top] = x;
         return {top + 1, top};
     }
 };

@@ -245,7 +245,7 @@ private:
             for (index_t b = 0; b < here; ++b)
                 if (mine[b] != 0) Kokkos::atomic_add(&board_->bins[b], mine[b]);
             member_->team_barrier();
-            for (index_t b = 0; b < here; ++b) bins[static_cast<std::size_t>(low + b)] = board_->bins[b];
+            for (index_t b = 0; b < here; ++b) bins[low + b] = board_->bins[b];
             member_->team_barrier();
         }
     }

@@ -58,12 +58,12 @@ struct engine_stratified {
         });
         auto const n = static_cast<index_t>(out.size());
         index_t const certain = std::min(std::max(n - draws, 0), static_cast<index_t>(order.size()));
-        for (index_t k = 0; k < certain; ++k) out[static_cast<std::size_t>(k)] = order[static_cast<std::size_t>(k)];
+        for (index_t k = 0; k < certain; ++k) out[k] = order[static_cast<std::size_t>(k)];
         auto const taken = span<token_id const>(out).first(static_cast<std::size_t>(certain));
         for (index_t k = certain; k < n; ++k) {
             token_id const x = source.categorical(g, sums, q.size(), weight_of{q}, taken, site(purpose::draft, k));
             if (x == none) return {k, certain};
-            out[static_cast<std::size_t>(k)] = x;
+            out[k] = x;
         }
         return {n, certain};
     }

@@ -26,7 +26,7 @@ struct undrawn_node {
     /// The tokens from the root's child down to the node: with q along them its own context.
     [[nodiscard]] std::vector<token_id> path() const {
         std::vector<token_id> tokens;
-        for (node_id v = node; v > 0; v = tree.parent(v)) tokens.push_back(tree.tokens[static_cast<std::size_t>(v)]);
+        for (node_id v = node; v > 0; v = tree.parent(v)) tokens.push_back(tree.tokens[v]);
         std::reverse(tokens.begin(), tokens.end());
         return tokens;
     }

@@ -28,7 +28,7 @@ namespace MULTIDRAFT_NAMESPACE {
     // Where the children of each node begin, once they stand together.
     std::vector<node_id> begin(parents.size() + 1, 0);
     for (node_id v = 0; v < nodes; ++v) {
-        node_id const up = parents[static_cast<std::size_t>(v)];
+        node_id const up = parents[v];
         if (up < none || up >= nodes) refuse("parents", v, up, "a parent is a node, or -1 for the root");
         if (up == none && root != none) refuse("parents", v, up, "a second root: one node alone has no parent");
         if (up == none)
@@ -41,7 +41,7 @@ namespace MULTIDRAFT_NAMESPACE {
     std::vector<node_id> children(parents.size());
     std::vector<node_id> next(begin.begin(), begin.end() - 1);
     for (node_id v = 0; v < nodes; ++v)
-        if (node_id const up = parents[static_cast<std::size_t>(v)]; up != none)
+        if (node_id const up = parents[v]; up != none)
             children[static_cast<std::size_t>(next[static_cast<std::size_t>(up)]++)] = v;
 
     std::vector<node_id> order{root};
@@ -66,7 +66,7 @@ namespace MULTIDRAFT_NAMESPACE {
     for (std::size_t k = 0; k < order.size(); ++k) place[static_cast<std::size_t>(order[k])] = static_cast<node_id>(k);
     std::vector<node_id> result(order.size());
     for (std::size_t k = 0; k < order.size(); ++k) {
-        node_id const up = parents[static_cast<std::size_t>(order[k])];
+        node_id const up = parents[order[k]];
         result[k] = up == none ? none : place[static_cast<std::size_t>(up)];
     }
     return result;

@@ -32,7 +32,7 @@ namespace MULTIDRAFT_NAMESPACE {
 MULTIDRAFT_HD inline void write_mask_row(span<node_id const> parents, node_id node, std::uint64_t* row,
                                          std::int64_t row_words) noexcept {
     for (std::int64_t w = 0; w < row_words; ++w) row[w] = 0;
-    for (node_id v = node, above = node + 1; v >= 0 && v < above; v = parents[static_cast<std::size_t>(v)]) {
+    for (node_id v = node, above = node + 1; v >= 0 && v < above; v = parents[v]) {
         row[v / 64] |= std::uint64_t{1} << (v % 64);
         above = v;
     }

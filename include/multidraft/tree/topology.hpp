@@ -53,7 +53,7 @@ struct tree_view {
     /// Always an earlier node, the root where `parents` names none: so a walk up ends, and stays inside of the tree,
     /// also over parents that nobody has checked.
     [[nodiscard]] MULTIDRAFT_HD constexpr node_id parent(node_id node) const noexcept {
-        node_id const up = parents[static_cast<std::size_t>(node)];
+        node_id const up = parents[node];
         return up >= 0 && up < node ? up : 0;
     }
 
@@ -70,7 +70,7 @@ struct tree_view {
         node_id before = 0;
         bool good = true;
         for (node_id v = 1; v < size(); ++v) {
-            node_id const up = parents[static_cast<std::size_t>(v)];
+            node_id const up = parents[v];
             good = good & (up >= before) & (up < v);
             before = up;
         }
@@ -84,7 +84,7 @@ private:
         node_id high = size();
         while (low < high) {
             node_id const middle = low + (high - low) / 2;
-            if (parents[static_cast<std::size_t>(middle)] < parent)
+            if (parents[middle] < parent)
                 low = middle + 1;
             else
                 high = middle;

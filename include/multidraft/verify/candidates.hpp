@@ -40,7 +40,7 @@ struct candidate_list {
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t draws() const noexcept { return count() - certain; }
     /// The token of a child.
     [[nodiscard]] MULTIDRAFT_HD constexpr token_id operator[](index_t child) const noexcept {
-        return tokens[static_cast<std::size_t>(child)];
+        return tokens[child];
     }
     /// The tokens that are certain.
     [[nodiscard]] MULTIDRAFT_HD constexpr span<token_id const> certain_tokens() const noexcept {
@@ -65,7 +65,7 @@ template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
     auto children = tree.children(node);
     if constexpr (!may_throw<G>)
-        while (children.count > 0 && tree.tokens[static_cast<std::size_t>(children.end() - 1)] == none)
+        while (children.count > 0 && tree.tokens[children.end() - 1] == none)
             --children.count;
     return children;
 }
@@ -93,7 +93,7 @@ template <draft_law Law>
     bool apart = true;
     for (index_t k = 0; k < n; ++k)
         for (index_t c = 0; c < k && c < certain; ++c)
-            apart = apart && children[static_cast<std::size_t>(c)] != children[static_cast<std::size_t>(k)];
+            apart = apart && children[c] != children[k];
     return apart;
 }
 
@@ -101,8 +101,8 @@ template <draft_law Law>
 /// drawn. O(depth); of parents that do not form a tree the answer means nothing.
 [[nodiscard]] MULTIDRAFT_HD inline bool is_present(tree_view tree, node_id node) {
     while (node > 0) {
-        if (tree.tokens[static_cast<std::size_t>(node)] == none) return false;
-        node_id const up = tree.parents[static_cast<std::size_t>(node)];
+        if (tree.tokens[node] == none) return false;
+        node_id const up = tree.parents[node];
         if (up >= node) return true;
         node = up;
     }

@@ -127,7 +127,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return length_; }
     [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return node_of(level, column(level)); }
     [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
-        return tree_.tokens[static_cast<std::size_t>(node(level))];
+        return tree_.tokens[node(level)];
     }
     [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return static_cast<Real>(*at(level)); }
     [[nodiscard]] MULTIDRAFT_HD std::int32_t column(std::int32_t level) const {
@@ -173,7 +173,7 @@ public:
         survivor best;
         auto const found = find_best(p, q, level, best);
         if (found != descent::down) return found;
-        token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, best.column))];
+        token_id const x = tree_.tokens[node_of(level + 1, best.column)];
         // Of this level only one class is asked for: sums, without the table of all.
         auto const mass_where = [&](auto const& wanted) {
             using real = probability_of<decltype(q)>;
@@ -215,7 +215,7 @@ private:
     [[nodiscard]] MULTIDRAFT_HD descent find_best(P const& p, Q const& q, std::int32_t level, survivor& best) {
         for (std::int32_t k = column(level); k < paths_; ++k) {
             if (!survives(k, level)) continue;
-            token_id const x = tree_.tokens[static_cast<std::size_t>(node_of(level + 1, k))];
+            token_id const x = tree_.tokens[node_of(level + 1, k)];
             if (x == none) return descent::ended;
             if (!(q(x) > 0)) {
                 wrong_node_ = node_of(level, k);
@@ -235,8 +235,8 @@ private:
     }
     [[nodiscard]] MULTIDRAFT_HD bool survives(std::int32_t k, std::int32_t level) const {
         for (std::int32_t l = 1; l <= level; ++l)
-            if (tree_.tokens[static_cast<std::size_t>(node_of(l, k))] !=
-                tree_.tokens[static_cast<std::size_t>(node_of(l, column(level)))])
+            if (tree_.tokens[node_of(l, k)] !=
+                tree_.tokens[node_of(l, column(level))])
                 return false;
         return true;
     }
@@ -269,13 +269,13 @@ private:
         g.barrier();  // every lane is done with the factors of another level
         if (g.leader())
             for (index_t c = 0; c < ratio_classes; ++c)
-                factors_[c] = static_cast<double>(bins[static_cast<std::size_t>(c)]) * 0x1p-30;
+                factors_[c] = static_cast<double>(bins[c]) * 0x1p-30;
         g.barrier();
         g.histogram(q.size(), class_of, low, bins);
         if (g.leader()) {
             double all = 0;
             for (index_t c = 0; c < ratio_classes; ++c) {
-                factors_[c] = fp::fma(static_cast<double>(bins[static_cast<std::size_t>(c)]), 0x1p-60, factors_[c]);
+                factors_[c] = fp::fma(static_cast<double>(bins[c]), 0x1p-60, factors_[c]);
                 all += factors_[c];
             }
             auto const who = survivors(level);
@@ -344,7 +344,7 @@ public:
         detail::check_input<multi_path_block>(g, drafts, target, draft, path, scratch);
         if (!is_fork(tree, paths)) {
             detail::refuse_on_host<G>(
-                "parents", tree.size() - 1, tree.parents[static_cast<std::size_t>(tree.size() - 1)],
+                "parents", tree.size() - 1, tree.parents[tree.size() - 1],
                 "multi-path verification takes paths of one length that part at the root (K x 1 x 1 ..); for "
                 "other trees use verify::traversal");
             return {};
@@ -366,7 +366,7 @@ private:
     [[nodiscard]] MULTIDRAFT_HD static bool is_fork(tree_view tree, std::int32_t paths) {
         if (paths > 0 && (tree.size() - 1) % paths != 0) return false;
         for (node_id v = 1; v < tree.size(); ++v)
-            if (tree.parents[static_cast<std::size_t>(v)] != (v <= paths ? 0 : v - paths)) return false;
+            if (tree.parents[v] != (v <= paths ? 0 : v - paths)) return false;
         return true;
     }
 };

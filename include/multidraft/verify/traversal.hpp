@@ -157,7 +157,7 @@ private:
                                                             P const& p, Q const& q, Source& source,
                                                             std::int32_t position, frame<Real> const& at,
                                                             node_id child) {
-        token_id const x = tree.tokens[static_cast<std::size_t>(child)];
+        token_id const x = tree.tokens[child];
         Real const qx = q(x);
         if (!(qx > 0)) return {outcome::stopped, at.node};
         Real const rest = fp::fma(-at.c, qx, p(x));

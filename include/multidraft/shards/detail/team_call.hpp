@@ -51,9 +51,9 @@ inline void list_rows(tree_batch const& trees, batch_argument model, index_t voc
         std::int64_t const first = trees.offsets[b];
         for (node_id v = 0; v < tree.size(); ++v) {
             if (multidraft::detail::may_be_read(tree, model, v)) nodes.push_back(first + v);
-            token_id const x = tree.tokens[static_cast<std::size_t>(v)];
+            token_id const x = tree.tokens[v];
             if (v > 0 && x >= 0 && x < vocabulary && verify::is_present(tree, v))
-                entries.push_back({first + tree.parents[static_cast<std::size_t>(v)], x});
+                entries.push_back({first + tree.parents[v], x});
         }
     }
 }

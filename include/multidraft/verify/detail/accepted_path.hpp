@@ -18,7 +18,7 @@ template <group G>
 MULTIDRAFT_HD void write_path(G const& g, tree_view tree, node_id last, std::int32_t accepted, span<node_id> path) {
     if (!g.leader()) return;
     for (std::int32_t k = accepted; k-- > 0;) {
-        path[static_cast<std::size_t>(k)] = last;
+        path[k] = last;
         last = tree.parent(last);
     }
 }

@@ -106,7 +106,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
         refuse("target.rows", target.rows(), "there is one target row per node");
     if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
         if (draft.size() != target.size()) refuse("draft.size", draft.size(), "draft and target have one vocabulary");
-        if (draft.rows() <= tree.parents[static_cast<std::size_t>(deepest)])
+        if (draft.rows() <= tree.parents[deepest])
             refuse("draft.rows", draft.rows(), "there is one draft row per node with children");
     }
 }
@@ -136,7 +136,7 @@ MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, char const* why) {
     for (node_id v = 1; v < tree.size(); ++v) {
-        node_id const parent = tree.parents[static_cast<std::size_t>(v)];
+        node_id const parent = tree.parents[v];
         if (parent == v - 1) continue;
         refuse_on_host<G>("children", parent, tree.children(parent).count, why);
         return false;
@@ -186,7 +186,7 @@ template <group G, draft_law Law, class Target, class Draft>
             auto const q = draft(g, node);
             if constexpr (distribution<std::decay_t<decltype(q)>>) check_row(g, q, "draft", node);
             for (node_id v = children.first + certain_of(drafts, children, node); v < children.end(); ++v) {
-                token_id const x = drafts.tree.tokens[static_cast<std::size_t>(v)];
+                token_id const x = drafts.tree.tokens[v];
                 if (!(probability_of_child(q, v - children.first, x) > 0))
                     refuse("tokens", v, x,
                            "the draft row of node " + std::to_string(node) +

@@ -67,7 +67,7 @@ public:
         std::int32_t accepted = 0;
         real ratio = 0;  // log p - log q of the prefix
         for (node_id v = 0; v + 1 < tree.size(); ++v) {
-            token_id const x = tree.tokens[static_cast<std::size_t>(v) + 1];
+            token_id const x = tree.tokens[v + 1];
             if constexpr (!may_throw<G>)
                 if (x == none) break;  // room for a child that could not be drawn
             real const qx = draft(g, v)(x);

@@ -67,7 +67,7 @@ public:
         auto const starts = tree.children(0);
         verify::detail::walk_end best;
         for (node_id start = starts.first; start < starts.end(); ++start) {
-            if (tree.tokens[static_cast<std::size_t>(start)] == none) break;
+            if (tree.tokens[start] == none) break;
             auto walk =
                 verify::detail::walk_down(g, verifier_, drafts, target, draft, start, source, position, scratch);
             if (walk.result.next == none) return {};

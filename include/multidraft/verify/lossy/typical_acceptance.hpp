@@ -100,7 +100,7 @@ private:
             auto const p = target(g, v);
             auto const threshold = threshold_of(g, p);
             for (node_id c = children.first; c < children.end(); ++c) {
-                token_id const x = tree.tokens[static_cast<std::size_t>(c)];
+                token_id const x = tree.tokens[c];
                 bool const ok = x >= 0 && p(x) > threshold;
                 if (g.leader()) passes[c] = ok ? std::byte{1} : std::byte{0};
                 if (!ok) continue;
