@@ -38,7 +38,8 @@ public:
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t histogram_total(Counters const& counters) const {
         std::uint64_t total = 0;
         MULTIDRAFT_UNROLL_BY(8)
-        for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size) total += counters[static_cast<std::size_t>(b)];
+        for (auto b = static_cast<std::size_t>(lane()); b < counters.size(); b += warp_size)
+            total += counters[static_cast<std::size_t>(b)];
         for (int bit = warp_size / 2; bit > 0; bit /= 2) total += lanes_.shuffle_xor(total, bit);
         return total;
     }
@@ -183,8 +184,7 @@ protected:
                     if (mine != 0) lanes_.add_to(all + b, mine);
                 }
                 lanes_.sync_all();
-                for (index_t b = lanes_.thread(); b < here; b += threads)
-                    bins[begin + b] = all[b];
+                for (index_t b = lanes_.thread(); b < here; b += threads) bins[begin + b] = all[b];
                 // Nobody reads the other array any more, and nobody adds to it before the barrier.
                 std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
                 for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)

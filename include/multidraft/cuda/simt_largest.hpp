@@ -135,8 +135,7 @@ public:
             keys[lanes_.thread()] = kept.key;
             indices[lanes_.thread()] = kept.index;
             merge_lists(wanted, keys, indices, kept);
-            if (leading_warp() && lane() < wanted)
-                out[begin + lane()] = kept.index == nowhere ? none : kept.index;
+            if (leading_warp() && lane() < wanted) out[begin + lane()] = kept.index == nowhere ? none : kept.index;
             lanes_.sync_all();
             if (begin + wanted < k) {
                 index_t const last = out[begin + wanted - 1];

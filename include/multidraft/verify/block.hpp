@@ -38,9 +38,7 @@ struct chain_path {
 
     [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return levels; }
     [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return level; }
-    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
-        return tree.tokens[level];
-    }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const { return tree.tokens[level]; }
     [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return weights[level]; }
     [[nodiscard]] MULTIDRAFT_HD Target const& target() const { return target_rows; }
     template <group G>

@@ -39,9 +39,7 @@ struct candidate_list {
     /// How many of them were drawn.
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t draws() const noexcept { return count() - certain; }
     /// The token of a child.
-    [[nodiscard]] MULTIDRAFT_HD constexpr token_id operator[](index_t child) const noexcept {
-        return tokens[child];
-    }
+    [[nodiscard]] MULTIDRAFT_HD constexpr token_id operator[](index_t child) const noexcept { return tokens[child]; }
     /// The tokens that are certain.
     [[nodiscard]] MULTIDRAFT_HD constexpr span<token_id const> certain_tokens() const noexcept {
         return tokens.first(static_cast<std::size_t>(certain));
@@ -65,8 +63,7 @@ template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
     auto children = tree.children(node);
     if constexpr (!may_throw<G>)
-        while (children.count > 0 && tree.tokens[children.end() - 1] == none)
-            --children.count;
+        while (children.count > 0 && tree.tokens[children.end() - 1] == none) --children.count;
     return children;
 }
 
@@ -92,8 +89,7 @@ template <draft_law Law>
     if (certain < 0 || certain > n) return false;
     bool apart = true;
     for (index_t k = 0; k < n; ++k)
-        for (index_t c = 0; c < k && c < certain; ++c)
-            apart = apart && children[c] != children[k];
+        for (index_t c = 0; c < k && c < certain; ++c) apart = apart && children[c] != children[k];
     return apart;
 }
 

@@ -126,9 +126,7 @@ public:
 
     [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return length_; }
     [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return node_of(level, column(level)); }
-    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
-        return tree_.tokens[node(level)];
-    }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const { return tree_.tokens[node(level)]; }
     [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return static_cast<Real>(*at(level)); }
     [[nodiscard]] MULTIDRAFT_HD std::int32_t column(std::int32_t level) const {
         return static_cast<std::int32_t>(at(level)[1]);
@@ -235,9 +233,7 @@ private:
     }
     [[nodiscard]] MULTIDRAFT_HD bool survives(std::int32_t k, std::int32_t level) const {
         for (std::int32_t l = 1; l <= level; ++l)
-            if (tree_.tokens[node_of(l, k)] !=
-                tree_.tokens[node_of(l, column(level))])
-                return false;
+            if (tree_.tokens[node_of(l, k)] != tree_.tokens[node_of(l, column(level))]) return false;
         return true;
     }
 
@@ -268,8 +264,7 @@ private:
         g.histogram(q.size(), class_of, high, bins);
         g.barrier();  // every lane is done with the factors of another level
         if (g.leader())
-            for (index_t c = 0; c < ratio_classes; ++c)
-                factors_[c] = static_cast<double>(bins[c]) * 0x1p-30;
+            for (index_t c = 0; c < ratio_classes; ++c) factors_[c] = static_cast<double>(bins[c]) * 0x1p-30;
         g.barrier();
         g.histogram(q.size(), class_of, low, bins);
         if (g.leader()) {

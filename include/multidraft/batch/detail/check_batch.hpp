@@ -99,8 +99,7 @@ template <draft_law Law>
         return {what::tokens, v, none, static_cast<double>(token)};
     if constexpr (counts_certain<Law>) {
         node_range children = tree.children(v);
-        while (children.count > 0 && tree.tokens[children.end() - 1] == none)
-            --children.count;
+        while (children.count > 0 && tree.tokens[children.end() - 1] == none) --children.count;
         index_t const certain = trees.certain[first + v];
         span<token_id const> const tokens =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));

@@ -40,9 +40,7 @@ struct picked_path {
 
     [[nodiscard]] std::int32_t length() const { return static_cast<std::int32_t>(nodes.size()) - 1; }
     [[nodiscard]] node_id node(std::int32_t level) const { return nodes[static_cast<std::size_t>(level)]; }
-    [[nodiscard]] token_id token(std::int32_t level) const {
-        return tree.tokens[node(level)];
-    }
+    [[nodiscard]] token_id token(std::int32_t level) const { return tree.tokens[node(level)]; }
     [[nodiscard]] Real weight(std::int32_t level) const { return weights[static_cast<std::size_t>(level)]; }
     [[nodiscard]] Target const& target() const { return target_rows; }
     template <group G>

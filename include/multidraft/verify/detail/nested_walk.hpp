@@ -112,9 +112,7 @@ public:
 
 private:
     [[nodiscard]] MULTIDRAFT_HD tree_view tree() const { return drafts_.tree; }
-    [[nodiscard]] MULTIDRAFT_HD token_id token_of(node_id v) const {
-        return tree().tokens[v];
-    }
+    [[nodiscard]] MULTIDRAFT_HD token_id token_of(node_id v) const { return tree().tokens[v]; }
     [[nodiscard]] MULTIDRAFT_HD candidate_list children_of(node_id v) const {
         return candidates_of(drafts_, present_children<G>(tree(), v), v);
     }

@@ -234,9 +234,7 @@ struct picked_steps {
 
     [[nodiscard]] MULTIDRAFT_HD std::int32_t length() const { return levels; }
     [[nodiscard]] MULTIDRAFT_HD node_id node(std::int32_t level) const { return steps[level].node; }
-    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const {
-        return drafts.tree.tokens[node(level)];
-    }
+    [[nodiscard]] MULTIDRAFT_HD token_id token(std::int32_t level) const { return drafts.tree.tokens[node(level)]; }
     [[nodiscard]] MULTIDRAFT_HD Real weight(std::int32_t level) const { return steps[level].weight; }
     [[nodiscard]] MULTIDRAFT_HD Target const& target() const { return target_rows; }
     [[nodiscard]] MULTIDRAFT_HD auto conditional(G const& g, std::int32_t level) const {
