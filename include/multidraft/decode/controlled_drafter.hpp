@@ -51,7 +51,7 @@ public:
         base::grow(g, text, depth, w, source, m);
     }
 
-    void learn(step_outcome const& outcome) { choices_->learn(outcome); }
+    void learn(step_outcome const& outcome) { choices_->learn(outcome); }  ///< hands the outcome to the controller
 
 private:
     Controller* choices_;

@@ -185,6 +185,7 @@ public:
 private:
     /// A tree of the family, with what its value is made of.
     struct member {
+        /// A node but the root.
         struct child {
             std::size_t parent;
             std::int32_t level;  ///< of the parent

@@ -66,7 +66,7 @@ protected:
     void use(topology const& shape) {
         if (!(shape_ == shape)) shape_ = shape;
     }
-    [[nodiscard]] Draft& model() const noexcept { return draft_.model(); }
+    [[nodiscard]] Draft& model() const noexcept { return draft_.model(); }  ///< the draft model
 
 private:
     draft_model<Draft> draft_;
