@@ -381,11 +381,15 @@ TEST(costs, nested_ranked_block_reads_nodes_that_its_pick_hangs_on) {
         for (node_id v = 0; v < static_cast<node_id>(c.parents.size()); ++v) {
             inner += c.inner(v) ? 1U : 0U;
             on_path += c.inner(v) ? c.path.count(v) : 0U;
-            if (c.inner(v) && c.path.count(v) == 1) EXPECT_EQ(asked.count(v), 1U) << "node " << v;
+            if (c.inner(v) && c.path.count(v) == 1) {
+                EXPECT_EQ(asked.count(v), 1U) << "node " << v;
+            }
         }
         for (node_id const v : asked) {
             EXPECT_TRUE(c.inner(v)) << "node " << v;
-            if (v > 0) EXPECT_EQ(asked.count(c.parents[static_cast<std::size_t>(v)]), 1U) << "node " << v;
+            if (v > 0) {
+                EXPECT_EQ(asked.count(c.parents[static_cast<std::size_t>(v)]), 1U) << "node " << v;
+            }
         }
         asked.insert(c.last);
         EXPECT_EQ(nodes_of(c.target), asked);
