@@ -78,7 +78,7 @@ TEST(node_trial, takes_verifiers_of_whole_trees) {
 }
 
 TEST(node_trial, of_more_children_than_tokens_draws_what_there_is) {
-    row const two{0.5, 0.5, 0, 0};
+    row const two{0.6, 0.4, 0, 0};
     auto const found = by_rank(testing_::node_trial(draft::sequential{}, verify::naive<law::sequential>{}, p, two, 4));
     EXPECT_NEAR(found[0] + found[1], 0.5, 1e-12);
     EXPECT_EQ(found[2] + found[3], 0);
