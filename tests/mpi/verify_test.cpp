@@ -51,7 +51,8 @@ TEST(mpi_communicator, tells_all_ranks) {
         for (std::size_t k = 0; k < bytes[static_cast<std::size_t>(r)]; ++k) EXPECT_EQ(to[at++], static_cast<char>(r));
 }
 
-/// All methods and types of rows: tests/shards, on threads. Trees are drawn on the ranks, and verified there; and both on one host, by every rank for itself.
+/// All methods and types of rows: tests/shards, on threads. Trees are drawn on the ranks, and verified there; and both
+/// on one host, by every rank for itself.
 template <class T, class Sampler, class Verifier>
 void expect_tokens_of_host(Sampler const& sampler, Verifier const& verifier, index_t v, std::uint64_t seed) {
     mpi::communicator ranks;
