@@ -19,6 +19,16 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
+/// n, or `most` where a stand-in on the CPU runs the kernels (tests/launches) and n would take it long.
+[[nodiscard]] constexpr index_t on_a_cpu(index_t n, index_t most) noexcept {
+#if defined(MULTIDRAFT_CUDA_STANDIN)
+    return n < most ? n : most;
+#else
+    static_cast<void>(most);
+    return n;
+#endif
+}
+
 #define EXPECT_CUDA(call) ASSERT_EQ(call, cudaSuccess) << cudaGetErrorString(cudaGetLastError())
 
 /// An array on the device with the contents of one on the host.

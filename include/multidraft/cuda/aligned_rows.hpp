@@ -30,6 +30,11 @@ inline constexpr int read_at_once = [] {
 template <class Rows>
 concept contiguous_rows = std::is_same_v<typename Rows::layout_type, contiguous>;
 
+/// Whether rows of this type may begin at multiples of 16 bytes, or be none at all. Where they cannot, kernels for
+/// aligned rows are not compiled.
+template <class Rows>
+inline constexpr bool may_be_aligned = contiguous_rows<Rows> || !row_batch<Rows> || (read_at_once<Rows> > 1);
+
 /// Whether every row begins at a multiple of 16 bytes, or there are no rows.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {

@@ -1,0 +1,30 @@
+// The tests of the launches: every test begins on an H200 without errors, and leaves none, nor memory.
+#include <gtest/gtest.h>
+
+#include <string_view>
+
+#include "launches/runtime/standin.hpp"
+
+namespace {
+
+struct fresh_device : testing::EmptyTestEventListener {
+    void OnTestStart(testing::TestInfo const& info) override {
+        // What needs no device finds none.
+        bool const needs_one = std::string_view(info.test_suite_name()) != "cuda_empty";
+        standin::reset(needs_one ? standin::h200() : standin::none());
+    }
+    void OnTestEnd(testing::TestInfo const& info) override {
+        if (standin::fault().empty() && standin::allocated() == 0) return;
+        ADD_FAILURE() << info.name() << ": " << standin::fault() << ", " << standin::allocated()
+                      << " bytes of device memory are left";
+    }
+};
+
+}  // namespace
+
+int main(int argc, char** argv) {
+    testing::InitGoogleTest(&argc, argv);
+    testing::FLAGS_gtest_death_test_style = "threadsafe";  // blocks are threads
+    testing::UnitTest::GetInstance()->listeners().Append(new fresh_device);
+    return RUN_ALL_TESTS();
+}
