@@ -1,4 +1,4 @@
-// Uniforms with addresses: each draw is a pure function of the seed and of what it is drawn for.
+// Uniforms with addresses: each draw is a pure function of the seed and of the draw's purpose and place.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -74,7 +74,7 @@ public:
 
     /// A uniform in [0, 1): a multiple of 2^-24 for float, of 2^-53 for double, never 1.
     ///
-    /// The float of an address is its double cut to 24 bits. Too coarse for decisions about a vocabulary: see
+    /// The float of an address is its double truncated to 24 bits, too coarse for decisions about a vocabulary: see
     /// `draw_source`.
     template <class T>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr T uniform(address const& at) const noexcept {

@@ -9,7 +9,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Where a draw happens: the position of the root in the text and the node whose children are drawn or judged.
+/// Where a draw happens: the position of the root in the text and the node whose children are drawn or verified.
 struct draw_site {
     std::int32_t position = 0;
     node_id node = 0;
