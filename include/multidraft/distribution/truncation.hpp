@@ -42,7 +42,7 @@ template <class Real>
     using bits = key_bits<Real>;
     constexpr bits sign = bits(1) << (sizeof(bits) * 8 - 1);
     bits const b = __builtin_bit_cast(bits, x + Real(0));
-    return b ^ ((bits(0) - (b >> (sizeof(bits) * 8 - 1))) | sign);  // no branch: the order of negative numbers is reversed
+    return b ^ ((bits(0) - (b >> (sizeof(bits) * 8 - 1))) | sign);  // no branch: reverses negative numbers
 }
 
 template <class Real>
