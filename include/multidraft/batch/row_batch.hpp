@@ -47,7 +47,7 @@ struct logit_batch {
     sampling_params default_sampling{};         ///< where `sampling` is null
     [[no_unique_address]] Layout layout{};      ///< how the entries of a row are laid out
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
@@ -145,7 +145,7 @@ struct prepared_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
@@ -179,7 +179,7 @@ struct probability_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }

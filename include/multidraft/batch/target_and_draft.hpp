@@ -14,7 +14,7 @@ namespace MULTIDRAFT_NAMESPACE {
 template <row_batch Rows>
 struct target_rows {
     Rows rows;
-    /// The rows are the caller's.
+    /// The rows belong to the caller.
     MULTIDRAFT_HD constexpr explicit target_rows(Rows const& of_target) noexcept : rows(of_target) {}
 };
 
@@ -26,7 +26,7 @@ concept draft_row_batch = row_batch<R> || std::is_same_v<R, verify::no_draft_row
 template <draft_row_batch Rows>
 struct draft_rows {
     Rows rows;
-    /// The rows are the caller's.
+    /// The rows belong to the caller.
     MULTIDRAFT_HD constexpr explicit draft_rows(Rows const& of_draft) noexcept : rows(of_draft) {}
 };
 
