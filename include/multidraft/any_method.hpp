@@ -332,14 +332,15 @@ public:
         return facts().scratch_bytes(nodes, depth);
     }
 
-    /// Draws up to `out.size()` children of one node from the draft's distribution after it, the chunk sums of whose
-    /// weights are `sums` (which may be changed), writes them in the order drawn and returns how many there are and how
-    /// many are certain. Fewer than `out.size()` mean that the draft's support was exhausted; the remaining entries of
-    /// `out` are unspecified.
+    /// Draws up to `out.size()` children of one node from the draft's distribution after it, writes them in the order
+    /// drawn and returns how many there are and how many are certain. `sums` are the chunk sums of the row's weights,
+    /// and may be changed. Fewer than `out.size()` mean that the draft's support was exhausted; the remaining entries
+    /// of `out` are unspecified.
     ///
-    /// All methods draw node by node. Two need more: `../sequences` share nodes while they agree (`draft::share_nodes`
-    /// returns which children continue, and for how many sequences); for law `independent` child k comes from draft
-    /// model k, so there is one call for each model, with the index of the child in `parent.first_child`.
+    /// All methods draw node by node. Two kinds need more. The sequences of `../sequences` share nodes while they
+    /// agree: `draft::share_nodes` returns which children continue, and for how many sequences. For law `independent`
+    /// child k comes from draft model k, so there is one call for each model, with the index of the child in
+    /// `parent.first_child`.
     ///
     /// Throws `invalid_input` for an impossible node, and as the sampler does.
     template <distribution Row, class Sums>
@@ -383,8 +384,8 @@ public:
     /// - `scratch`: `scratch_bytes(..)` bytes or more, aligned to 16, of any content.
     ///
     /// Throws `invalid_input`, before `path` is changed, for a tree of another law, a shape that the method does not
-    /// accept, rows that do not fit or are not distributions, tokens that cannot have been drawn, a path that is too
-    /// short, and scratch that is too small (the message states the size needed) or misaligned.
+    /// accept, rows that do not fit or are not distributions, and tokens that cannot have been drawn. So do a path that
+    /// is too short, and scratch that is misaligned or too small; the message states the size needed.
     ///
     /// Nothing is allocated. Methods of whole trees read a row more than once; rows of logits are then normalised again
     /// (the overload with `method_memory` remembers them).

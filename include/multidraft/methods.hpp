@@ -42,7 +42,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The trees that a method accepts.
 enum class trees_taken {
     any,
-    pairs,  ///< up to two children a node
+    pairs,  ///< up to two children per node
     forks,  ///< paths of one length that branch at the root, K x 1 x 1 ..
     chains  ///< one child per node
 };

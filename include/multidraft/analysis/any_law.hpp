@@ -197,9 +197,9 @@ template <class F>
 
 }  // namespace detail
 
-/// By how much Q fails to be q-convex: the largest of Q(x | H) q(y) - Q(y | H + x) q(x), with Q(x | H) = Q(H + x) -
-/// Q(H), over sets H and different x, y outside H ([OptimalMDSD] Definition 2, both sides times q(x) q(y)); 0 where it
-/// is q-convex. O(2^V V^2).
+/// By how much Q fails to be q-convex: the largest of Q(x | H) q(y) - Q(y | H + x) q(x) over sets H and different x, y
+/// outside H, with Q(x | H) = Q(H + x) - Q(H). This is [OptimalMDSD] Definition 2 with both sides times q(x) q(y); 0
+/// where Q is q-convex. O(2^V V^2).
 ///
 /// Throws `invalid_input` for a row that is not a distribution or has more than 24 tokens.
 template <set_function F>

@@ -86,10 +86,9 @@ inline void check_cost(double cost, char const* argument) {
     }
 }
 
-/// The improvement factor of an oracle that drafts in each step exactly the tokens that will be accepted: 1 / (1 -
-/// alpha
-/// + cost alpha), as on average it emits 1 / (1 - alpha) tokens and drafts alpha / (1 - alpha) of them ([ImprovingMCSD]
-/// 2, after [Leviathan23] 3.5).
+/// The improvement factor of an oracle that drafts in each step exactly the tokens that will be accepted
+/// ([ImprovingMCSD] 2, after [Leviathan23] 3.5). It is 1 / (1 - alpha + cost alpha), as on average the oracle emits 1 /
+/// (1 - alpha) tokens and drafts alpha / (1 - alpha) of them.
 ///
 /// Up to 58 % above the factor of the best fixed depth. Errors as `improvement_factor`, and for alpha = 1 and a cost of
 /// 0.

@@ -201,7 +201,8 @@ struct group_sums {
     return result;
 }
 
-/// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens a second. 0 where the lower sum is 0.
+/// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens per second. 0 where the lower sum is
+/// 0.
 ///
 /// Throws `invalid_input` for lists of different lengths too.
 [[nodiscard]] inline estimate bootstrap_ratio(std::span<double const> above, std::span<double const> below,

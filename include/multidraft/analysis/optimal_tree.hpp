@@ -62,8 +62,8 @@ inline void check_rates(rank_rates const& rates) {
 namespace detail {
 
 /// The best lists of trees for every budget of nodes, by level and rank: best[l][k][m] is the expected number accepted
-/// by ranks k, k+1, .. of level l with m nodes, and taken[l][k][m] how many of these nodes are in the tree of rank k;
-/// 0: no further tree, -1: as with m - 1.
+/// by ranks k, k+1, .. of level l with m nodes. taken[l][k][m] is how many of these nodes are in the tree of rank k; 0:
+/// no further tree, -1: as with m - 1.
 struct best_trees {
     std::vector<std::vector<std::vector<double>>> best;
     std::vector<std::vector<std::vector<std::int32_t>>> taken;

@@ -69,8 +69,8 @@ struct decay {
 
 /// The times at which the integral of a race for n places is evaluated: exp(begin + i step), i = 0, 1, .. .
 ///
-/// The weight function of an arrival at rate r, x exp(-x) with x = r t, sums to 1/step over all of them, so integrals
-/// of it times the probability that a place is free are sums that can end once all places are taken. Before the first
+/// The weight function of an arrival at rate r, x exp(-x) with x = r t, sums to 1/step over all of them. So an integral
+/// of it times the probability that a place is free is a sum, which can end once all places are taken. Before the first
 /// time all places are free up to an error of exp((n + 1) begin) < 1e-18, and the sum is a geometric series.
 struct race_times {
     // Both are multiples of 2^-10, so that begin + i step is exact.

@@ -28,11 +28,11 @@ namespace detail {
 
 /// The rejected prefixes of one pair of rows.
 ///
-/// After some rejections the residual is (p - c q)+ / T(c) for a scalar c, where T(c) is the sum of (p - c q)+: a
-/// rejected token has p < c q, so its entry is 0, and the others have only lost multiples of q. The next candidate
-/// comes from q / rest, where rest is the mass not drafted yet; when it is rejected c grows by T(c) / rest. Token x is
-/// the one rejected with probability q(x) (c' - max(p(x)/q(x), c))+ / T(c), and the probability that the last candidate
-/// is rejected, whichever it is, is T(c') / T(c).
+/// After some rejections the residual is (p - c q)+ / T(c) for a scalar c, where T(c) is the sum of (p - c q)+. A
+/// rejected token has p < c q, so its entry is 0; the others have only lost multiples of q. The next candidate comes
+/// from q / rest, where rest is the mass not drafted yet; when it is rejected c grows by T(c) / rest. Token x is the
+/// one rejected with probability q(x) (c' - max(p(x)/q(x), c))+ / T(c), and the probability that the last candidate is
+/// rejected, whichever it is, is T(c') / T(c).
 class rejected_prefixes {
 public:
     explicit rejected_prefixes(ratio_rows const& rows, index_t n)

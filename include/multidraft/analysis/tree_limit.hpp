@@ -158,8 +158,8 @@ void rows_of_target(Target const& target, std::vector<token_id>& tokens, std::si
     }
 }
 
-/// Builds the linear program: a column for each node except the root of each tree, a row for the flow into each inner
-/// node's children, and a row A(s y) <= p(y | s) A(s) for each prefix s y that is drafted; the root has A = 1.
+/// Builds the linear program. Every tree has a column for each node except the root, and a row for the flow into each
+/// inner node's children. Each prefix s y that is drafted has a row A(s y) <= p(y | s) A(s); the root has A = 1.
 class tree_limit_builder {
 public:
     /// The target's rows, by prefix: see `rows_of_target`.

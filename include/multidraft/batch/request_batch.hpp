@@ -9,7 +9,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The addresses of the draws of a batch (see `addressed_uniforms`): one entry a request in each array.
+/// The addresses of the draws of a batch (see `addressed_uniforms`): each array has one entry for each request.
 ///
 /// Sampling parameters are not here but with the rows of logits, since they may differ between target and draft, and
 /// rows of probabilities have none.

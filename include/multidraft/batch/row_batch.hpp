@@ -43,7 +43,7 @@ struct logit_batch {
     std::int64_t row_stride = 0;
     index_t vocabulary = 0;
     std::int64_t const* row_of = nullptr;       ///< may be null
-    sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
+    sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
     sampling_params default_sampling{};         ///< where `sampling` is null
     [[no_unique_address]] Layout layout{};      ///< how the entries of a row are laid out
 

@@ -29,12 +29,12 @@ template <host_policy P>
     return 0;
 }
 
-/// Checks the arguments of `verify_batch` and writes the first fault to `*report`: offsets, positions, sampling
-/// parameters, parents, tokens, the law's conditions on children (different tokens, how many are certain), and the
-/// rows: the target's of every node, the draft's of nodes with children. Rows below a child that could not be drawn are
-/// not checked. If there is no fault, the arithmetic of this build is tested (`check_arithmetic`). `refuse_reported`
-/// throws the error for a report. The same call runs on CUDA, Kokkos and ranks; the report is in memory of the machine
-/// that runs it.
+/// Checks the arguments of `verify_batch` and writes the first fault to `*report`. Checked are offsets, positions,
+/// sampling parameters, parents, tokens, the law's conditions on children (different tokens, how many are certain), and
+/// the rows: the target's of every node, the draft's of nodes with children. Rows below a child that could not be drawn
+/// are not checked. If there is no fault, the arithmetic of this build is tested (`check_arithmetic`).
+/// `refuse_reported` throws the error for a report. The same call runs on CUDA, Kokkos and ranks; the report is in
+/// memory of the machine that runs it.
 ///
 /// One pass over all rows, so it is meant for bringing an engine up, not for every step. Nothing is allocated. Throws
 /// `invalid_input` for missing arrays.

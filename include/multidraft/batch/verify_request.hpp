@@ -33,9 +33,9 @@ MULTIDRAFT_HD constexpr void require_fit() noexcept {
                   "were drawn from");
 }
 
-/// Verifies the tree of request b from rows of its nodes. An invalid tree (of a padded request, say), one deeper than
-/// the path or too large for the scratch, and whatever the verifier refuses give 0 accepted nodes and the token `none`:
-/// the group's lanes run inside a launch and do not throw.
+/// Verifies the tree of request b from rows of its nodes. The group's lanes run inside a launch and do not throw. An
+/// invalid tree (of a padded request, say), one deeper than the path or too large for the scratch, and whatever the
+/// verifier refuses give 0 accepted nodes and the token `none`.
 template <verify::verifier Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,

@@ -17,8 +17,8 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// Whether `fp::fma` rounds once. Without it (plain x86-64: `std::fma` is a slow library call there) results are as
-/// accurate and just as lossless, but not bit for bit those of other backends: a token whose acceptance depends on the
-/// last bit may be decided differently.
+/// accurate and just as lossless, but not bit for bit those of other backends. A token whose acceptance depends on the
+/// last bit may then be decided differently.
 inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 
 // Compilers contract a * b + c into one rounding wherever they see it, also after inlining, and no two compilers

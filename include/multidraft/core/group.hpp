@@ -91,9 +91,9 @@ struct pair {
 /// - `top_k(n, f, out)`: the `out.size()` largest, largest first, ties to the lower index; f is not NaN.
 /// - `sum_chunks(n, w)`: the chunk sums of the weights w(i) >= 0.
 /// - `softmax(n, x, scale)`: the `softmax_sums` of a row of logits, in one pass over memory.
-/// - `inverse_cdf(sums, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i up to which the
-///   weights w add up to more than u of their total, in the steps above. u is a double in [0, 1), all of whose bits
-///   count; tokens in `taken` have weight 0. Nondecreasing in u; for u >= 1 the last i with mass.
+/// - `inverse_cdf(sums, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i whose running sum
+///   of the weights w exceeds u of their total, in the steps above. u is a double in [0, 1), all of whose bits count;
+///   tokens in `taken` have weight 0. Nondecreasing in u; for u >= 1 the last i with mass.
 /// - `update_chunk(sums, n, w, taken, i)`: the chunk sums after the weight of i changed; its chunk is summed again.
 /// - `histogram(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
 /// - `histogram_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1]

@@ -134,7 +134,7 @@ public:
         read(g, q, std::span<float>(features));
         return static_cast<double>((*net_)(features));
     }
-    /// A level is not drawn where the net says less at each of its nodes.
+    /// A level is not drawn if the prediction is below this at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:
@@ -159,7 +159,7 @@ public:
             refuse("hidden.size", hidden.size(), "the net was made for " + std::to_string(net_->inputs()));
         return static_cast<double>((*net_)(hidden));
     }
-    /// A level is not drawn where the net says less at each of its nodes.
+    /// A level is not drawn if the prediction is below this at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:

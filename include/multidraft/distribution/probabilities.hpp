@@ -71,9 +71,9 @@ template <class T>
     return 2e-2;
 }
 
-/// Throws `invalid_input` naming `argument`, the token and the value when a row is not a distribution: an entry that is
-/// not finite or is negative, a sum far from 1; or naming the arithmetic when it is not what the library needs
-/// (`validate_arithmetic`). One pass; a second one only to find the entry at fault.
+/// Throws `invalid_input` naming `argument`, the token and the value when a row is not a distribution: an entry is not
+/// finite or negative, or the sum is far from 1. Also throws, naming the arithmetic, as `validate_arithmetic`. One
+/// pass; a second one only to find the entry at fault.
 template <group G, class T, class Layout>
 void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
     using real = real_of<T>;

@@ -30,8 +30,7 @@ concept counted_rows = requires(Rows const& rows) {
 ///   children, indexed by the node. Further rows are not read.
 /// - `rows.size()`: V, entries of a row.
 /// - `rows(g, node)`: the distribution after a node (the root's comes after the context), for a group of type `G`. It
-/// is
-///   returned by value: a view of the row with a few numbers. It may be called more than once, or not at all.
+///   is returned by value: a view of the row with a few numbers. It may be called more than once, or not at all.
 ///
 /// All lanes of a group call it together, with the same node. It does not change the rows, so that one source may serve
 /// many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may not

@@ -230,7 +230,7 @@ template <group G, class View, class Real>
 /// passes of `threshold_of_mass`.
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
-/// `argument`, the token and the value; on a device, or for a group that may not throw, its mass is NaN and nothing can
+/// `argument`, the token and the value. On a device, or for a group that may not throw, its mass is NaN and nothing can
 /// be drawn from it. Sampling parameters out of their range are treated alike, naming the field.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> process_logits(

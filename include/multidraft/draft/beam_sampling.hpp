@@ -33,7 +33,7 @@ struct weight_over {
 ///
 /// The law of the final beams has no tractable probabilities for a verifier to divide by: use them with a lossy
 /// verifier of joint likelihood, or as deterministic candidates. Arguments as for `stochastic_beam_level`; `mass` is
-/// scratch, one number a sequence; `out[k].score` is the log-probability. Returns how many there are.
+/// scratch, one number per sequence; `out[k].score` is the log-probability. Returns how many there are.
 template <group G, class Row, class Sums, class PlaceOf, draw_source Source>
 index_t beam_sampling_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
                             PlaceOf const& place_of, Source& source, span<double> mass, span<token_id> taken,

@@ -106,9 +106,9 @@ inline constexpr bool tokens_differ = requires {
     requires Law::tokens_differ;
 };
 
-/// A law that is given by its conditionals: `L::conditional(g, q, drawn)` is the row that the next child of a node is
-/// drawn from, a `distribution`, where q is the draft's row of the node and `drawn` are the tokens of the children
-/// before it, in the order drawn ([RSD] (1): any dependence). If the row has no mass there is no further child.
+/// A law that is given by its conditionals ([RSD] (1): any dependence): `L::conditional(g, q, drawn)` is the row, a
+/// `distribution`, that the next child of a node is drawn from. q is the draft's row of the node, and `drawn` are the
+/// tokens of the children before it, in the order drawn. If the row has no mass there is no further child.
 ///
 /// `draft::by_conditionals<L>` draws from such a law, and `verify::recursive_rejection<L>` is lossless for it. All
 /// lanes of a group call it together. It returns equal rows for equal arguments, by value: views and numbers that own
@@ -137,7 +137,7 @@ struct drafted<Law> {
     span<index_t const> certain;
 };
 
-/// The tree with its law; `certain`, one number a node, is left out where the law has no certain children.
+/// The tree with its law; `certain`, one number for each node, is left out where the law has no certain children.
 template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD constexpr drafted<Law> make_drafted(tree_view tree,
                                                                 [[maybe_unused]] span<index_t const> certain) noexcept {

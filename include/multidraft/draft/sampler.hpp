@@ -40,8 +40,8 @@ template <class Sums>
 }
 
 /// `sampler(g, q, sums, source, site, out)` draws up to `out.size()` children of the node `site.node` from the
-/// distribution q, the chunk sums of whose weights are `sums`, writes them in the order drawn and returns how many
-/// there are, and how many of them are certain. `S::law` is their law.
+/// distribution q, writes them in the order drawn and returns how many there are, and how many of them are certain.
+/// `sums` are the chunk sums of q's weights. `S::law` is the law of the children.
 ///
 /// The sums may be changed. Fewer than `out.size()` children mean that q's support was exhausted: no token is left, or
 /// the remaining mass is below `least_drawable`.

@@ -28,7 +28,7 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 struct shared_randomness {
     using law = multidraft::law::shared_randomness;
 
-    /// Tells an engine to pass a node's own position, not the root's.
+    /// Engines pass a node's own position, not the root's.
     static constexpr bool addressed_by_text = true;
 
     template <group G, distribution Q, class Sums>

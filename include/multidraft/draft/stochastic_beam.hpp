@@ -52,12 +52,12 @@ struct beam_step {
 /// Law: the kept children of one parent, in this order, are `sequential`. How many are kept depends on times and on
 /// earlier tokens, never on a token that is not kept, so recursive rejection stays lossless ([RSD] 3.2).
 ///
-/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the chunk sums of its weights without the
-///   first `counts[i]` of its `taken`: either a reference to sums that are updated here, or, for groups that cannot
-///   hold so many, a value recomputed in one pass.
+/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam, and the chunk sums of its weights without the
+///   first `counts[i]` of its `taken`. These are either a reference to sums that are updated here or, for groups that
+///   cannot hold so many, a value recomputed in one pass.
 /// - `place_of(i)`: the site of its draws (purposes `draft` and `gumbel`).
-/// - `next`: scratch, one number a sequence. `taken`: scratch, `out.size()` tokens a sequence. `counts`: one number a
-///   sequence, receives how many children were kept.
+/// - `next`: scratch, one number per sequence. `taken`: scratch, `out.size()` tokens per sequence. `counts`: one number
+///   per sequence, receives how many children were kept.
 ///
 /// Returns how many sequences there are: fewer than `out.size()` when the support of all rows is exhausted. O(W (W +
 /// two chunks of a row)).

@@ -46,7 +46,7 @@ struct draft_inputs {
 ///
 ///     tree.start(text.back(), position, shape);                       // a root alone
 ///     for (auto in = tree.next_level(); !in.empty(); in = tree.next_level()) {
-///         .. the draft model reads in.tokens, in.positions, in.mask: one row a node ..
+///         .. the draft model reads in.tokens, in.positions, in.mask: one row per node ..
 ///         for (node_id v : in.nodes) tree.draw(v, sampler, q.row, q.sums, source);
 ///     }
 ///     verify_tree(verifier, g, tree.drafts(), ..);

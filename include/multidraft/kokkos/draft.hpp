@@ -1,4 +1,4 @@
-// Drafting a level of a batch of trees with Kokkos: one team a node, in one launch.
+// Drafting a level of a batch of trees with Kokkos: one team per node, in one launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

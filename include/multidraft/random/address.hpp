@@ -45,14 +45,14 @@ class addressed_uniforms {
 public:
     addressed_uniforms() = default;
 
-    /// `request` tells apart requests that have the same seed; 0 when every request has a seed of its own.
+    /// `request` distinguishes requests that have the same seed; 0 when every request has its own seed.
     MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr addressed_uniforms(std::uint64_t seed,
                                                                           std::uint32_t request = 0) noexcept
         : seed_(seed), request_(request) {}
 
     /// The seed of the run.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr std::uint64_t seed() const noexcept { return seed_; }
-    /// What tells apart requests of one seed.
+    /// The number that distinguishes requests with the same seed.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr std::uint32_t request() const noexcept { return request_; }
 
     /// The counter of an address. Different addresses of all requests have different counters.

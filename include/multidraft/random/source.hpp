@@ -38,8 +38,8 @@ concept draw_source = requires(S& source, address a, float x, host_group const& 
 ///
 /// A Bernoulli draw is `u * denominator < numerator` in double precision, strict, so that u = 0 never accepts a token
 /// of no mass; its probability is right to 2^-53. A categorical draw is the inverse of the running sum at the fraction
-/// u, `group.inverse_cdf`: each token's share is right to 2^-51 of the total, up to the rounding of the sums, which for
-/// floats is about 2^-24 of the token's share. So even tokens of probability 2^-40 are drawn in proportion.
+/// u, `group.inverse_cdf`: each token's share is right to 2^-51 of the total, up to the rounding of the sums. For
+/// floats that is about 2^-24 of the token's share. So even tokens of probability 2^-40 are drawn in proportion.
 class addressed_source {
 public:
     addressed_source() = default;

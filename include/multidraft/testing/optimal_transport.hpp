@@ -30,7 +30,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// tokens.
 ///
 /// The linear program of optimal transport with membership cost (OTM of [SpecTr], section 3) gains 1 for every unit
-/// that goes to a token of its tuple and 0 otherwise, so it is a maximum flow: from tuples, each with its probability,
+/// that goes to a token of its tuple and 0 otherwise. So it is a maximum flow from tuples, each with its probability,
 /// to their tokens, each with capacity p. By Dinic's algorithm on doubles.
 class transport_plan {
 public:

@@ -37,7 +37,7 @@ struct tree_case {
     shape_rule rule = {};
 };
 
-/// Trees of up to six children a node and three levels, over two to five tokens: fewer tokens than children too.
+/// Trees of up to six children per node and three levels, over two to five tokens: fewer tokens than children too.
 [[nodiscard]] inline std::vector<tree_case> trees_to_prove() {
     return {{{1}, 1},    {{1}, 3},       {{2}, 2},       {{2}, 3},       {{2}, 5},      {{3}, 2},    {{3}, 3},
             {{3}, 4},    {{4}, 2},       {{4}, 3},       {{5}, 2},       {{6}, 2},      {{6}, 3},    {{1, 1}, 3},
@@ -51,7 +51,7 @@ struct tree_case {
             {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}};
 }
 
-/// Up to two children a node: for verifiers of pairs.
+/// Up to two children per node: for verifiers of pairs.
 [[nodiscard]] inline std::vector<tree_case> pairs_to_prove() {
     return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 3},    {{2}, 4},       {{2}, 5},      {{1, 1}, 3},
             {{1, 2}, 3}, {{2, 1}, 3}, {{2, 2}, 2}, {{2, 2}, 3}, {{2, 1, 1}, 2}, {{1, 2, 1}, 3}};

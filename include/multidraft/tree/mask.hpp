@@ -195,8 +195,8 @@ struct dense_mask {
 
 /// Writes a mask densely: `attends` where row i attends to the column and `hidden` where it does not.
 ///
-/// `out.columns` is `context` columns that every row attends to and then one a node; `out.rows` rows of `mask` are
-/// written, so `mask.from_row(n)` gives those of a later level. Nothing beyond `out.columns` of a row is touched.
+/// `out.columns` is `context` columns that every row attends to and then one for each node; `out.rows` rows of `mask`
+/// are written, so `mask.from_row(n)` gives those of a later level. Nothing beyond `out.columns` of a row is touched.
 /// O(rows columns), at the speed of filling memory. Throws `invalid_input` for a shape that does not fit, and for more
 /// rows than `mask` is known to have (see `mask_view::rows`).
 template <class T>
@@ -242,7 +242,7 @@ void write_bias(mask_view mask, std::int64_t context, dense_mask<T> out) {
 
 /// The positions of nodes in the text: `context_length` + depth, the root's depth being 0.
 ///
-/// `context_length` counts the tokens before the root; `depths` and `out` have one entry a node. O(N). Throws
+/// `context_length` counts the tokens before the root; `depths` and `out` have one entry for each node. O(N). Throws
 /// `invalid_input` for lengths that differ and for a position past 2^31 - 1.
 inline void write_positions(std::int32_t context_length, span<std::int32_t const> depths, span<std::int32_t> out) {
     if (out.size() != depths.size())

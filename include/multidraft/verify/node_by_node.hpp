@@ -141,10 +141,10 @@ public:
     /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
     ///
     /// Cost: O(children) per level and one pass over p and q per rejected candidate. Host errors: `invalid_input` for
-    /// an invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law draws
-    /// different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the draft
-    /// cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token is
-    /// `none`.
+    /// an invalid tree, tokens outside the vocabulary, children impossible under the law (duplicates where it draws
+    /// different tokens), rows of different vocabularies, a short path and too little scratch. So are a candidate that
+    /// the draft cannot have drawn, and a row without mass or with NaN where the walk reads it. On a device the
+    /// verdict's token is then `none`.
     template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
         MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,

@@ -34,8 +34,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 ///
 /// `lists` is the number of lists in the race. If it is at least the number of children of any node, the text is a
 /// function of the seed and the target alone: neither the draft model nor the tree can change a token of it (drafter
-/// invariance). With 0, the default, each node uses as many lists as it has children (one list at a leaf): nodes with
-/// few children accept more, but the text then depends on the shape of the trees, and hence on where steps end.
+/// invariance). With 0, the default, each node uses as many lists as it has children (one list at a leaf). Nodes with
+/// few children then accept more, but the text depends on the shape of the trees, and hence on where steps end.
 ///
 /// Cost: one pass over p per level, with one random block per token for every four lists. It takes an
 /// `addressed_source`.

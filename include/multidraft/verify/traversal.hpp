@@ -117,9 +117,9 @@ public:
 private:
     enum class outcome : std::uint8_t { next, down, refused, stopped };
 
-    /// The next move: to the node's next child; down to a child that has children, with its weight; up, since the
-    /// node's subtree is refused; or stop at an accepted node with the token after it (`none`: the node's rows are not
-    /// distributions).
+    /// The next move: to the node's next child; down to a child that has children, with its weight; or up, since the
+    /// node's subtree is refused. Or it stops at an accepted node with the token after it (`none`: the node's rows are
+    /// not distributions).
     template <class Real>
     struct step {
         outcome what;

@@ -8,7 +8,7 @@
 namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The point of [low, high] at which a decreasing function f is 0, within `slack` of that value or as near as doubles
-/// allow, given its values at both ends; the nearer end if f has the same sign at both.
+/// allow, given its values at both ends. If f has the same sign at both ends, the end with the smaller magnitude.
 ///
 /// Regula falsi after Anderson and Bjorck [AndersonBjorck], with occasional bisections, at most 80 evaluations. The
 /// same bits on host and device if f has them. NaN counts as below 0.

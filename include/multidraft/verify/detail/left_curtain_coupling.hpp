@@ -150,8 +150,8 @@ private:
     }
 
     /// `over` is the excess of the curve's mass from the cursor to `end` over the wanted one. The block may get
-    /// slightly too much but never too little: where G is flat a small error of mass can be a large error of length,
-    /// and later blocks would find no mass right of a cursor that is too far right.
+    /// slightly too much but never too little: where G is flat a small error of mass can be a large error of length.
+    /// With the cursor too far right, later blocks would find no mass right of it.
     MULTIDRAFT_HD double take_right(double length, double wanted, double slack, point end, double over) {
         point start{cursor_, at_cursor_};
         if (end.at < 1 && over > slack) {

@@ -15,8 +15,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The state of a node in nested ranked block verification: its kind, the position of its ranks among its siblings,
-/// bounds of its own quantile, and its conditional distribution function, the law of the quantile given that the node
+/// The state of a node in nested ranked block verification: its kind, the position of its ranks among its siblings, and
+/// bounds of its own quantile. Also its conditional distribution function, the law of the quantile given that the node
 /// was selected.
 ///
 /// The quantile u is uniform a priori. A draw with rank set R has its rank at the point u |R| along R. If the subtree
@@ -94,7 +94,7 @@ struct nested_node {
     }
 };
 
-/// G of a node: the probability that the best rank among its draws lies below t, given that the node was picked.
+/// G of a node: the probability that the best rank among its draws lies below t, given that the node was selected.
 ///
 /// 1 - (1 - t)^j under the node's conditional distribution function, which evaluates the parent's G at one point, and
 /// so on up to the root: O(depth).

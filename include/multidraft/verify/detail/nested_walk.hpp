@@ -30,9 +30,9 @@ namespace MULTIDRAFT_NAMESPACE::verify::detail {
 template <class Real>
 struct nested_memory {
     rank_table* table;            ///< the sets of the node that is being opened
-    nested_node* nodes;           ///< one a node
+    nested_node* nodes;           ///< one per node
     pick_numbers<Real>* numbers;  ///< of the law of each node's selected child
-    picked_step<Real>* steps;     ///< one a level
+    picked_step<Real>* steps;     ///< one per level
 
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t bytes(node_id nodes, std::int32_t depth) {
         return whole_16(sizeof(rank_table)) +

@@ -40,7 +40,7 @@ template <class Real>
 
 }  // namespace detail
 
-/// The grid points of the ratio p/q between which tokens are interpolated: 16 an octave of p/q + 1/4, from 0 to 64.
+/// The grid points of the ratio p/q between which tokens are interpolated: 16 per octave of p/q + 1/4, from 0 to 64.
 ///
 /// A token between two grid points belongs to both, to the upper one with a share that is linear in its ratio. So a
 /// function that is p/q at the grid points is p/q between them: unlike a histogram of bins, one of grid points is exact
