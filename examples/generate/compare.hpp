@@ -158,7 +158,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
 
 inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     std::printf("%-36s %-12s %9s %9s %11s %11s %7s %7s %7s%s\n", "method", "tree", "tokens/s", "speed-up", "block eff.",
-                "acceptance", "target", "draft", "ours", greedy ? "  same text" : "");
+                "acceptance", "target", "draft", "library", greedy ? "  same text" : "");
     for (comparison const& row : rows) {
         generation_metrics const& m = row.sum;
         std::printf("%-36s %-12s %9.1f %8.2fx %11.3f %11.3f %6.1f%% %6.1f%% %6.1f%%", row.how->name.c_str(),
@@ -185,7 +185,7 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     }
     std::printf("energy: %s\n", rows.front().energy_source.c_str());
     std::printf(
-        "\nacceptance: how often a node with children had one accepted. target, draft: forward calls; ours: "
+        "\nacceptance: how often a node with children had one accepted. target, draft: forward calls; library: "
         "sampling, masks, verification.\n");
 }
 
