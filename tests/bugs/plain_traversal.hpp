@@ -13,7 +13,7 @@
 
 namespace multidraft::bugs {
 
-/// How the parent of a refused child goes on: the right rules.
+/// The correct rules for the parent of a refused child.
 struct traversal_rules {
     /// The parent's weight, from the mass S of (w r - d)+ and the mass that q has left.
     static double weight(double w, double mass, double /*left*/) {

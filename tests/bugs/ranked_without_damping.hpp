@@ -1,4 +1,4 @@
-// Bug: nested ranked block verification that forgets that refused quantiles are picked less often.
+// Bug: nested ranked block verification that ignores that refused quantiles are selected less often.
 #pragma once
 
 #include "multidraft/draft/law.hpp"

@@ -19,7 +19,7 @@
 namespace multidraft::bugs {
 
 /// r = (p - c q)+ / z with c <- c + z / (mass left): where less is left than a float has an inverse of, c is infinite
-/// and the residual NaN. `Clamped` keeps it finite, so that nothing is thrown, and c q no longer reaches p.
+/// and the residual NaN. `Clamped` keeps it finite, so that nothing throws, and c q no longer reaches p.
 template <draft_law Law, bool Clamped>
 struct rejection_without_units : verify::node_by_node<rejection_without_units<Law, Clamped>, Law> {
     static constexpr bool lossless = true;

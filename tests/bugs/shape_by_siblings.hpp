@@ -1,4 +1,4 @@
-// Bug: nested ranked block verification of trees whose shape looks at siblings.
+// Bug: nested ranked block verification of trees whose shape depends on siblings.
 #pragma once
 
 #include "multidraft/testing/shape_rule.hpp"

@@ -1,4 +1,4 @@
-// Bug: a verifier of whole trees reads the rows below a token that the target never says.
+// Bug: a verifier of whole trees reads the rows below a token that has no mass under the target.
 #pragma once
 
 #include <cstddef>

@@ -180,7 +180,7 @@ TEST(exponential_variate, never_decreases_by_more_than_rounding) {
     }
 }
 
-// Whoever changes a coefficient changes which tokens are drawn from a seed: these fix the bits for every backend.
+// A changed coefficient changes which tokens are drawn from a seed: these fix the bits for every backend.
 TEST(exp_log, give_the_same_bits_everywhere) {
     if (!multidraft::has_fma) GTEST_SKIP() << "no FMA instruction in this build";
     std::uint64_t mixed = 0;

@@ -1,4 +1,4 @@
-// One rounding where the hardware has it, and no contraction that was not asked for.
+// One rounding where the hardware has it, and no unwanted contraction.
 #include "multidraft/core/fma.hpp"
 
 #include <gtest/gtest.h>

@@ -543,7 +543,7 @@ struct pairs {
     multidraft::binned_pair operator()(index_t i) const { return (*all)[static_cast<std::size_t>(i)]; }
 };
 
-/// Weights most of which are 0, by a function that says where.
+/// Weights most of which are 0, by a function with `may_be_nonzero`.
 struct some_weights {
     std::vector<float> const* values;
     float operator()(index_t i) const { return (*values)[static_cast<std::size_t>(i)]; }
@@ -610,7 +610,7 @@ TEST(host_group, counts_pairs_in_bins) {
         }
 }
 
-/// Entries of which only those in a bin count, which is asked first.
+/// Only entries in a bin count, which is tested first.
 struct listed_pairs {
     std::vector<multidraft::binned_pair> const* entries;
     bool may_be_nonzero(index_t i) const { return (*entries)[static_cast<std::size_t>(i)].bin >= 0; }

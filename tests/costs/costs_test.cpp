@@ -1,5 +1,5 @@
-// What the documents say that calls cost, counted: which rows are read and how often they are made, passes over rows,
-// and memory that is allocated.
+// The documented costs of calls, counted: which rows are read and how often they are normalised, passes over rows, and
+// memory that is allocated.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -152,7 +152,7 @@ concept has_weights = requires(Rows const& rows, host_group const& g) {
     rows.with_sums(g, node_id{});
 };
 
-/// Rows that tell which nodes they were asked for.
+/// Rows that record which nodes were read.
 template <class Rows>
 class recording_rows {
 public:

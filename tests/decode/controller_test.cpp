@@ -1,5 +1,5 @@
 // The choice of trees while running: what is learnt, what is chosen and lost for synthetic costs and rates, and that
-// the text keeps the target's law whatever of the past a choice looks at.
+// the text keeps the target's law whatever of the past a choice depends on.
 #include "multidraft/decode/controller.hpp"
 
 #include <gtest/gtest.h>
@@ -208,7 +208,8 @@ TEST(controller, loses_no_more_than_it_may_against_drafting_nothing) {
                 auto const result = run(choices, in, 50);
                 tokens += result.tokens;
                 seconds += result.seconds;
-                // At any time, not at the end alone. (What the draft has not read is read again: its calls are told.)
+                // At any time, not only at the end. (The draft reads what it has not read yet, which is included in its
+                // times.)
                 EXPECT_LE(seconds, (tokens + options.credit) * nothing / (1 - options.slack) + 1e-9)
                     << rate << ", after " << 50 * (part + 1) << " steps";
             }
@@ -276,7 +277,7 @@ TEST(controller, takes_the_verifier_that_is_worth_its_time) {
     auto const found = run(choices, in, 500);
     EXPECT_EQ(choices.verifier(), 1);
     EXPECT_GT(found.tokens, 700);
-    // Times that were told wrongly are found out.
+    // Wrong initial times are corrected.
     step_times wrong = times;
     std::swap(wrong.library[0], wrong.library[1]);
     controller deceived(wrong);

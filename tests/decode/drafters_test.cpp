@@ -108,7 +108,7 @@ TEST(SequenceDrafter, SharedNodesAcceptMoreThanAFork) {
 }
 
 TEST(StochasticBeamDrafter, IsExactWhateverTheTimes) {
-    // The times are on a grid here: losslessness does not depend on their law, only on what they may look at.
+    // The times are on a grid here: losslessness does not depend on their law, only on what they may depend on.
     for (sampling_params const& w : samplings) {
         tables t;
         expect_exact<rejection>(t, stochastic_beam_drafter(t.draft, {2, 2}), 3, w);

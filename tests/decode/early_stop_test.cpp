@@ -116,7 +116,7 @@ TEST(EarlyStop, IsExact) {
         for (auto const& shape : {branching({2, 1}), chain(2), branching({3, 1})}) {
             for (float const bias : {-0.6F, -0.5F, -0.4F})
                 expect_exact(probability_stop(one_layer({1, 0}, bias), 0.5), shape, w);
-            // By the token that was drawn last: it may look at that.
+            // By the token that was drawn last, on which it may depend.
             expect_exact(hidden_state_stop(one_layer({1, 0}, -0.5F), 0.5), shape, w);
         }
     }

@@ -145,7 +145,7 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
                 target, draft, width, depth, probability_stop(one_layer({0, 0}, 9.0F)))(prompt, options);
             EXPECT_EQ(never.tokens, plain.tokens);
             EXPECT_EQ(never.metrics.drafted, plain.metrics.drafted);
-            // Always: the starts and one level below them, which is not asked about.
+            // Always: the starts and one level below them, for which the rule is not evaluated.
             auto const always = lossy::target_initialised_decoding(
                 target, draft, width, depth, probability_stop(one_layer({0, 0}, -9.0F)))(prompt, options);
             auto const short_one = lossy::target_initialised_decoding(target, draft, width, 1)(prompt, options);
@@ -166,7 +166,7 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
             EXPECT_EQ(won, some.metrics.target_calls) << "one path wins each step";
         }
     }
-    // With one start it keeps the law, whatever the rule looks at.
+    // With one start it keeps the law, whatever the rule depends on.
     tables t;
     open_model<double> small(vocabulary, t.q);
     for (float const bias : {-1.5F, -0.5F}) {

@@ -1,4 +1,4 @@
-// Trees that adapt within a step: their laws, their bounds, and what their shapes look at.
+// Trees that adapt within a step: their laws, their bounds, and what their shapes depend on.
 #include "multidraft/decode/reach_drafter.hpp"
 
 #include <gtest/gtest.h>

@@ -95,7 +95,7 @@ TEST(temperature_zero, keeps_within_the_truncation) {
     }
 }
 
-// Draws are from the row that has all mass on one token: as many of it as are asked for, or one.
+// Draws are from the row with all mass on one token: it is drawn for every child, or once.
 TEST(temperature_zero, leaves_other_laws_a_chain) {
     sampling_params const zero{.temperature = 0.0F};
     EXPECT_EQ(draw(draft::iid{}, logits, 3, zero).children, (tokens{1, 1, 1}));

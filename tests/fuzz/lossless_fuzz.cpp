@@ -35,7 +35,7 @@ constexpr std::uint64_t most_branches = 4000;
 struct small_case {
     shape children;
     basic_model_pair<float> models;
-    bool padded;    ///< as in a launch: room for children that could not be drawn, nothing thrown
+    bool padded;    ///< as in a launch: slots for children that could not be drawn, no exceptions
     double theta;   ///< of stratified drafts
     index_t draws;  ///< of the samplers of engines
 };

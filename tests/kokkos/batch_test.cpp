@@ -711,7 +711,7 @@ TEST(kokkos_validate, names_the_first_fault) {
     expect(bad, batch_argument::positions, 1, 1);
 }
 
-// What only some laws ask of children, and nothing of those below a child that could not be drawn.
+// Conditions of some laws on children, and none on those below a child that could not be drawn.
 TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
     tree_arrays const again{{0, 3}, {none, 0, 0}, {0, 5, 5}, {0, 0, 0}, {1}, {0}, {1}};
     EXPECT_EQ(report_of<law::iid>(again, 10).what, batch_argument::nothing);

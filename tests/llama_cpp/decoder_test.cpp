@@ -194,7 +194,7 @@ TEST(LlamaDecoder, KeepsAnyPathOfATree) {
 TEST(LlamaDecoder, CachesAfter200StepsAreThoseOfAFreshCall) {
     auto const weights = std::make_shared<gguf_model const>(model_file("draft-f32"));
     decoder_options options = small_options();
-    options.context = 1000;  // room for the text and one tree: a cell that were not given back would be missed
+    options.context = 1000;  // space for the text and one tree: a cell that is not freed would be missing
     options.tree_nodes = 45;
     llama_decoder model(weights, options);
     llama_decoder other(weights, options);

@@ -170,7 +170,7 @@ TEST(bugs, sorted_children) {
     expect_caught<bugs::sorted_children, verify::recursive_rejection<law::sequential>>({{2}, {3}, {2, 1}});
 }
 
-// Naive verification asks nothing of the drafts, so these samplers are harmless to it.
+// Naive verification makes no assumption on the drafts, so it is lossless with these samplers.
 TEST(bugs, of_samplers_do_not_bias_naive_verification) {
     for (shape const& children : std::vector<shape>{{2}, {2, 1}}) {
         auto const models = random_models(kind::plain, 4, static_cast<int>(children.size()), 5);

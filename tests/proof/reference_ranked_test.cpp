@@ -56,7 +56,8 @@ TEST(reference_ranked, acceptance_is_the_bound_of_its_law) {
     }
 }
 
-// The candidate's law is what the sets give; the pick's is a distribution and leaves the target's mass where it can.
+// The candidate's law is that of the sets; that of the selected child is a distribution and keeps the target's mass
+// where possible.
 TEST(reference_ranked, laws_are_distributions) {
     for (kind const k : all_kinds) {
         for (std::uint64_t seed = 1; seed <= 6; ++seed) {
@@ -72,7 +73,7 @@ TEST(reference_ranked, laws_are_distributions) {
                     picked += node.law(x);
                 }
                 EXPECT_NEAR(candidate, node.draws() > 0 ? 1 : 0, 1e-12) << name_of(k);
-                // Where all children are certain and the target has nothing on them, no child is picked.
+                // Where all children are certain and have no mass under the target, no child is selected.
                 EXPECT_NEAR(picked, node.draws() == 0 && node.acceptance() == 0 ? 0 : 1, 1e-12) << name_of(k);
             }
         }

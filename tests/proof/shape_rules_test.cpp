@@ -1,4 +1,4 @@
-// Shapes that depend on draws, proved: what each verifier may look at, and that looking farther is noticed.
+// Proofs of shapes that depend on draws: what each verifier allows, and that a stronger dependence is detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -274,7 +274,7 @@ void expect_law_of_target() {
     }
 }
 
-// Which noise the target looks at may not depend on the noise.
+// Which noise the target uses may not depend on the noise.
 TEST(shared_randomness, bugs_are_caught) {
     bigrams const target(11);
     bigrams const drafter(12);

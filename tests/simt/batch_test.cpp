@@ -114,7 +114,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     });
     EXPECT_EQ(got.next[1], none);
     EXPECT_EQ(got.accepted[1], 0);
-    // A path with no room for the tree's depth.
+    // A path that is shorter than the tree's depth.
     mt::verdicts small(batch.size(), 1);
     mt::on_group<32, 1>(1, [&](auto const& g) {
         md::verify_request(g, verify::recursive_rejection<law::sequential>{}, 0,
@@ -307,7 +307,7 @@ TEST(simt_shape, spreads_rows_over_a_device) {
     expect(choose_shape(8, 128256, 108, 1, 128), 13, true, true);
     expect(choose_shape(1, 20000, 108, 1, 128), 1, false, false);
     expect(choose_shape(64, 128256, 108, 1, 128), 1, false, false);
-    // Never more blocks than the device has room for at once, never none.
+    // At most as many blocks as are resident on the device at once, at least one.
     for (std::int64_t const batch : {1, 2, 3, 5, 8, 9, 33, 66, 67, 132, 133, 4096})
         for (index_t const n : {1, 4096, 4097, 32000, 128256, 151936, 5000000})
             for (int const multiprocessors : {1, 20, 108, 132, 148}) {
@@ -415,7 +415,7 @@ TEST(simt_validation, names_the_first_fault) {
     EXPECT_EQ(report_of(missing).what, batch_argument::nothing);
 }
 
-// What only some laws ask of children, and nothing of those below a child that could not be drawn.
+// Conditions of some laws on children, and none on those below a child that could not be drawn.
 TEST(simt_validation, asks_of_children_what_their_law_gives) {
     mt::batch<float> drawn(300, {});
     drawn.draft_on_host(draft::sequential{});

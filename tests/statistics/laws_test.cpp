@@ -126,7 +126,7 @@ pair_of_rows rows_over(index_t vocabulary) {
 
 // --- Runs ------------------------------------------------------------------------------------------------------------
 
-/// `runs` draws of n children from one row; children of a run stand together.
+/// `runs` draws of n children from one row; children of a run are consecutive.
 template <class Sampler>
 tokens draw_children(Sampler sampler, logits const& row, std::size_t n, std::int32_t runs, std::uint64_t seed,
                      sampling_params const& w = {}) {
@@ -175,7 +175,7 @@ struct outcome {
     std::uint64_t accepted = 0;
 };
 
-/// `runs` decisions at one node: n children are drawn, then judged.
+/// `runs` decisions at one node: n children are drawn, then verified.
 template <class Sampler, class Verifier>
 outcome emit(Sampler sampler, Verifier const& verifier, pair_of_rows const& rows, std::size_t n, std::int32_t runs,
              std::uint64_t seed, sampling_params const& w = {}) {

@@ -158,7 +158,7 @@ private:
 
     int take() {
         int k = 0;
-        if (order_ == order::warp_by_warp) {  // whoever came last goes on: one warp runs far ahead of the others
+        if (order_ == order::warp_by_warp) {  // the last one to arrive continues: one warp runs far ahead of the others
             k = ready_.back();
             ready_.pop_back();
         } else {

@@ -219,7 +219,7 @@ MULTIDRAFT_HD void run_beams(G const& g, program_input_of<View> const& in, recor
         token_id taken[width * width] = {};
         index_t counts[width] = {};
         draft::beam_step steps[width];
-        // A group has no room for the chunk sums of every sequence: they are made when they are asked for.
+        // A group cannot store the chunk sums of every sequence: they are computed when needed.
         auto const sums = [&](index_t i) {
             auto const q = row(i);
             auto const drawn = static_cast<std::size_t>(counts[i]);
@@ -286,7 +286,7 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, r
             return process_logits(with, row, w).row;
         }
     };
-    struct rows_of_models {  // with their normalisers: a residual asks for them entry by entry
+    struct rows_of_models {  // with their normalisers: a residual evaluates them entry by entry
         softmax_row<view> even;
         softmax_row<view> odd;
         [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 4; }
@@ -376,7 +376,7 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
     if (in.scratch != nullptr) run_tree_verifiers(g, in, record);
 }
 
-// The programs as function objects: what a group is handed.
+// The programs as function objects, to be called with a group.
 
 struct operations {
     template <class G, class In>

@@ -46,7 +46,7 @@ template <class Method>
             options.trees = chains_to_prove();
             break;
     }
-    // A candidate is picked, ranked, and decided: more branches than of others, and histograms cost more than sorting.
+    // Ranked methods have more branches than others, and histograms cost more than sorting.
     if (methods::by_rank::has<typename Method::verifier>) options.seeds = 1;
     if (Method::name.find("ranked") != std::string_view::npos) options.most_branches = 20000;
     return options;
@@ -70,7 +70,7 @@ TYPED_TEST_SUITE_P(proved);
 
 TYPED_TEST_P(proved, has_the_law_of_the_target) {
     if constexpr (TypeParam::proof == proof_by::itself) {
-        // Run where it is defined; here it is asked for, so that nothing links without it.
+        // Run where it is defined; referenced here, so that nothing links without it.
         void (*const volatile proof)() = &prove_otherwise<TypeParam>;
         EXPECT_NE(proof, nullptr);
     } else {

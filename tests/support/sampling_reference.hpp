@@ -23,7 +23,7 @@ struct processed_reference {
 };
 
 /// The documented chain, applied to a sorted row, in double precision. The masses that top-p counts are the library's
-/// own weights, since a set that hangs on the last bit of a weight has no other definition.
+/// own weights, since a set that depends on the last bit of a weight has no other definition.
 template <class Real>
 processed_reference reference_processing(std::vector<Real> const& logits, sampling_params const& w) {
     std::size_t const n = logits.size();

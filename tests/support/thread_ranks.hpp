@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: a communicator for tests, and one that counts what another is asked for.
+// Ranks that are threads of one process: a communicator for tests, and one that counts the calls of another.
 #pragma once
 
 #include <condition_variable>
@@ -53,7 +53,7 @@ private:
     std::condition_variable all_here_;
 };
 
-/// A rank that is a thread. Throws where ranks ask for different things, which MPI would wait for.
+/// A rank that is a thread. Throws where ranks make different calls, for which MPI would wait forever.
 class thread_rank {
 public:
     thread_rank(meeting& all, int rank) : all_(&all), rank_(rank) {}

@@ -1,4 +1,4 @@
-// The public proof of verifiers of whole paths and trees with an engine's samplers; what it says of one that it cannot
+// The public proof of verifiers of whole paths and trees with an engine's samplers; its report on one that it cannot
 // enumerate.
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Nodes that stand for one text share a row: which they are, what the target reads, and that no verdict changes.
+// Nodes with the same context share a row: which they are, what the target reads, and that no verdict changes.
 #include "multidraft/tree/shared_contexts.hpp"
 
 #include <gtest/gtest.h>

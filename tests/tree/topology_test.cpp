@@ -84,7 +84,7 @@ TEST(topology, is_by_default_the_root_alone) {
     EXPECT_EQ(root, topology::from_parents(std::vector<node_id>{-1}));
 }
 
-/// What `validate_tree` says of these parents.
+/// The error of `validate_tree` for these parents.
 std::string refusal(std::vector<node_id> const& parents) {
     try {
         validate_tree(parents);

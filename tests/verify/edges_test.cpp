@@ -265,7 +265,7 @@ TEST(edges, at_temperature_0_a_candidate_is_accepted_exactly_when_it_is_the_larg
             }
         }
     });
-    // Among several candidates the largest logit is found wherever it stands.
+    // Among several candidates the largest logit is found at any index.
     auto const several = [&](auto verifier) {
         for (std::int32_t position = 0; position < 200; ++position) {
             addressed_source source{addressed_uniforms(10)};

@@ -26,7 +26,7 @@ private:
 inline std::vector<double> const q_row{0.25, 0.125, 0.5, 0.125};
 inline std::vector<double> const p_row{0.375, 0.25, 0.125, 0.25};
 
-/// The draft's rows for a verifier that asks for those of each child.
+/// The draft's rows for a verifier that reads one for each child.
 struct rows_by_child {
     probability_rows<double> rows_;
 

@@ -97,7 +97,7 @@ TEST(refused_methods, a_target_of_nan_and_one_without_mass) {
 }
 
 // Wherever a decision needs the entry: of a candidate, in the target's row and in the draft's, or of the row that a
-// token is emitted from when the candidate is refused. (A candidate that is accepted asks for no other entry.)
+// token is emitted from when the candidate is refused. (Accepting a candidate reads no other entry.)
 TEST(refused_methods, probabilities_of_plus_infinity) {
     constexpr float infinite = std::numeric_limits<float>::infinity();
     auto const expect = [](problem const& b, std::string const& what) {
@@ -137,7 +137,7 @@ TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
     using rejection = verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>;
     expect_refused(b, rejection{}, "an accepted token of infinite probability");
 
-    // Rows of the draft that a verifier does not read are not asked for.
+    // Draft rows that a verifier does not need are not read.
     problem no_draft;
     no_draft.q.assign(12, nan);
     std::vector<node_id> path(3, -7);

@@ -34,7 +34,7 @@ TEST(rounding, the_mass_left_of_a_sure_draft_is_summed) {
 }
 
 TEST(rounding, a_residual_of_no_mass_emits_no_refused_token) {
-    // p = q up to rounding, and the largest uniform refuses nothing that p owes.
+    // p = q up to rounding, and the largest uniform does not lead to a wrong refusal.
     std::vector<float> const q{0.5F, 0.5F, 0.0F};
     std::vector<float> const p{0.5F - 0x1p-25F, 0.5F, 0.0F};
     auto const v = decide<law::iid>(p, q, {0}, {1.0 - 0x1p-26, 0.0});
