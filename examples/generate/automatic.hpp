@@ -1,4 +1,4 @@
-// `generate --tree auto`, `--method auto`: what steps cost, measured or from a file, and the choices made of it.
+// `generate --tree auto`, `--method auto`: the cost of steps, measured or from a file, and the choices based on it.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@
 
 namespace multidraft::examples {
 
-/// The family of trees that a method can be given while it runs. Throws `std::runtime_error` for a method of which
-/// trees cannot be chosen.
+/// The family of trees to choose from for a method. Throws `std::runtime_error` for a method whose trees cannot be
+/// chosen.
 inline controller_options choices_of(method const& how, std::int32_t nodes) {
     if (!how.run_choices)
         throw std::runtime_error("--tree auto: the trees of " + how.name + " are not chosen by their shape");
@@ -38,7 +38,8 @@ inline controller_options choices_of(method const& how, std::int32_t nodes) {
     return options;
 }
 
-/// Median seconds of a call of so many rows below a text of 64 tokens, of up to 15 calls within a third of a second.
+/// Median seconds of a call with that many rows after a text of 64 tokens, over up to 15 calls within a third of a
+/// second.
 inline double median_seconds_of_rows(transformer& model, std::int32_t rows) {
     constexpr std::int32_t context = 64;
     std::vector<token_id> tokens(static_cast<std::size_t>(std::max(rows, context)), 5);
@@ -61,7 +62,7 @@ inline double median_seconds_of_rows(transformer& model, std::int32_t rows) {
     return *middle;
 }
 
-/// Measures what steps cost: calls of both models by rows, and the library's part by short texts of the method with
+/// Measures the cost of steps: calls of both models by rows, and the library's part by short texts of the method with
 /// each of its verifiers, without trees and with small ones.
 inline step_times measure_times(transformer& target, transformer& draft, method const& how,
                                 std::span<token_id const> prompt, generation_options options, std::int32_t nodes) {
@@ -81,7 +82,7 @@ inline step_times measure_times(transformer& target, transformer& draft, method 
             fixed_tree one(shape, static_cast<std::int32_t>(v));
             generation_metrics const m = how.run_choices(target, draft, one, prompt, options, {}).metrics;
             auto const steps = static_cast<double>(std::max<std::int64_t>(m.target_calls, 1));
-            // Every tree has its shape but for the last ones of the text, which end earlier.
+            // Every tree has its shape except the last ones of the text, which end earlier.
             inner = static_cast<double>(m.drafted) / steps;
             return step_seconds::of(m).library / steps;
         };

@@ -1,4 +1,4 @@
-// `generate --search`: the best trees of every budget, from what is measured on the two models.
+// `generate --search`: the best trees of every budget, from measurements of the two models.
 #pragma once
 
 #include <algorithm>
@@ -40,7 +40,7 @@ struct measured_tree {
     }
 };
 
-/// What the search measured and what it found.
+/// The measurements and results of the search.
 struct search_result {
     /// Whether rates by rank carry over from tree to tree for the method; else trees are not predicted, only measured.
     bool predicts = false;
@@ -53,7 +53,7 @@ struct search_result {
         std::int32_t budget;
         analysis::configuration k_configuration;
         analysis::configuration tree;
-        analysis::configuration largest;  ///< the tree that accepts most, whatever it costs
+        analysis::configuration largest;  ///< the tree with the most accepted tokens, regardless of cost
     };
     std::vector<entry> entries;                                              ///< by nodes
     std::vector<std::pair<std::int32_t, analysis::configuration>> of_paths;  ///< by K = k1 k2 ..
@@ -83,8 +83,8 @@ inline double seconds_of_rows(transformer& model, std::int32_t rows) {
     return seconds[7];
 }
 
-/// Whether the chance that the child of a rank is accepted is the same in every tree: the method tries children one by
-/// one in their order, and what it does with one depends on no later sibling and on nothing below.
+/// Whether the probability that the child of a rank is accepted is the same in every tree: the method tries children
+/// one by one in order, and its decision on one depends on no later sibling and on nothing below.
 inline bool rank_rates_carry_over(method const& how) {
     constexpr std::array<std::string_view, 7> names{"recursive_rejection/iid",
                                                     "recursive_rejection/sequential",
@@ -120,8 +120,9 @@ public:
         }
     }
 
-    /// Rates of `levels` levels with the ranks of the root. Where a depth was not seen often enough, or not so wide, it
-    /// has the root's rates times what its own first ranks are of the root's; deeper levels are as the last one seen.
+    /// Rates of `levels` levels with the ranks of the root. A depth with too few observations, or too few ranks, gets
+    /// the root's rates scaled by the ratio of its own first ranks to the root's. Deeper levels equal the last one
+    /// observed.
     [[nodiscard]] analysis::rank_rates rates(std::size_t levels) const {
         analysis::rank_rates result;
         if (tried_.empty()) return analysis::rank_rates(levels);
@@ -155,7 +156,7 @@ private:
     std::vector<std::vector<std::int64_t>> tried_, accepted_;
 };
 
-/// A tree that the method takes: chains, chains that part at the root, two children a node at most, or any.
+/// Whether the method accepts the tree: chains, chains that branch at the root, at most two children per node, or any.
 inline bool takes(method const& how, topology const& shape) {
     for (node_id v = 0; v < shape.size(); ++v) {
         std::int32_t const children = shape.child_count(v);
@@ -167,7 +168,7 @@ inline bool takes(method const& how, topology const& shape) {
 }
 
 /// k-configurations of at most `nodes` nodes and eight levels that the method takes, their factors not increasing
-/// ([MCSD] 4.4 finds those best) and of a few sizes: few enough to look at each.
+/// ([MCSD] 4.4 finds those best) and of a few sizes.
 inline std::vector<topology> trees_to_try(method const& how, std::int32_t nodes) {
     std::vector<topology> found;
     std::vector<std::int32_t> factors;
@@ -207,8 +208,8 @@ inline measured_tree measure(transformer& target, transformer& draft, method con
 /// Measures rates by rank and the costs of both models, and looks for the best trees of every budget.
 ///
 /// Where rates by rank carry over (`rank_rates_carry_over`), trees are predicted, and the best three of the whole
-/// budget are run. Other methods have no rates that hold for a tree that was not run: for them the predictions only
-/// choose `most_measured` trees of all depths and widths, and what is reported is what those did.
+/// budget are run. For other methods rates do not hold for trees that were not run. There the predictions only select
+/// `most_measured` trees of all depths and widths, and measured results are reported.
 inline search_result search(transformer& target, transformer& draft, method const& how,
                             std::vector<prompt_tokens> const& prompts, generation_options const& options,
                             std::int32_t budget, std::size_t most_measured = 12) {
