@@ -6,7 +6,7 @@
 namespace multidraft::bugs {
 
 /// The path grows while draws succeed, as in token by token verification; the probabilities are those of a path that
-/// has been given up below.
+/// was rejected below.
 struct block_from_the_root {
     using law = multidraft::law::iid;
 

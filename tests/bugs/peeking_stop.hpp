@@ -9,8 +9,8 @@
 
 namespace multidraft::bugs {
 
-/// Children are drawn until one is unlikely, and that one is dropped as not worth its place in the tree. Which tokens
-/// are then seen as candidates is no longer the law of the draws. (A stop that depends on earlier tokens is lossless.)
+/// Children are drawn until one is unlikely, and that one is dropped from the tree. The candidates then no longer have
+/// the law of the draws. (A stop that depends on earlier tokens is lossless.)
 struct peeking_stop {
     using law = multidraft::law::sequential;
 

@@ -15,8 +15,8 @@
 
 namespace multidraft::bugs {
 
-/// Makes sure of every row before it decides anything. What follows a token that a grammar forbids is not a
-/// distribution, and no matter.
+/// Checks every row before it decides anything. The row after a token that a grammar forbids is not a distribution, but
+/// must not matter.
 template <draft_law Law>
 struct unreachable_read : verify::traversal<Law> {
     template <class G, class Target, class Draft, class Source>

@@ -1,4 +1,4 @@
-// The proof of every method of a list: by enumeration, or by a test of its own, without which nothing links.
+// The proof of every method of a list: by enumeration, or by a separate test, without which nothing links.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The proof of a method whose law `prove_lossless` cannot have. Specialised in the test that has it, and defined
-/// nowhere else: a method that nobody has proved does not link.
+/// The proof of a method whose law `prove_lossless` cannot compute. Specialised in the test that contains it and
+/// defined nowhere else: a method without a proof does not link.
 template <class Method>
 void prove_otherwise();
 
@@ -29,7 +29,7 @@ void prove_otherwise<methods::naive_independent>();
 template <>
 void prove_otherwise<methods::multi_round_independent>();
 
-/// The trees that the proof of a method grows, and how much of it.
+/// The trees and the limits of a method's proof.
 template <class Method>
 [[nodiscard]] proof_options options_of() {
     proof_options options;
