@@ -72,7 +72,7 @@ TEST(rates, by_rank_are_those_of_the_verifiers) {
         for (index_t n = 1; n <= 3; ++n) {
             row_pair const pair{random_row(numbers, 4), random_row(numbers, 4)};
             expect_ranks<draft::iid, verify::recursive_rejection<law::iid>>(pair, n, "recursive_rejection/iid");
-            // The verifier's factor is next to the best one, not it.
+            // The verifier's factor is close to the best one, not equal to it.
             expect_ranks<draft::iid, verify::k_seq<law::iid>>(pair, n, "k_seq/iid", 1e-5);
             expect_ranks<draft::iid, multidraft::testing::reference::ranked<law::iid>>(pair, n, "ranked/iid");
             expect_ranks<draft::iid, verify::naive<law::iid>>(pair, n, "naive/iid");

@@ -1,4 +1,4 @@
-// Acceptance rates from trials: counts, standard errors, and what is refused.
+// Acceptance rates from trials: counts, standard errors, and errors.
 #include "multidraft/analysis/estimate_acceptance.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What a step adds to a text: where it ends, which nodes stay, the log-probabilities.
+// The result of a step: where the text ends, which nodes are kept, the log-probabilities.
 #include "multidraft/decode/accepted_text.hpp"
 
 #include <gtest/gtest.h>

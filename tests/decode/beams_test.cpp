@@ -1,4 +1,4 @@
-// Stochastic beams: the law of what is kept, by chi-squared against its exact formula, and of the text it gives.
+// Stochastic beams: the law of the kept sequences, by chi-squared against its exact formula, and of the text.
 #include <gtest/gtest.h>
 
 #include <algorithm>

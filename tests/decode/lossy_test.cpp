@@ -1,4 +1,4 @@
-// The lossy loops: exact where their parameters make them so, and how far from the target where not.
+// The lossy loops: exact for some parameters, and how far from the target otherwise.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -100,7 +100,7 @@ TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
     EXPECT_THROW(lossy::target_initialised_decoding(t.target, same, 0, 1), invalid_input);
 }
 
-/// A table model that shows, as its hidden state, the token that it was fed and its position.
+/// A table model whose hidden state is the input token and its position.
 template <class Logit>
 class open_model : public table_model<Logit> {
 public:

@@ -1,4 +1,4 @@
-// Rows where an engine keeps them: every type and stride reads as a copy in float does, through every operation.
+// Rows in an engine's memory: every type and stride gives the same as a copy in float, in every operation.
 #include "multidraft/distribution/row_view.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Samplers at temperature 0: the limit of the law where that is certain, else a chain; and what they do near it.
+// Samplers at temperature 0: the limit of the law where that is certain, else a chain; and their behaviour near it.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -49,7 +49,7 @@ tokens const in_order{1, 3, 5, 0, 2, 6};  // ties to the lower token
 
 tokens first_of(std::size_t n) { return {in_order.begin(), in_order.begin() + static_cast<std::ptrdiff_t>(n)}; }
 
-// The n most likely tokens are so at every temperature.
+// The n most likely tokens are the same at every temperature.
 TEST(temperature_zero, keeps_the_most_likely_tokens) {
     for (float const temperature : {1.0F, 0.02F, 1e-3F, 1e-30F, 0.0F})
         for (std::size_t n = 1; n <= 6; ++n)

@@ -257,8 +257,8 @@ double worst_by_level(std::int32_t depth, index_t vocabulary) {
     return worst;
 }
 
-/// A stopping rule: one child after another, until one has the token 1 or there are three. One that `peeks` is none: it
-/// looks at the token that it leaves out.
+/// A stopping rule: one child after another, until one has the token 1 or there are three. With `peeks` it is not a
+/// valid stopping rule: it depends on the token that it leaves out.
 template <class Law, class Verifier>
 double worst_by_stopping(std::int32_t depth, index_t vocabulary, bool peeks = false) {
     constexpr auto rule = shape_depends_on::earlier_siblings;
@@ -488,7 +488,7 @@ TEST(tree_growth, cut_and_dropped_nodes_are_left_out) {
     EXPECT_TRUE(tree.mask()(6, 3));
 }
 
-/// A tree that grows where it likes: the draft reads single nodes, its rows are those of few nodes.
+/// A tree that grows at arbitrary nodes: the draft reads single nodes, so few nodes have rows.
 TEST(tree_growth, the_draft_reads_what_it_is_asked_to) {
     tree_growth<law::iid, shape_depends_on::earlier_draws> tree;
     tree.start(3, 10);

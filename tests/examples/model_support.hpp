@@ -1,4 +1,4 @@
-// What the tests of the example transformer share: shipped models, trees, calls.
+// Support for the tests of the example transformer: shipped models, trees, calls.
 #pragma once
 
 #include <gtest/gtest.h>

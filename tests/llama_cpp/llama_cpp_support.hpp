@@ -1,4 +1,4 @@
-// Where the tests' models lie, and how much their logits may differ from one batch to another.
+// The location of the tests' models, and how much their logits may differ from one batch to another.
 #pragma once
 
 #include <llama.h>

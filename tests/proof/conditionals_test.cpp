@@ -52,7 +52,7 @@ struct undrawn {
     double operator()(index_t i) const { return holds(drawn, i) ? 0.0 : 1.0; }
 };
 
-/// Without replacement, said by its conditionals.
+/// Without replacement, given by its conditionals.
 struct without_replacement {
     static constexpr std::string_view name = "without_replacement";
     template <group G, distribution Q>

@@ -1,4 +1,4 @@
-// Joint likelihood and target-initialised trees: what they accept, and what their output costs, by enumeration.
+// Joint likelihood and target-initialised trees: their acceptance and the bias of their output, by enumeration.
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 
 #include <gtest/gtest.h>

@@ -133,8 +133,8 @@ TEST(reference_ranked, nested_comes_close_to_the_limit) {
 
 // --- The code that draws ---------------------------------------------------------------------------------------------
 
-/// Runs steps with addressed draws and compares the law of what comes out with the target's, and the accepted tokens
-/// with their exact mean.
+/// Runs steps with addressed draws and compares the output law with the target's, and the accepted tokens with their
+/// exact mean.
 template <class Sampler, class Verifier>
 void expect_drawn(shape const& children, model_pair const& models, double mean_accepted, int steps, std::uint64_t seed,
                   Verifier verifier = {}) {
@@ -227,7 +227,7 @@ TEST(reference_ranked, drawn_trees_have_the_law_of_the_target) {
     expect_drawn_trees<draft::iid, multidraft::testing::reference::nested_ranked_block, true>(81);
 }
 
-// Tokens that are treated as one lose a little acceptance and nothing else.
+// Pooling loses a little acceptance and nothing else.
 TEST(reference_ranked, pooled_tokens_lose_at_most_their_mass) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
         auto const models = random_models(kind::plain, 200, 0, seed);

@@ -1,4 +1,4 @@
-// Gumbel-max lists: the law of what is emitted, the acceptance rate, and that no draft model changes a token.
+// Gumbel-max lists: the output law, the acceptance rate, and independence of the text from the draft model.
 #include "multidraft/verify/shared_randomness.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What recorded texts are compared by: a hash of what is drafted and decided with the first seeds.
+// The comparison of recorded texts: a hash of the drafts and decisions of the first seeds.
 #pragma once
 
 #include <cstddef>
@@ -38,7 +38,7 @@ struct rows_by_child {
     }
 };
 
-/// A hash of what is drafted and decided with the first seeds.
+/// A hash of the drafts and decisions of the first seeds.
 template <class Sampler, class Verifier, class Law = typename Verifier::law>
 std::uint64_t record(std::vector<node_id> const& parents) {
     host_group const g;
