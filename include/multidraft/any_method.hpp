@@ -1,5 +1,5 @@
-// Methods chosen by name at run time: a sampler and a verifier behind one small value. SPDX-License-Identifier:
-// Apache-2.0
+// Methods chosen by name at run time: a sampler and a verifier behind one small value.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Block efficiency and speed-up from acceptance rates. SPDX-License-Identifier: Apache-2.0
+// Block efficiency and speed-up from acceptance rates.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,5 @@
-// The best tree configurations for measured acceptance rates and measured costs. SPDX-License-Identifier: Apache-2.0
+// The best tree configurations for measured acceptance rates and measured costs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The bounds of MTAD on perplexity and accepted length under acceptance by joint likelihood. SPDX-License-Identifier:
-// Apache-2.0
+// The bounds of MTAD on perplexity and accepted length under acceptance by joint likelihood.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
 // Acceptance rates of recursive rejection, from its definition: residuals written out, every rejected prefix
-// enumerated. SPDX-License-Identifier: Apache-2.0
+// enumerated.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

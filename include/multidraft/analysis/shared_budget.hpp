@@ -1,5 +1,5 @@
-// Trees for the requests of a batch: the rows of one target call, allotted by expected gain. SPDX-License-Identifier:
-// Apache-2.0
+// Trees for the requests of a batch: the rows of one target call, allotted by expected gain.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Types that mark rows as the target's or the draft's, so that swapping them does not compile. SPDX-License-Identifier:
-// Apache-2.0
+// Types that mark rows as the target's or the draft's, so that swapping them does not compile.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <type_traits>

@@ -1,5 +1,6 @@
 // The concept `group`: the row operations that every algorithm is written in terms of, and their fixed order of
-// summation. SPDX-License-Identifier: Apache-2.0
+// summation.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,5 @@
-// Estimates of acceptance rates from past steps, by level, number of siblings and rank. SPDX-License-Identifier:
-// Apache-2.0
+// Estimates of acceptance rates from past steps, by level, number of siblings and rank.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

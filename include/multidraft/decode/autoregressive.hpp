@@ -1,5 +1,5 @@
-// The autoregressive loop: one target call per token. The baseline of every lossless method. SPDX-License-Identifier:
-// Apache-2.0
+// The autoregressive loop: one target call per token. The baseline of every lossless method.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The base of drafters that grow a candidate tree: access to the arranged tree for the loop. SPDX-License-Identifier:
-// Apache-2.0
+// The base of drafters that grow a candidate tree: access to the arranged tree for the loop.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

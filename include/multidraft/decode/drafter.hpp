@@ -1,5 +1,5 @@
-// The concept `drafter`: grows the candidate tree of one step, from no, one or several models. SPDX-License-Identifier:
-// Apache-2.0
+// The concept `drafter`: grows the candidate tree of one step, from no, one or several models.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <concepts>

@@ -1,5 +1,6 @@
 // Trees that adapt within a step: the number of children of a node depends on its reach, the estimated probability that
-// verification gets to it. SPDX-License-Identifier: Apache-2.0
+// verification gets to it.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The certainty rule: which of n children are the most likely tokens, selected without a draw. SPDX-License-Identifier:
-// Apache-2.0
+// The certainty rule: which of n children are the most likely tokens, selected without a draw.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // A draft tree that an engine grows without a model of the library: the engine has the rows, a sampler draws the
-// children of each node. SPDX-License-Identifier: Apache-2.0
+// children of each node.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// Validating a batch with Kokkos before it is verified: the first bad argument. SPDX-License-Identifier: Apache-2.0
+// Validating a batch with Kokkos before it is verified: the first bad argument.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,5 +1,6 @@
 // Random small models of the kinds that tend to reveal faults: equal, truncated and steep rows, ties, tokens without
-// mass. SPDX-License-Identifier: Apache-2.0
+// mass.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <algorithm>

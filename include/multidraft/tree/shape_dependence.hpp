@@ -1,5 +1,5 @@
-// What the shape of a draft tree depends on: which draws of its own step it was a function of. SPDX-License-Identifier:
-// Apache-2.0
+// What the shape of a draft tree depends on: which draws of its own step it was a function of.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

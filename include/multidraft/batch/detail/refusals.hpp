@@ -1,5 +1,5 @@
-// Checks of a batched call on a host that need no request: missing arrays, invalid extents. SPDX-License-Identifier:
-// Apache-2.0
+// Checks of a batched call on a host that need no request: missing arrays, invalid extents.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
 // The left-curtain coupling [LeftCurtain]: divides [0, 1] among tokens so that the best of several uniform ranks falls
-// to each with a given probability. SPDX-License-Identifier: Apache-2.0
+// to each with a given probability.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,6 @@
 // The selection step of nested ranked block verification, which computes sets and quantiles only for the nodes that it
-// needs. SPDX-License-Identifier: Apache-2.0
+// needs.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
