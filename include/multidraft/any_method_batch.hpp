@@ -127,7 +127,7 @@ struct draft_batch_of {
     };
 };
 
-/// Throws `invalid_input` unless the trees have the method's law, naming the methods of this list that have theirs.
+/// Throws `invalid_input` unless the trees follow the law of the method; the message names the methods that fit.
 template <class List>
 void check_law(any_method_of<List> const& method, any_drafted_batch const& drafts) {
     if (drafts.law == method.law_name()) return;

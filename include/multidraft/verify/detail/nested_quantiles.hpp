@@ -99,7 +99,7 @@ struct nested_node {
 /// 1 - (1 - t)^j under the node's conditional distribution function, which evaluates the parent's G at one point, and
 /// so on up to the root: O(depth).
 struct conditional_rank_cdf {
-    /// Levels below the root whose nodes have quantiles from their subtrees; deeper nodes draw theirs, as leaves do.
+    /// Levels below the root whose nodes have quantiles from their subtrees; deeper nodes draw their own, as leaves do.
     static constexpr std::int32_t most_levels = 32;
 
     nested_node const* nodes;
