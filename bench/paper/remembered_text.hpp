@@ -36,8 +36,8 @@ public:
         if (!moved_.empty()) settle();
         auto const v = at(vocabulary());
         std::size_t const tokens = batch.tokens.size();
-        std::size_t const silent =
-            tokens - std::min(tokens, logits.size() / v);  // tokens whose logits are not requested
+        // Tokens whose logits are not requested.
+        std::size_t const silent = tokens - std::min(tokens, logits.size() / v);
         std::size_t known = 0;
         if (tokens == batch.positions.size() && logits.size() <= tokens * v)
             for (; known < tokens && at(length_) + known < entries_.size(); ++known) {

@@ -20,8 +20,8 @@ struct survey_options {
     bool fewer_too = false;       ///< for a single number also those below it
     bool by_rank = false;
     int threads = 0;  ///< 0: one per core
-    std::int64_t trials =
-        0;  ///< for a verifier without a formula, per row or tree; 0: decreasing with the number of rows
+    /// For a verifier without a formula, per row or tree; 0: decreasing with the number of rows.
+    std::int64_t trials = 0;
     std::uint64_t seed = 1;  ///< for estimates
     std::string baseline;    ///< verifier/law that differences are from; empty for none
 };

@@ -39,10 +39,10 @@ struct reach_options {
     std::int32_t depth = 5;     ///< levels, >= 1: one draft call each
     std::int32_t children = 4;  ///< of a node at most, in [1, 64]
     double least = 0;           ///< the least reach of a child, in [0, 1]
-    double acceptance =
-        0.8;  ///< the fraction of a node's reach that its children share: how often one is accepted, in (0, 1]
-    double mean_nodes =
-        0;  ///< 0: off; else the threshold is adapted from step to step so that trees have this many nodes on average
+    /// The fraction of a node's reach that its children share: how often one is accepted, in (0, 1].
+    double acceptance = 0.8;
+    /// 0: off; else the threshold is adapted from step to step so that trees have this many nodes on average.
+    double mean_nodes = 0;
     bool learns = true;  ///< `acceptance` is learnt from past steps, by the draft's largest probability at a node
 
     /// Throws `invalid_input` naming the field that is out of its range.
