@@ -149,6 +149,9 @@ private:
     /// The probabilities that candidates are kept, needed where there are certain tokens, are computed together for a
     /// level.
     void open_level(node_id first, node_id end) {
+        // Run again from the last checkpoint, a level is set up anew.
+        for (node_id v = first; v < end; ++v)
+            if (nodes_[v].draws + nodes_[v].certain > 0) nodes_[v].is = nested_node::node_state::closed;
         g_.look_ahead(end - first, [&](index_t k) {
             node_id const v = first + k;
             if (nodes_[v].is != nested_node::node_state::closed || nodes_[v].certain <= 0 || nodes_[v].draws == 0)
