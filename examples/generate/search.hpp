@@ -3,19 +3,18 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "generate/call_seconds.hpp"
 #include "generate/compare.hpp"
 #include "generate/methods.hpp"
 #include "multidraft/analysis/bootstrap.hpp"
@@ -60,28 +59,6 @@ struct search_result {
     generation_metrics autoregressive;                                       ///< on the same prompts
     std::vector<measured_tree> measured;                                     ///< the fastest first
 };
-
-/// The median of some seconds of forward calls of that many rows below a text of 64 tokens.
-inline double seconds_of_rows(transformer& model, std::int32_t rows) {
-    constexpr std::int32_t context = 64;
-    std::vector<token_id> tokens(static_cast<std::size_t>(std::max(rows, context)), 5);
-    std::vector<std::int32_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), 0);
-    model.keep(0, {});
-    model.forward(token_batch{std::span(tokens).first(context), std::span(positions).first(context), 0, {}}, {});
-    std::iota(positions.begin(), positions.end(), context);
-    auto const n = static_cast<std::size_t>(rows);
-    std::vector<float> logits(n * static_cast<std::size_t>(model.vocabulary()));
-    std::vector<double> seconds;
-    for (int run = 0; run < 15; ++run) {
-        auto const begin = std::chrono::steady_clock::now();
-        model.forward(token_batch{std::span(tokens).first(n), std::span(positions).first(n), context, {}}, logits);
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-        model.keep(context, {});
-    }
-    std::nth_element(seconds.begin(), seconds.begin() + 7, seconds.end());
-    return seconds[7];
-}
 
 /// Whether the probability that the child of a rank is accepted is the same in every tree: the method tries children
 /// one by one in order, and its decision on one depends on no later sibling and on nothing below.
@@ -235,8 +212,8 @@ inline search_result search(transformer& target, transformer& draft, method cons
         }
     result.rates = counts.rates(levels);
     for (std::int32_t rows = 1; rows < 2 * (budget + 1); rows *= 2) {
-        result.target_seconds.emplace_back(rows, seconds_of_rows(target, rows));
-        result.draft_seconds.emplace_back(rows, seconds_of_rows(draft, rows));
+        result.target_seconds.emplace_back(rows, median_call_seconds(target, rows));
+        result.draft_seconds.emplace_back(rows, median_call_seconds(draft, rows));
     }
     double const ours = sum.sample_seconds + sum.mask_seconds + sum.verify_seconds + sum.cache_seconds;
     double const per_node = sum.drafted > 0 ? ours / static_cast<double>(sum.drafted) : 0;
