@@ -19,7 +19,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// n, or `most` where a stand-in on the CPU runs the kernels (tests/launches) and n would take it long.
+/// n; at most `most` where kernels run on the CPU (tests/launches), which takes longer.
 [[nodiscard]] constexpr index_t on_a_cpu(index_t n, index_t most) noexcept {
 #if defined(MULTIDRAFT_CUDA_STANDIN)
     return n < most ? n : most;

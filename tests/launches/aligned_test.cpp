@@ -1,4 +1,4 @@
-// The default method and one over whole trees, in all shapes that aligned rows are launched in.
+// The default method and one that verifies whole trees, in all shapes of launch for aligned rows.
 #include <gtest/gtest.h>
 
 #include "launches/verdicts.hpp"

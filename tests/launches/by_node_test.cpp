@@ -1,4 +1,4 @@
-// Methods that decide node by node, launched.
+// Launches of the methods that verify node by node.
 #include <gtest/gtest.h>
 
 #include "launches/verdicts.hpp"

@@ -1,4 +1,4 @@
-// Methods that rank candidates, launched.
+// Launches of the methods that rank candidates.
 #include <gtest/gtest.h>
 
 #include "launches/verdicts.hpp"

@@ -1,4 +1,4 @@
-// Methods that decide over paths and trees, launched.
+// Launches of the methods that verify paths and trees.
 #include <gtest/gtest.h>
 
 #include "launches/verdicts.hpp"

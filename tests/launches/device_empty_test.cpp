@@ -1,2 +1,2 @@
-// The device's own test of batches without requests.
+// The test of batches without requests of tests/cuda.
 #include "cuda/empty_test.cu"

@@ -1,2 +1,2 @@
-// The device's own tests of drafting, verifying and validating float rows.
+// The tests of drafting, verifying and validating float rows of tests/cuda.
 #include "cuda/launches_float_test.cu"

@@ -1,2 +1,2 @@
-// The device's own tests of masks, compaction, level order and offsets.
+// The tests of masks, compaction, level order and offsets of tests/cuda.
 #include "cuda/trees_test.cu"

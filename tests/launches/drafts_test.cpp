@@ -1,4 +1,4 @@
-// Every sampler as users launch it, in every shape of launch, against the host bit for bit.
+// Every sampler, launched as a user would, in every shape of launch, compared with the host bit for bit.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace mt = multidraft::testing;
 using multidraft::testing::cuda_device;
 using multidraft::testing::on_device;
 
-/// Draws the trees of a batch, a launch a level.
+/// Draws the trees of a batch, one launch per level.
 template <class Method>
 void expect_drafts(mt::shape_of_launch const& as) {
     using sampler = typename Method::sampler;
@@ -62,7 +62,7 @@ void expect_drafts(mt::shape_of_launch const& as) {
     }
 }
 
-/// A method of every sampler.
+/// One method for each sampler.
 using of_samplers =
     method_list<methods::naive_iid, methods::recursive_rejection_sequential, methods::recursive_rejection_gumbel_top_k,
                 methods::naive_deterministic, methods::naive_conditional_poisson, methods::greedy_optimal_top_then_one,

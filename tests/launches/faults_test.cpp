@@ -1,4 +1,4 @@
-// Faults that were put in: each must be found by the tests of the launches, in one order of lanes at least.
+// Deliberate faults: comparing with the host must find each of them in at least one order of lanes.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using standin::order;
 constexpr index_t vocabulary = 9000;
 constexpr unsigned most = 4;  // blocks
 
-/// What every lane gets of a row, one after another.
+/// Results of the reductions over a row, as seen by one lane.
 template <class G>
 void measure(G const& g, row_view<float> const& x, std::uint64_t* out) {
     auto const soft = g.softmax(x.size(), x, 1.0F);
@@ -53,18 +53,18 @@ __global__ void measure_grid_kernel(row_view<float> x, std::uint64_t* out, memor
     measure(g, x, out + (blockIdx.x * blockDim.x + threadIdx.x) * 4);
 }
 
-/// Lanes that wait for nobody within a block.
+/// Lanes of a block without barriers.
 struct hasty_block : mc::block_lanes<256> {
     void sync() const {}
 };
-/// Blocks of a cluster that wait for their own lanes only.
+/// Blocks of a cluster whose barrier covers their own lanes only.
 struct hasty_cluster : mc::cluster_lanes<256> {
     void sync_all() const { sync(); }
 };
 
 class faults : public cuda_device {
 protected:
-    /// Whether some order of lanes shows something else than the host, or a launch that fails.
+    /// Whether, in some order of lanes, results differ from the host's or the launch fails.
     template <class Launch>
     [[nodiscard]] bool is_found(Launch const& launch) {
         auto const row = mt::random_logits<float>(vocabulary, 5);
@@ -97,10 +97,10 @@ protected:
         });
     }
 
-    /// `begins` says where the mirrors begin, in bytes after the counters' beginning.
+    /// `begins` is the offset of the mirrors from the counters, in bytes.
     [[nodiscard]] bool is_found_on_grid(std::size_t begins, bool cleared) {
         on_device<std::byte> const memory(memory_type::bytes(1));
-        // As an earlier launch may have left it.
+        // As an earlier launch might leave it.
         EXPECT_EQ(cudaMemset(memory.data(), 0x11, memory.size()), cudaSuccess);
         return is_found([&](row_view<float> const& x, std::uint64_t* out) {
             mc::detail::shape const s{3, true, true};
@@ -122,7 +122,7 @@ TEST_F(faults, missing_barriers_are_found) {
 
 TEST_F(faults, a_wrong_slice_of_the_workspace_is_found) {
     EXPECT_FALSE(is_found_on_grid(memory_type::cleared_bytes, true));
-    EXPECT_TRUE(is_found_on_grid(0, true)) << "counters and mirrors in one place";
+    EXPECT_TRUE(is_found_on_grid(0, true)) << "counters and mirrors overlap";
     EXPECT_TRUE(is_found_on_grid(memory_type::cleared_bytes, false)) << "counters of an earlier launch";
 }
 

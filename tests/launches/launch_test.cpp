@@ -1,4 +1,4 @@
-// What a launch asks the runtime before it is made, on the devices that the stand-in stands for.
+// The calls of a launch to the CUDA runtime, on the devices that the stand-in models.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ void expect(mc::detail::shape const& s, int ranks, bool split, bool grid) {
 }
 
 TEST(launch, takes_the_shape_of_the_device) {
-    standin::reset(standin::a100());  // no clusters: the blocks of a grid, where there is memory for them to meet
+    standin::reset(standin::a100());  // no clusters: the blocks of a grid, given a workspace
     expect(chosen(1), 1, false, false);
     expect(chosen(1, 128256, {}, true), 16, true, true);
     expect(chosen(8, 128256, {}, true), 13, true, true);
@@ -52,7 +52,7 @@ TEST(launch, takes_the_shape_of_the_device) {
     expect(chosen(148), 1, false, false);
 }
 
-TEST(launch, takes_no_clusters_of_16_where_there_is_no_room) {
+TEST(launch, takes_no_clusters_of_16_where_they_do_not_fit) {
     standin::device small = standin::h200();
     small.clusters_of_16 = 4;
     standin::reset(small);
@@ -74,8 +74,8 @@ TEST(launch, takes_no_clusters_with_code_for_older_devices) {
     expect(chosen(1, 128256, {}, true), 1, false, false);
 }
 
-// "No room" is an answer, no error of the launch that follows.
-TEST(launch, a_no_is_no_error) {
+// That clusters do not fit is a result, not an error of the launch that follows.
+TEST(launch, clusters_that_do_not_fit_are_no_error) {
     standin::fail("cudaOccupancyMaxActiveClusters", cudaErrorInvalidValue);
     EXPECT_EQ(chosen(1).ranks, 8);
     EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
@@ -84,7 +84,7 @@ TEST(launch, a_no_is_no_error) {
     EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
-// An error that the caller has not read yet is still there afterwards, and still the same.
+// An error that the caller has not read yet is kept.
 TEST(launch, leaves_the_callers_error_to_be_read) {
     for (bool const fails : {false, true}) {
         standin::reset(standin::h200());

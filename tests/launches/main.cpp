@@ -1,4 +1,4 @@
-// The tests of the launches: every test begins on an H200 without errors, and leaves none, nor memory.
+// Tests of launches: each begins on an H200 without errors and must leave no error and no device memory.
 #include <gtest/gtest.h>
 
 #include <string_view>
@@ -9,14 +9,14 @@ namespace {
 
 struct fresh_device : testing::EmptyTestEventListener {
     void OnTestStart(testing::TestInfo const& info) override {
-        // What needs no device finds none.
+        // Tests of what needs no device run without one.
         bool const needs_one = std::string_view(info.test_suite_name()) != "cuda_empty";
         standin::reset(needs_one ? standin::h200() : standin::none());
     }
     void OnTestEnd(testing::TestInfo const& info) override {
         if (standin::fault().empty() && standin::allocated() == 0) return;
         ADD_FAILURE() << info.name() << ": " << standin::fault() << ", " << standin::allocated()
-                      << " bytes of device memory are left";
+                      << " bytes of device memory are not freed";
     }
 };
 

@@ -1,4 +1,4 @@
-// What launches refuse, and what they make of a workspace and of rows that are not as they would like them.
+// What launches reject, and the shapes that they choose for incomplete workspaces and misaligned rows.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -25,7 +25,7 @@ namespace mt = multidraft::testing;
 using multidraft::testing::cuda_device;
 using multidraft::testing::on_device;
 
-/// Answers the root's most likely token.
+/// Returns the root's most likely token.
 template <class Law = law::iid>
 struct most_likely {
     using law = Law;
@@ -38,7 +38,7 @@ struct most_likely {
     }
 };
 
-/// The same by way of scratch, where a word for each node is written.
+/// The same, by way of one word of scratch for each node.
 struct most_likely_in_scratch {
     using law = multidraft::law::iid;
     static constexpr bool lossless = false;
@@ -80,7 +80,7 @@ struct silent<Law, false> {
     }
 };
 
-/// A batch on the device, with outputs, to be verified after one thing was changed.
+/// A batch on the device with its outputs, to verify after one change.
 struct call {
     explicit call(index_t vocabulary, std::size_t offset = 0)
         : host(vocabulary, {}),
@@ -139,13 +139,13 @@ TEST_F(cuda_device, verification_refuses_what_a_host_can_see) {
     refused([](call& c) { c.out.path = nullptr; });
     refused([](call& c) { c.out.path_stride = -1; });
     EXPECT_TRUE(standin::launches().empty());
-    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "no error of the runtime";
+    EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess) << "an error of the runtime";
 
     call c(300);
     c.expect_verdicts(verifier);
     c.trees.certain = nullptr;
     EXPECT_EQ(c.verify(most_likely<law::stratified>{}), cudaErrorInvalidValue);
-    // As many nodes as the tree has, where there is no stride.
+    // Without a stride a path has as many entries as its tree has nodes.
     call ragged(300);
     ragged.out.path_stride = 0;
     ragged.expect_verdicts(verifier);
@@ -155,7 +155,7 @@ TEST_F(cuda_device, verification_refuses_too_little_workspace) {
     most_likely_in_scratch const verifier;
     call c(300);
     auto const size = verify_workspace_size<most_likely_in_scratch>(mc::on(nullptr), 4, 10, 10);
-    std::size_t const scratch = 4 * 48;  // a word a node, to a multiple of 16
+    std::size_t const scratch = 4 * 48;  // one word per node, rounded up to 16 bytes
     ASSERT_GT(size, scratch);
     on_device<std::byte> const memory(size);
     EXPECT_EQ(c.verify(verifier), cudaErrorInvalidValue);
@@ -165,7 +165,7 @@ TEST_F(cuda_device, verification_refuses_too_little_workspace) {
     c.expect_verdicts(verifier, {memory.data() + 16, size - 16});
     c.trees.largest = 0;
     EXPECT_EQ(c.verify(verifier, {memory.data(), size}), cudaErrorInvalidValue);
-    // A larger tree than was said: `none`, and nothing is written beside.
+    // A tree larger than `largest`: `none`, and nothing is written outside of the workspace.
     c.trees.largest = 8;
     EXPECT_EQ(c.verify(verifier, {memory.data(), size}), cudaSuccess);
     auto expected = c.host.verify_on_host(verifier).next;
@@ -173,7 +173,7 @@ TEST_F(cuda_device, verification_refuses_too_little_workspace) {
     EXPECT_EQ(c.next.host(), expected);
 }
 
-// Grid-wide only with the whole workspace, where rows are aligned, and for few requests.
+// Grid-wide only with the whole workspace and aligned rows.
 TEST_F(cuda_device, a_workspace_and_rows_decide_on_the_grid) {
     most_likely<> const verifier;
     constexpr index_t vocabulary = 7 * 4096 + 4;
@@ -191,14 +191,14 @@ TEST_F(cuda_device, a_workspace_and_rows_decide_on_the_grid) {
     EXPECT_FALSE(is_grid(c, {memory.data(), size - 1}));
     EXPECT_FALSE(is_grid(c, {memory.data() + 4, size}));
     EXPECT_FALSE(is_grid(c, {}));
-    // What was in the memory means nothing.
+    // The contents of the workspace do not matter.
     for (int const byte : {0x00, 0x7f, 0xff}) {
         ASSERT_EQ(cudaMemset(memory.data(), byte, memory.size()), cudaSuccess);
         EXPECT_TRUE(is_grid(c, {memory.data(), size}));
     }
     standin::fail("cudaMemsetAsync", cudaErrorInvalidResourceHandle);
     EXPECT_EQ(c.verify(verifier, {memory.data(), size}), cudaErrorInvalidResourceHandle);
-    // Rows that begin anywhere, and rows whose distance is odd.
+    // Misaligned rows, and rows with an odd stride.
     call anywhere(vocabulary, 1);
     EXPECT_FALSE(is_grid(anywhere, {memory.data(), size}));
     call odd(vocabulary + 1);
@@ -245,8 +245,8 @@ TEST_F(cuda_device, drafting_refuses_what_a_host_can_see) {
     EXPECT_EQ(draft(sampler, level, out, 0), cudaErrorInvalidValue);
     EXPECT_EQ(draft(sampler, level, {}), cudaErrorInvalidValue);
     EXPECT_EQ(draft(sampler, level, {tokens.data(), nullptr, -1}), cudaErrorInvalidValue);
-    EXPECT_EQ(draft(sampler, level, {tokens.data(), first, 0}), cudaErrorInvalidValue) << "how many of each?";
-    EXPECT_EQ(draft(silent<law::stratified>{}, level, out), cudaErrorInvalidValue) << "nowhere for the certain ones";
+    EXPECT_EQ(draft(sampler, level, {tokens.data(), first, 0}), cudaErrorInvalidValue) << "no number of children";
+    EXPECT_EQ(draft(silent<law::stratified>{}, level, out), cudaErrorInvalidValue) << "no array of certain tokens";
     EXPECT_EQ((draft(silent<law::iid, true>{}, level, out)), cudaErrorInvalidValue) << "no depths";
     EXPECT_EQ(standin::launches().size(), 1U);
 }

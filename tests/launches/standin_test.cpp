@@ -1,4 +1,4 @@
-// The stand-in for the CUDA runtime itself: what it runs, and the faults that it must find.
+// The stand-in for the CUDA runtime itself: launches, and the faults that it must find.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ cudaError_t run(launch_of const& l, void (*kernel)(Parameters...), Arguments... 
     return cudaLaunchKernelEx(&configuration, kernel, arguments...);
 }
 
-/// Every lane of a block writes its number, and reads that of the lane opposite.
+/// Every lane of a block writes its number and reads that of the opposite lane.
 template <bool Waits>
 __global__ void mirrored(int* out) {
     __shared__ int shared[64];
@@ -92,7 +92,7 @@ TEST(standin, shows_a_missing_barrier) {
     EXPECT_TRUE(seen);
 }
 
-/// Shared memory has no values when a block begins.
+/// Reads shared memory before it is written.
 __global__ void look_at_shared(int* out) {
     __shared__ int shared[64];
     out[threadIdx.x] = shared[threadIdx.x];
@@ -110,9 +110,9 @@ TEST(standin, fills_new_memory_with_poison) {
     }
 }
 
-/// Blocks of a cluster tell each other their numbers; a lane of each waits for all.
+/// Blocks of a cluster exchange their numbers.
 template <bool Waits>
-__global__ void told(int* out) {
+__global__ void exchanged(int* out) {
     __shared__ int numbers[16];
     auto const cluster = cooperative_groups::this_cluster();
     auto const rank = cluster.block_rank();
@@ -132,15 +132,15 @@ TEST(standin, runs_clusters) {
     bool seen = false;
     for (order const o : orders) {
         standin::set_order(o, 3);
-        ASSERT_EQ(run({.blocks = 16, .cluster = 4}, told<true>, out.data), cudaSuccess);
+        ASSERT_EQ(run({.blocks = 16, .cluster = 4}, exchanged<true>, out.data), cudaSuccess);
         EXPECT_EQ(out.host(), expected);
-        ASSERT_EQ(run({.blocks = 16, .cluster = 4}, told<false>, out.data), cudaSuccess);
+        ASSERT_EQ(run({.blocks = 16, .cluster = 4}, exchanged<false>, out.data), cudaSuccess);
         seen = seen || out.host() != expected;
     }
     EXPECT_TRUE(seen) << "the missing barrier of the cluster";
 }
 
-/// Blocks of a grid add to a counter and wait until it is `wanted`.
+/// Blocks of a grid increment a counter and wait until it is `wanted`.
 __global__ void meet(int* counter, int* out, int wanted) {
     if (threadIdx.x == 0) {
         cuda::atomic_ref<int, cuda::thread_scope_device> const arrived(*counter);
@@ -159,7 +159,7 @@ TEST(standin, runs_all_blocks_of_a_cooperative_launch_at_once) {
     EXPECT_EQ(out.host(), std::vector<int>(7, 7));
 }
 
-/// Sums over a warp, and the odd lanes.
+/// The sum over a warp and a ballot of its odd lanes.
 __global__ void warp_sums(int* sums, unsigned* odd) {
     int x = static_cast<int>(threadIdx.x);
     for (int bit = 16; bit > 0; bit /= 2) x += __shfl_xor_sync(0xffffffffU, x, bit);
@@ -222,7 +222,7 @@ __global__ void wrong(mistake what, int* data, int size) {
     }
 }
 
-/// What a wrong kernel is answered by, and the fault that is told of it. The device begins anew afterwards.
+/// The fault reported for a wrong kernel. Resets the device afterwards.
 std::string fault_of(mistake what, launch_of const& l = {}) {
     device_ints const data(4);
     EXPECT_EQ(run(l, wrong, what, data.data, 4), cudaSuccess);
@@ -230,7 +230,7 @@ std::string fault_of(mistake what, launch_of const& l = {}) {
     cudaError_t const e = cudaDeviceSynchronize();
     std::string const fault = standin::fault();
     EXPECT_EQ(e == cudaSuccess, fault.empty());
-    // Nothing works any more.
+    // Every later call fails.
     EXPECT_EQ(run(l, wrong, mistake::none, data.data, 4), e);
     EXPECT_EQ(cudaGetLastError(), e);
     EXPECT_EQ(cudaPeekAtLastError(), e);
@@ -293,7 +293,7 @@ TEST(standin, runs_what_a_stream_recorded_when_somebody_waits) {
     EXPECT_EQ(data.host(), std::vector<int>{7});
     EXPECT_EQ(cudaGraphExecDestroy(executable), cudaSuccess);
 
-    // What waits or allocates ends a capture.
+    // Waiting and allocating invalidate a capture.
     for (int what = 0; what < 4; ++what) {
         ASSERT_EQ(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
         int number = 0;
@@ -312,7 +312,7 @@ TEST(standin, runs_what_a_stream_recorded_when_somebody_waits) {
     EXPECT_EQ(run({.stream = stream}, add_one, data.data), cudaErrorInvalidResourceHandle);
 }
 
-// --- What a device refuses
+// --- Launches that a device rejects
 
 TEST(standin, refuses_what_the_device_does_not_have) {
     device_ints const data(1);

@@ -1,4 +1,4 @@
-// Methods of a list as users launch them, in every shape of launch, against the host bit for bit.
+// The methods of a list, launched as a user would, in every shape of launch, compared with the host bit for bit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,24 +17,24 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// A launch, and the rows for which it is chosen.
+/// A shape of launch and the rows for which it is chosen.
 struct shape_of_launch {
     char const* name;
     index_t vocabulary;
     cuda::launch_options options;
-    unsigned ranks;  ///< blocks of a request that it must have
+    unsigned ranks;  ///< expected blocks of a request
     bool cooperative;
     standin::order lanes;
 };
 
-/// Those of rows that may be aligned: a block with a warp and with two warps a chunk, a cluster, the blocks of a grid.
+/// Shapes for rows that can be aligned: a block with one warp and with two warps per chunk, a cluster, a grid.
 inline shape_of_launch const shapes_of_aligned_rows[] = {
     {"split block", 300, {}, 1, false, standin::order::last_come},
     {"block", 17 * 1024, {.max_cluster = 1, .max_grid = 1}, 1, false, standin::order::first_come},
     {"cluster", 9000, {}, 2, false, standin::order::random},
     {"grid", 7 * 4096 + 4, {.max_cluster = 1}, 4, true, standin::order::warp_by_warp}};
 
-/// Those of other rows: one kernel, in a block or in a cluster.
+/// Shapes for other rows: one kernel, in a block or in a cluster.
 inline shape_of_launch const shapes_of_strided_rows[] = {{"block", 301, {}, 1, false, standin::order::warp_by_warp},
                                                          {"cluster", 4999, {}, 2, false, standin::order::random}};
 
@@ -60,7 +60,7 @@ template <class Layout>
     return {{multidraft::none, 0, 0, 0, 1, 1, 3}, {multidraft::none, 0, 1}, {multidraft::none}};
 }
 
-/// Verifies a batch that the host drew, by one launch.
+/// Verifies a batch that the host drew, in one launch.
 template <class Method, class Layout>
 void expect_verdicts(shape_of_launch const& as) {
     using sampler = typename Method::sampler;

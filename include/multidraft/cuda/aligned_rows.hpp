@@ -30,8 +30,8 @@ inline constexpr int read_at_once = [] {
 template <class Rows>
 concept contiguous_rows = std::is_same_v<typename Rows::layout_type, contiguous>;
 
-/// Whether rows of this type may begin at multiples of 16 bytes, or be none at all. Where they cannot, kernels for
-/// aligned rows are not compiled.
+/// Whether rows of this type can be aligned to 16 bytes, which the absence of rows counts as. Kernels for aligned rows
+/// are compiled for such types only.
 template <class Rows>
 inline constexpr bool may_be_aligned = contiguous_rows<Rows> || !row_batch<Rows> || (read_at_once<Rows> > 1);
 

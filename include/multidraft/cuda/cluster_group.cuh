@@ -7,8 +7,8 @@
 #include "multidraft/cuda/block_lanes.cuh"
 #include "multidraft/cuda/simt_group.hpp"
 
-// Whether the code at hand may ask for its cluster: device code for compute capability 9.0 on. Who runs it elsewhere
-// has said so before.
+// Whether this code can query its cluster: device code for compute capability 9.0 or higher. Other environments that
+// have clusters define it before they include this header.
 #if !defined(MULTIDRAFT_HAS_CLUSTERS)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define MULTIDRAFT_HAS_CLUSTERS 1

@@ -107,7 +107,7 @@ template <class... Parameters, class... Arguments>
     cudaLaunchAttribute together = s.grid ? cooperative_attribute() : cluster_attribute(ranks);
     configuration.attrs = &together;
     configuration.numAttrs = ranks > 1 ? 1 : 0;
-    // Arguments are not converted: what is launched is what its caller sees.
+    // The arguments have the types of the kernel's parameters: no conversion is hidden here.
     static_assert(sizeof...(Parameters) == sizeof...(Arguments) && (std::is_same_v<Parameters, Arguments> && ...));
     return cudaLaunchKernelEx(&configuration, kernel, arguments...);
 }

@@ -3,7 +3,7 @@
 
 #include "cuda_runtime_api.h"
 
-/// The stand-in has clusters where the device that it stands for has them.
+/// The stand-in has clusters where the device that it models has them.
 #define MULTIDRAFT_HAS_CLUSTERS 1
 
 namespace cooperative_groups {

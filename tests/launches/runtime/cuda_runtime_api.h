@@ -1,5 +1,5 @@
-// The CUDA runtime as far as the library and its tests use it, on the CPU: types, errors and calls as NVIDIA's header
-// names them. What the stand-in is and what it finds: standin.hpp.
+// The part of the CUDA runtime that the library and its tests use, on the CPU: types, errors and calls with the names
+// of NVIDIA's header. The stand-in is described in standin.hpp.
 #pragma once
 
 #include <cstddef>
@@ -13,12 +13,12 @@
 #define __host__
 #define __device__
 #define __forceinline__ inline __attribute__((always_inline))
-#define __noinline__  // nothing: the standard library writes it between the brackets of an attribute
+#define __noinline__  // empty: the standard library uses the word as the name of an attribute
 #define __launch_bounds__(...)
-/// For tests that are also run on devices.
+/// For tests that also run on devices.
 #define MULTIDRAFT_CUDA_STANDIN 1
 
-// A block has a thread of the operating system, whose memory this is; its lanes are fibres of that thread.
+// A block is a thread of the operating system; its lanes are fibres of that thread.
 #define __shared__ static thread_local
 
 struct uint3 {
@@ -29,7 +29,7 @@ struct dim3 {
     constexpr dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
 };
 
-/// Those that the tests name. Their numbers are the runtime's.
+/// The errors that the tests name, with the runtime's values.
 enum cudaError {
     cudaSuccess = 0,
     cudaErrorInvalidValue = 1,
@@ -124,12 +124,12 @@ cudaError_t cudaOccupancyMaxActiveClusters(int* clusters, void const* kernel, cu
 
 namespace standin {
 
-/// What the lanes of a launch do: the kernel with its arguments.
+/// The kernel with its arguments, called by every lane of a launch.
 using lane_body = std::function<void()>;
 
 cudaError_t launch(cudaLaunchConfig_t const& configuration, void const* kernel, lane_body body);
 
-// What the lanes call. All but `spin` need a launch to be running.
+// Operations of lanes, within a launch.
 void sync_block();
 void sync_cluster();
 void sync_warp(unsigned mask);
@@ -138,7 +138,7 @@ unsigned ballot(unsigned mask, bool mine);
 unsigned cluster_rank();
 unsigned cluster_size();
 void* at_cluster_rank(void* shared, unsigned rank);
-/// A turn of a loop that waits for another lane.
+/// One iteration of a loop that waits for another lane.
 void spin();
 
 template <class T>
@@ -153,7 +153,7 @@ template <class T>
 
 }  // namespace standin
 
-// --- What kernels are written in
+// --- The language of kernels
 
 inline thread_local constinit uint3 threadIdx{};
 inline thread_local constinit uint3 blockIdx{};
@@ -172,7 +172,7 @@ template <class T>
 }
 [[nodiscard]] inline unsigned __ballot_sync(unsigned mask, bool mine) { return standin::ballot(mask, mine); }
 
-// Lanes take turns, and only where they wait: nobody comes between.
+// Only a lane that waits yields to another one, so these need no atomic instruction.
 template <class T>
 T atomicAdd(T* at, T x) {
     T const old = *at;
@@ -188,7 +188,7 @@ T atomicMin(T* at, T x) {
 
 // --- The launch
 
-/// Copies the arguments, as a launch does; every lane has copies of its own.
+/// Copies the arguments, as a launch does; every lane has its own copies.
 template <class... Parameters, class... Arguments>
 cudaError_t cudaLaunchKernelEx(cudaLaunchConfig_t const* configuration, void (*kernel)(Parameters...),
                                Arguments&&... arguments) {

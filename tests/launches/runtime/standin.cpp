@@ -43,7 +43,7 @@
 #endif
 
 #if STANDIN_ASAN
-// Fibres would each get a second stack, to look for pointers to variables of functions that have returned.
+// Otherwise each fibre would get a second stack, for the detection of uses after return.
 extern "C" char const* __asan_default_options();
 extern "C" char const* __asan_default_options() { return "detect_stack_use_after_return=0"; }
 #endif
@@ -51,8 +51,8 @@ extern "C" char const* __asan_default_options() { return "detect_stack_use_after
 // --- Fibres
 
 #if defined(__x86_64__)
-// The registers that a function keeps, and the stack. A compiler that looked into a function of its own language could
-// believe that it knows which others are kept.
+// Switches the callee-saved registers and the stack. It is assembly outside of any function, so that no compiler draws
+// conclusions on the other registers from its body.
 asm(R"(
     .text
     .globl standin_change_stack
@@ -87,7 +87,7 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// A stack and where its function waits.
+/// A stack and the place where its function waits.
 class fibre {
 public:
     void begin(std::byte* stack, std::size_t size, void (*entry)()) {
@@ -112,7 +112,7 @@ public:
 #endif
     }
 
-    /// Leaves this fibre for another one, until somebody comes back.
+    /// Switches from this fibre to another one; returns when some fibre switches back.
     void go_to(fibre& to, [[maybe_unused]] bool for_good = false) {
 #if STANDIN_ASAN
         left_ = this;
@@ -155,9 +155,9 @@ private:
 
 constexpr int warp_size = 32;
 constexpr std::size_t stack_size = std::size_t{1} << (STANDIN_ASAN ? 19 : 18);
-constexpr std::uint64_t stack_mark = 0x5afe57ac5afe57acU;  ///< at the end of a stack: whoever comes there is lost
+constexpr std::uint64_t stack_mark = 0x5afe57ac5afe57acU;  ///< at the end of a stack: overwritten by an overflow
 
-/// What meets of a warp: two sets of values in turn, so that one meeting needs one wait.
+/// The exchange of a warp. Two sets of values alternate, so that one exchange needs one wait.
 struct warp {
     std::uint64_t value[2][warp_size];
     int kind[2][warp_size];
@@ -167,7 +167,7 @@ struct warp {
 
 struct worker;
 thread_local worker* here = nullptr;
-/// Stands in the same place of every thread's memory as seen from any other variable of a thread.
+/// Thread-local variables have the same distance from it in every thread.
 thread_local char anchor = 0;
 
 struct place {
@@ -181,7 +181,7 @@ struct running_launch {
     unsigned threads = 0;
     unsigned grid = 0;
     unsigned cluster = 1;
-    std::vector<worker*> blocks;              ///< that are there
+    std::vector<worker*> blocks;              ///< that run now
     std::vector<std::vector<place>> waiting;  ///< at the barrier of each cluster
     std::string fault;
     std::size_t current = 0;
@@ -210,7 +210,7 @@ struct machine {
 };
 machine the_machine;
 
-/// A thread of the operating system, and the block that it has.
+/// A thread of the operating system and the block that it runs.
 struct worker {
     std::binary_semaphore baton{0};
     pthread_t thread{};
@@ -241,7 +241,7 @@ struct worker {
         here = &me;
         me.here_at = &here;
         me.anchor_at = &anchor;
-        launch_now->ended.release();  // of the launch that wanted it
+        launch_now->ended.release();  // the launch that created it
         for (;;) {
             me.baton.acquire();
             me.step();
@@ -282,7 +282,7 @@ struct worker {
         has_used_shared = false;
     }
 
-    /// Fills the thread's memory that no initial values are given to: there the block's shared memory is.
+    /// Fills the zero-initialised thread-local memory of the thread: it contains the block's shared memory.
     void poison_shared() {
 #if STANDIN_POISONS_SHARED
         struct range {
@@ -304,7 +304,7 @@ struct worker {
             return found;
         }();
         worker* const kept = *here_at;
-        // One after another: a call to memset would be looked at by the address sanitizer, variable by variable.
+        // By stores that are not checked: the address sanitizer would check a call of memset, variable by variable.
         auto* const begin = reinterpret_cast<unsigned char volatile*>(anchor_at + zeros.from_anchor);
         fill(begin, zeros.size);
         *here_at = kept;
@@ -320,9 +320,9 @@ struct worker {
         for (; k < size; ++k) at_[k] = the_machine.poison;
     }
 
-    // --- By the thread that has the baton
+    // --- Called by the thread that has the baton
 
-    /// Runs lanes until none can go on, then hands the baton on.
+    /// Runs lanes until none can continue, then passes the baton on.
     void step() {
         while (true) {
             if (!ready.empty() && launch_now->fault.empty()) {
@@ -341,7 +341,7 @@ struct worker {
         }
     }
 
-    /// The block that goes on; none when all are through or something is wrong.
+    /// The block that continues; null when all have ended or on a fault.
     static worker* choose() {
         running_launch& l = *launch_now;
         if (!l.fault.empty()) return nullptr;
@@ -371,7 +371,7 @@ struct worker {
         }
     }
 
-    // --- By lanes
+    // --- Called by lanes
 
     static void enter() {
         fibre::arrived();
@@ -411,7 +411,7 @@ struct worker {
         return lane;
     }
 
-    /// Goes on with another lane of the block, or with none where there is none.
+    /// Switches to another lane of the block that can continue, or leaves the block.
     void leave(bool for_good = false) {
         fibre& from = lanes[at(current)];
         if (*reinterpret_cast<std::uint64_t const*>(stacks + at(current) * stack_size) != stack_mark) lost_ = true;
@@ -423,11 +423,11 @@ struct worker {
             current = next;
             from.go_to(lanes[at(next)], for_good);
         }
-        // Somebody made this lane the current one again.
+        // This lane is the current one again.
         resumed();
     }
 
-    /// Waits in `list` until `expected` lanes do, who then go on.
+    /// Waits in `list` until `expected` lanes wait there; all of them then continue.
     void wait(std::vector<int>& list, int expected) {
         list.push_back(current);
         if (static_cast<int>(list.size()) == expected) {
@@ -467,7 +467,7 @@ private:
 };
 
 std::deque<worker>& workers() {
-    static auto* const all = new std::deque<worker>;  // their threads end with the program
+    static auto* const all = new std::deque<worker>;  // their threads run until the program ends
     return *all;
 }
 
@@ -477,7 +477,7 @@ worker& worker_number(std::size_t k) {
         worker& w = all.emplace_back();
         pthread_attr_t attributes;
         pthread_attr_init(&attributes);
-        pthread_attr_setstacksize(&attributes, std::size_t{256} << 20);  // the shared memory of all kernels lies there
+        pthread_attr_setstacksize(&attributes, std::size_t{256} << 20);  // contains the shared memory of all kernels
         if (pthread_create(&w.thread, &attributes, &worker::main, &w) != 0) refuse("no thread for a block");
         pthread_attr_destroy(&attributes);
         pthread_detach(w.thread);
@@ -486,7 +486,7 @@ worker& worker_number(std::size_t k) {
     return all[k];
 }
 
-/// Runs a launch to its end. Returns what went wrong.
+/// Runs a launch to its end. Returns the fault, or an empty string.
 std::string run(lane_body const& body, launched const& what) {
     running_launch l;
     l.body = &body;
@@ -564,11 +564,11 @@ public:
         return begin + bytes <= after->first + after->second;
     }
 
-    /// Lets device memory be touched, until as many `close` follow.
+    /// Makes device memory accessible, until `close` has been called as often.
     void open() {
         if (open_++ > 0 || base_ == nullptr) return;
 #if STANDIN_ASAN
-        // Guards included, for `allocate`; `guard_all` shuts them.
+        // Guards included, for `allocate`; `guard_all` closes them.
         __asan_unpoison_memory_region(base_, std::min(reserved, used_ + ahead));
         guard_all();
 #else
@@ -584,12 +584,12 @@ public:
 #endif
     }
 
-    /// What was written past the end or before the beginning of an allocation; empty for nothing. Open only.
+    /// A description of a write outside of an allocation; empty without one. Memory must be open.
     [[nodiscard]] std::string damage() {
 #if !STANDIN_ASAN
         char* expected = base_;
         for (auto const& [begin, bytes] : parts_) {
-            // Between two allocations, that before freed parts aside.
+            // The guards on both sides of an allocation; not memory that was freed.
             for (char* p = std::max(expected, begin - guard); p < begin; ++p)
                 if (static_cast<unsigned char>(*p) != guard_byte) return mend(p, begin, bytes);
             expected = base_ + round_up(static_cast<std::size_t>(begin - base_) + bytes) + guard;
@@ -654,7 +654,7 @@ device_memory memory;
 struct CUstream_st {
     std::deque<std::function<void()>> recorded;
     CUgraph_st* capture = nullptr;
-    bool is_spoilt = false;  ///< the capture is
+    bool is_spoilt = false;  ///< the capture was invalidated
 };
 struct CUgraph_st {
     std::vector<std::function<void()>> work;
@@ -685,7 +685,7 @@ cudaError_t answer(cudaError_t e) {
     return e;
 }
 
-/// What every call begins with: an error that stays, one that was ordered, or no device.
+/// The beginning of every call: a sticky error, an error set by `fail`, or no device.
 cudaError_t begun(char const* call) {
     if (state.sticky != cudaSuccess) return answer(state.sticky);
     if (auto const found = state.failures.find(call); found != state.failures.end()) {
@@ -725,7 +725,7 @@ void drain(CUstream_st& s) {
     }
 }
 void drain_all() {
-    // The newest first: whoever needs the order of two streams has to say so.
+    // The newest stream first: code that needs an order between two streams must synchronise them.
     for (auto s = state.streams.rbegin(); s != state.streams.rend(); ++s) drain(**s);
     drain(state.null_stream);
 }
@@ -743,7 +743,7 @@ CUstream_st* find(cudaStream_t stream) {
     return state.streams.count(stream) != 0 ? stream : nullptr;
 }
 
-/// Records work in a stream, or in what is captured from it.
+/// Records work in a stream, or in the graph that is captured from it.
 cudaError_t record(cudaStream_t stream, std::function<void()> work) {
     CUstream_st* const s = find(stream);
     if (s == nullptr) return answer(cudaErrorInvalidResourceHandle);
@@ -752,7 +752,7 @@ cudaError_t record(cudaStream_t stream, std::function<void()> work) {
         s->capture->work.push_back(std::move(work));
         return cudaSuccess;
     }
-    // The null stream waits for all others, and they for it.
+    // The null stream waits for all others, and they wait for it.
     if (stream == nullptr && captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureImplicit);
     if (stream == nullptr)
         for (CUstream_st* const other : state.streams) drain(*other);
@@ -774,7 +774,7 @@ void copy(void* to, void const* from, std::size_t bytes) {
     if (bytes > 0) std::memmove(to, from, bytes);
 }
 
-/// Whether the device's side of a copy is device memory.
+/// Whether exactly the device's side of a copy is device memory.
 bool is_copyable(void const* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     bool const to_device = kind == cudaMemcpyHostToDevice || kind == cudaMemcpyDeviceToDevice;
     bool const from_device = kind == cudaMemcpyDeviceToHost || kind == cudaMemcpyDeviceToDevice;
@@ -846,7 +846,7 @@ cudaError_t launch(cudaLaunchConfig_t const& configuration, void const* kernel, 
     }
     if (what.cooperative) {
         if (!is.is_cooperative) return answer(cudaErrorNotSupported);
-        // Blocks that walk rows have a multiprocessor each: up to 255 registers a thread.
+        // Blocks that read rows occupy one multiprocessor each: up to 255 registers per thread.
         if (what.blocks > static_cast<unsigned>(is.multiprocessors)) return answer(cudaErrorCooperativeLaunchTooLarge);
     }
     if (cudaError_t const e = record(configuration.stream, [what, body = std::move(body)] {
@@ -868,7 +868,7 @@ worker& lane_of_launch() {
 
 void sync_block() {
     worker& w = lane_of_launch();
-    // Now and then another block goes on, so that those that are there write by turns.
+    // Now and then another block continues, so that concurrent blocks interleave their writes.
     if (static_cast<int>(w.waiting.size()) + 1 == w.count) {
         bool const often = the_machine.lanes == order::random ? the_machine.draw() % 8 == 0 : ++w.barriers % 8 == 0;
         w.pauses = often && launch_now->blocks.size() > 1;
@@ -1006,7 +1006,7 @@ cudaError_t cudaFree(void* data) {
     if (data == nullptr) return cudaSuccess;
     if (state.sticky == cudaSuccess && captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
     drain_all();
-    bool const was_there = memory.free(data);  // also when all else fails: the tests count what is left
+    bool const was_there = memory.free(data);  // even after an error: the tests check that nothing is left
     if (cudaError_t const e = begun("cudaFree")) return e;
     return was_there ? cudaSuccess : answer(cudaErrorInvalidValue);
 }

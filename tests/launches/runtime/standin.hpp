@@ -1,15 +1,15 @@
-// A stand-in for the CUDA runtime and a device: kernels and launches of the library, compiled by a plain C++ compiler,
+// A stand-in for the CUDA runtime and a device: the library's kernels and launches, compiled by a plain C++ compiler,
 // run on the CPU as their callers launch them.
 //
-// - Every block has a thread of the operating system, and `__shared__` is that thread's memory. The lanes of a block
-//   are fibres of it. One lane runs at a time, until it waits; who goes on is decided by an `order`, the same way every
-//   time. A missing barrier shows as a wrong result under some order.
-// - The blocks of a cluster and of a cooperative grid are there at once; of other launches, a few blocks are, so that
-//   what they share by mistake is written by turns.
-// - Device memory is full of `poison` at first, cannot be touched by the host outside of a call, and has guards around
-//   every allocation: under the address sanitizer they are its own, otherwise writes to them are found after a launch.
-// - Streams record. What was recorded runs when somebody waits for it, and not before.
-// - A launch that goes wrong makes every later call fail, as on a device, until `reset`; `fault()` says what it was.
+// - Every block is a thread of the operating system, and `__shared__` is thread-local memory. The lanes of a block are
+//   fibres of the thread. One lane runs at a time, until it waits; an `order` decides which one continues, and the
+//   result is reproducible. A missing barrier shows as a wrong result under some order.
+// - The blocks of a cluster and of a cooperative grid run concurrently; of other launches a few blocks do, so that
+//   interference between blocks shows.
+// - Device memory is filled with `poison` at first, cannot be accessed by the host outside of a call, and has guards
+//   around every allocation: the address sanitizer's own, or bytes that are checked after each launch.
+// - Streams record their work. It runs when the host waits for it, and not before.
+// - A launch that fails makes every later call fail, as on a device, until `reset`; `fault()` is the reason.
 #pragma once
 
 #include <cstddef>
@@ -22,14 +22,14 @@
 
 namespace standin {
 
-/// What the stand-in stands for.
+/// The attributes of a device.
 struct device {
     int multiprocessors = 0;
     int compute = 0;         ///< ten times the compute capability
     int shared_bytes = 0;    ///< of a multiprocessor
-    int clusters_of_8 = 0;   ///< that there is room for at once, of blocks that take a multiprocessor each
-    int clusters_of_16 = 0;  ///< 0: none can be placed
-    int ptx = 90;            ///< what the kernels were compiled for, as `cudaFuncAttributes::ptxVersion`
+    int clusters_of_8 = 0;   ///< that fit at once, with one block per multiprocessor
+    int clusters_of_16 = 0;  ///< that fit at once; 0: none fits
+    int ptx = 90;            ///< `cudaFuncAttributes::ptxVersion` of all kernels
     bool is_cooperative = true;
 
     [[nodiscard]] bool has_clusters() const { return compute >= 90; }
@@ -41,30 +41,30 @@ struct device {
 [[nodiscard]] device h200();
 /// 148 multiprocessors, clusters of up to 16 blocks.
 [[nodiscard]] device b200();
-/// None at all: every call that needs one returns `cudaErrorNoDevice`.
+/// No device: every call that needs one returns `cudaErrorNoDevice`.
 [[nodiscard]] device none();
 
-/// Which of the lanes that can go on does: in the order in which they came to the barrier, the other way round, the one
-/// that came last (so that a warp runs far ahead of the others), or any.
+/// Which of the lanes that can continue does: in the order of arrival at the barrier, in the reverse order, the last to
+/// arrive (so that one warp runs far ahead of the others), or a random one.
 enum class order { first_come, last_come, warp_by_warp, random };
 
-/// Whether reads and writes of device memory beside an allocation end the program with the sanitizer's report.
+/// Whether accesses outside of allocations of device memory end the program with the sanitizer's report.
 extern bool const has_address_sanitizer;
-/// Whether a block's shared memory is full of poison at first, too: where a sanitizer keeps no state of its own there.
+/// Whether the shared memory of a block is filled with poison, too: not where a sanitizer keeps its own state there.
 extern bool const poisons_shared_memory;
 
-/// Begins anew: no errors, nothing recorded, no attributes of kernels. Memory stays allocated.
+/// Selects a device and clears errors, recorded work and attributes of kernels. Memory stays allocated.
 void reset(device const& of, order lanes = order::first_come, std::uint64_t seed = 1);
-/// The order of lanes from now on.
+/// Sets the order of lanes for later launches.
 void set_order(order lanes, std::uint64_t seed = 1);
-/// Blocks of a launch that is neither of clusters nor cooperative, and clusters, that are there at once.
+/// Sets how many blocks of a launch without cooperation run concurrently (whole clusters of them).
 void set_residents(int blocks);
-/// What new device memory is full of.
+/// Sets the byte that new device memory is filled with.
 void set_poison(unsigned char byte);
-/// The next call of this name returns an error, and does nothing.
+/// The next call of this name returns `error` and does nothing.
 void fail(char const* call, cudaError_t error);
 
-/// A launch that was accepted, recorded or captured.
+/// A launch that was accepted, whether recorded or captured.
 struct launched {
     void const* kernel = nullptr;
     unsigned blocks = 0;
@@ -74,16 +74,16 @@ struct launched {
 };
 /// All since `reset`.
 [[nodiscard]] std::vector<launched> const& launches();
-/// Why a launch failed; empty when none has.
+/// The reason of the first failure; empty without one.
 [[nodiscard]] std::string const& fault();
-/// Bytes of device memory that are allocated.
+/// Allocated device memory, in bytes.
 [[nodiscard]] std::size_t allocated();
 
-/// Records work that is no kernel.
+/// Records work other than a kernel.
 cudaError_t enqueue(cudaStream_t stream, char const* call, std::function<void()> work);
 
-/// A function of CUB: without a workspace it says how large it is to be; with one it is recorded. The workspace is
-/// written to: it is nobody else's.
+/// A function of CUB: without a workspace it returns the size that it needs; with one it is recorded. The workspace is
+/// overwritten, so that a shared one is found.
 template <class Work>
 cudaError_t in_two_calls(void* workspace, std::size_t& bytes, std::size_t needed, cudaStream_t stream, Work work) {
     int device = 0;

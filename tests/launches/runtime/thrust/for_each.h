@@ -1,4 +1,4 @@
-// Thrust's for_each, one after another.
+// Thrust's for_each, sequential.
 #pragma once
 
 #include "execution_policy.h"

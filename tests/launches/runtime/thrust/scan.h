@@ -1,4 +1,4 @@
-// Thrust's inclusive_scan, one after another.
+// Thrust's inclusive_scan, sequential.
 #pragma once
 
 #include <cstdint>

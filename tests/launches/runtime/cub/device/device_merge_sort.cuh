@@ -1,4 +1,4 @@
-// CUB's merge sort, on the stand-in: asked for its workspace first, then recorded in the stream.
+// CUB's merge sort on the stand-in: returns the size of its workspace, or is recorded in the stream.
 #pragma once
 
 #include <algorithm>

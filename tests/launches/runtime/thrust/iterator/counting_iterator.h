@@ -1,4 +1,4 @@
-// Thrust's counting_iterator, as far as it is used.
+// The part of Thrust's counting_iterator that is used.
 #pragma once
 
 namespace thrust {

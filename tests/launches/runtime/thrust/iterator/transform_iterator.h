@@ -1,4 +1,4 @@
-// Thrust's transform_iterator, as far as it is used.
+// The part of Thrust's transform_iterator that is used.
 #pragma once
 
 #include <cstdint>
