@@ -26,5 +26,6 @@ int main(int argc, char** argv) {
     testing::InitGoogleTest(&argc, argv);
     testing::FLAGS_gtest_death_test_style = "threadsafe";  // blocks are threads
     testing::UnitTest::GetInstance()->listeners().Append(new fresh_device);
+    standin::reset(standin::h200());  // in the processes of death tests listeners are not called
     return RUN_ALL_TESTS();
 }
