@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -19,6 +18,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "with_method.hpp"
 
 namespace multidraft::examples {
 
@@ -159,20 +159,6 @@ private:
     std::vector<std::uint32_t> ids_;
     std::vector<std::int32_t> positions_, accepted_;
 };
-
-/// Calls `use(method)` with the method of a name, one that draws trees of a fixed shape.
-template <class Use>
-void with_method(std::string const& name, Use const& use) {
-    bool found = false;
-    std::string names;
-    methods::of_shapes::for_each([&](auto method) {
-        names += "\n  " + std::string(method.name);
-        if (method.name != name) return;
-        found = true;
-        use(method);
-    });
-    if (!found) throw std::runtime_error("--method " + name + ": no method has this name; there are" + names);
-}
 
 sharded_result run_on_host(sharded_options const& options);
 
