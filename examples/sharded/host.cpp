@@ -18,7 +18,7 @@ sharded_result run_on_host(sharded_options const& options) {
     using rows = logit_batch<made_up_rows::entry>;
     rows const p{target.data(), options.vocabulary, options.vocabulary, nullptr, nullptr, options.sampling};
     rows q{draft.data(), options.vocabulary, options.vocabulary, nullptr, nullptr, options.sampling};
-    with_method(options.method, [&](auto method) {
+    with_method(options.method, parse_shape(options.tree), [&](auto method) {
         using verifier = typename decltype(method)::verifier;
         step.draw_levels([&](level_batch const& level, std::int64_t const* row_of, children_batch const& out) {
             rows of_level = q;

@@ -17,7 +17,7 @@ template <class Draft>
 sharded_result run(shards::rank_team<mpi::communicator>& team, sharded_options const& options,
                    shards::shard_batch<entry> const& p, Draft const& q, trees_of_step& step) {
     sharded_result result;
-    with_method(options.method, [&](auto method) {
+    with_method(options.method, parse_shape(options.tree), [&](auto method) {
         using verifier = typename decltype(method)::verifier;
         step.draw_levels([&](level_batch const& level, std::int64_t const* row_of, children_batch const& out) {
             Draft of_level = q;

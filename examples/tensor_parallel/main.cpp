@@ -3,8 +3,6 @@
 //   mpirun -n 2 tensor_parallel --prompt "And the LORD said unto Moses," --tree 3x2x1 --temperature 0.7
 //
 // The text is the same for any number of ranks that the target's heads can be shared out to.
-#include <mpi.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -19,6 +17,7 @@
 #include <vector>
 
 #include "command_line.hpp"
+#include "multidraft/mpi.hpp"  // and MPI, without its old bindings
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
 #include "tensor_parallel/sharded_generation.hpp"
@@ -109,7 +108,7 @@ void run(mpi::communicator& ranks, command const& asked) {
     // At temperature 0 a draft of temperature 0 would have one candidate.
     if (options.sampling.greedy()) options.draft_sampling->temperature = 0.1F;
     outcome result;
-    with_method(asked.method, [&](auto method) {
+    with_method(asked.method, shape, [&](auto method) {
         sharded_generation<decltype(method)> generate(*target, *draft, ranks, shape);
         result.generation = generate(tokens->encode(asked.prompt), options);
         result.layers = target->sent();

@@ -124,7 +124,7 @@ class TensorParallel(unittest.TestCase):
             (2, ("--method", "none"), "no method has this name"),
             (2, ("--target", "nowhere"), "nowhere"),
             (2, ("--tree", "2xx"), "shape"),
-            (2, ("--method", "block/iid", "--tree", "2x1"), "tree"),
+            (2, ("--method", "block/iid", "--tree", "2x1"), "block/iid takes chains only"),
             (2, ("--temperature", "-1"), "temperature"),
             (2, (), "prompt.size"),
         ):
