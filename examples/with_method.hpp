@@ -1,4 +1,4 @@
-// A method of the library's list by the name that a command line has for it.
+// A method of the library's list, chosen by its name on a command line.
 #pragma once
 
 #include <stdexcept>
@@ -10,18 +10,18 @@
 
 namespace multidraft::examples {
 
-/// What a method takes of trees, where that is not this shape; else nothing.
-inline std::string what_fits_better(trees_taken trees, topology const& shape) {
+/// If a method does not take trees of this shape: the shapes that it takes. Otherwise empty.
+inline std::string shapes_taken(trees_taken trees, topology const& shape) {
     switch (trees) {
         case trees_taken::any:
             break;
         case trees_taken::pairs:
             for (node_id v = 0; v < shape.size(); ++v)
-                if (shape.child_count(v) > 2) return "two children a node at most, such as 2x2x1";
+                if (shape.child_count(v) > 2) return "two children per node at most, such as 2x2x1";
             break;
         case trees_taken::forks:
             if (shape.max_depth() > 0 && !(shape == fork(shape.child_count(0), shape.max_depth())))
-                return "chains that part at the root only, such as 3x1x1";
+                return "chains that branch at the root only, such as 3x1x1";
             break;
         case trees_taken::chains:
             if (shape.width() > 1) return "chains only, such as 1x1x1";
@@ -30,8 +30,8 @@ inline std::string what_fits_better(trees_taken trees, topology const& shape) {
     return "";
 }
 
-/// Calls `use(method)` with the method of a name, one that draws trees of a fixed shape. Throws `std::runtime_error`
-/// for another name, with those of all, and for a shape that the method does not take.
+/// Calls `use(method)` with the method of this name, which must draw trees of a fixed shape. Throws
+/// `std::runtime_error` for an unknown name, with the list of names, and for a shape that the method does not take.
 template <class Use>
 void with_method(std::string const& name, topology const& shape, Use const& use) {
     bool found = false;
@@ -40,8 +40,8 @@ void with_method(std::string const& name, topology const& shape, Use const& use)
         names += "\n  " + std::string(method.name);
         if (method.name != name) return;
         found = true;
-        if (std::string const better = what_fits_better(method.trees, shape); !better.empty())
-            throw std::runtime_error("--tree: " + name + " takes " + better);
+        if (std::string const taken = shapes_taken(method.trees, shape); !taken.empty())
+            throw std::runtime_error("--tree: " + name + " takes " + taken);
         use(method);
     });
     if (!found) throw std::runtime_error("--method " + name + ": no method has this name; there are" + names);

@@ -1,8 +1,8 @@
-// Generates text with a target that the ranks of MPI share, and never gathers a row of logits:
+// Generates text with a target that is distributed over MPI ranks, without gathering a row of logits:
 //
 //   mpirun -n 2 tensor_parallel --prompt "And the LORD said unto Moses," --tree 3x2x1 --temperature 0.7
 //
-// The text is the same for any number of ranks that the target's heads can be shared out to.
+// The text is the same for any number of ranks: powers of two that divide the number of the target's heads.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <array>
@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "command_line.hpp"
-#include "multidraft/mpi.hpp"  // and MPI, without its old bindings
+#include "multidraft/mpi.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
 #include "tensor_parallel/sharded_generation.hpp"
@@ -41,14 +41,14 @@ struct command {
     generation_options generation;
 };
 
-/// What a run came to, and what it sent.
+/// The text of a run and its communication.
 struct outcome {
     multidraft::generation generation;
     shards::traffic layers, verification;
-    std::uint64_t gathered = 0;  ///< bytes that this rank would have received of whole rows
+    std::uint64_t gathered = 0;  ///< bytes that this rank would have received for whole rows
 };
 
-/// What every rank makes by itself. Where it cannot be made on one, all throw the same.
+/// Returns `make()`, called on every rank. If it throws on a rank, all ranks throw the same error.
 template <class Make>
 auto on_all(mpi::communicator& ranks, Make const& make) {
     decltype(make()) made;
@@ -66,7 +66,7 @@ auto on_all(mpi::communicator& ranks, Make const& make) {
     return made;
 }
 
-/// The largest of the ranks' numbers.
+/// The maximum over the ranks.
 std::uint64_t most(mpi::communicator& ranks, std::uint64_t mine) {
     std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks.size()));
     ranks.all_gather(&mine, sizeof mine, all.data());
@@ -144,13 +144,13 @@ void run(mpi::communicator& ranks, command const& asked) {
 
 int main(int argc, char** argv) {
     command asked;
-    CLI::App app{"Generates text with a target that the ranks of MPI share"};
+    CLI::App app{"Generates text with a target that is distributed over MPI ranks"};
     app.add_option("--target", asked.target, "target model: a directory in the Hugging Face Llama layout")
         ->capture_default_str();
     app.add_option("--draft", asked.draft, "draft model, with the same tokenizer; whole on every rank")
         ->capture_default_str();
     app.add_option("--prompt", asked.prompt, "the text to continue")->capture_default_str();
-    app.add_option("--tokens", asked.generation.max_tokens, "emit at most so many tokens")->capture_default_str();
+    app.add_option("--tokens", asked.generation.max_tokens, "emit at most this many tokens")->capture_default_str();
     app.add_option("--tree", asked.tree, "children by level, such as 3x2x1; 0: no draft")->capture_default_str();
     app.add_option("--method", asked.method, "sampler and verifier, such as recursive_rejection/sequential")
         ->capture_default_str();
@@ -170,7 +170,7 @@ int main(int argc, char** argv) {
         try {
             run(ranks, asked);
         } catch (std::exception const& e) {
-            // What is wrong is wrong on all ranks.
+            // Errors are the same on all ranks.
             if (ranks.rank() == 0) std::cerr << "tensor_parallel: " << e.what() << '\n';
             status = 1;
         }

@@ -1,4 +1,5 @@
-// The speculative loop over a target that ranks share: each has its columns of the target's rows, and all of the draft.
+// The speculative loop over a target that is distributed over ranks: each rank has its columns of the target's rows and
+// the whole draft.
 #pragma once
 
 #include <algorithm>
@@ -23,7 +24,7 @@
 
 namespace multidraft::examples {
 
-/// The draft's rows of the one tree of a batch, with the normalisers that its tokens were drawn with.
+/// The draft's rows for a batch of one tree, with the normalisers that its tokens were drawn with.
 template <class Rows>
 struct rows_of_one_tree {
     Rows rows;
@@ -35,23 +36,23 @@ struct rows_of_one_tree {
     }
 };
 
-/// Generates with the draws of `multidraft::speculative`: called by all ranks with the same prompt and options, it
-/// gives all of them the same text. The draft has its whole model on every rank, so that all draw the same tree.
+/// Generates with the draws of `multidraft::speculative`. All ranks call it with the same prompt and options, and get
+/// the same text. Every rank has the whole draft model, so all draw the same tree.
 template <class Method>
 class sharded_generation : public generation_loop<sharded_generation<Method>> {
     using verifier = typename Method::verifier;
     using law = typename Method::law;
 
 public:
-    /// Target and draft are the caller's. Trees have that shape.
+    /// References to the models and to the communicator are kept. `shape`: of each draft tree.
     sharded_generation(sharded_transformer& target, transformer& draft, mpi::communicator& ranks, topology shape)
         : target_(target), tree_(draft, std::move(shape)), team_(ranks, target.columns()) {
         tree_.check(target.vocabulary());
     }
 
-    /// What the verifications have sent so far.
+    /// The communication of all verifications so far.
     [[nodiscard]] shards::traffic sent() const noexcept { return team_.sent(); }
-    /// The rows that were verified so far.
+    /// The number of the target's rows in the verifications of the last text.
     [[nodiscard]] std::int64_t rows() const noexcept { return rows_; }
 
 private:
@@ -76,16 +77,16 @@ private:
         std::int32_t const context = state.length() - 1;
         std::int32_t const depth = std::max(0, std::min({tree_.depth_limit(state.length()), state.left() - 1,
                                                          target_.context_limit() - state.length()}));
-        // All ranks grow the same tree, and score it with their part of the target.
+        // All ranks draw the same tree and score it with their part of the target.
         tree_.grow(host_group{}, state.text(), depth, options.draft_sampling.value_or(options.sampling), source, m);
         auto const logits = scored(context, m);
-        // From their own columns of the target's rows they come to the same verdict.
+        // From their own columns of the target's rows they compute the same verdict.
         verdict const v = verified(logits, context, options, m);
         tree_view const tree = tree_.tree().tree;
         count(tree, v, m);
         accepted_.assign(tree, path_, v);
         auto const emitted = static_cast<std::size_t>(state.emit(accepted_.tokens()));
-        // Both caches keep the text up to its last token but one.
+        // Both caches keep the text without its last token.
         multidraft::detail::stopwatch const time(m.cache_seconds);
         target_.keep(context, accepted_.nodes().first(emitted));
         tree_.keep(context, accepted_.nodes().first(emitted));

@@ -12,13 +12,13 @@ namespace {
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
-/// Rows of a matrix, where they lie.
+/// Some rows of a matrix, in place.
 tensor_view rows_from(tensor_view const& matrix, std::int32_t first, std::int32_t count) {
     std::size_t const row = size(matrix.shape[1]) * size_of(matrix.type);
     return {matrix.type, {count, matrix.shape[1]}, matrix.bytes.subspan(size(first) * row, size(count) * row)};
 }
 
-/// Columns of a matrix, in memory of their own.
+/// Some columns of a matrix, copied to `memory`.
 tensor_view columns_from(tensor_view const& matrix, std::int32_t first, std::int32_t count,
                          std::vector<std::byte>& memory) {
     std::size_t const row = size(matrix.shape[1]) * size_of(matrix.type);
@@ -30,7 +30,7 @@ tensor_view columns_from(tensor_view const& matrix, std::int32_t first, std::int
     return {matrix.type, {matrix.shape[0], count}, memory};
 }
 
-/// Adds so many rows of n numbers that follow one another to the first of them, by halves.
+/// Adds `count` contiguous rows of n numbers to the first of them, by halves.
 void add_by_halves(float* rows, std::int32_t count, std::size_t n) {
     if (count == 1) return;
     float* const second = rows + size(count / 2) * n;
@@ -71,7 +71,7 @@ sharded_transformer::sharded_transformer(std::filesystem::path const& directory,
 
 // --- Weights ---------------------------------------------------------------------------------------------------------
 
-/// The rows of the feed-forward that block b is made of.
+/// The rows of the feed-forward in block b.
 sharded_transformer::range sharded_transformer::block_of(std::int32_t b) const noexcept {
     auto const border = [&](std::int64_t k) {
         return static_cast<std::int32_t>(k * config_.intermediate / config_.heads);
@@ -94,7 +94,7 @@ std::unique_ptr<linear> sharded_transformer::product_of(std::vector<linear_maker
     return result;
 }
 
-/// This rank's rows of some matrices with the same inputs, one after the other.
+/// This rank's rows of some matrices with the same inputs, concatenated.
 std::unique_ptr<linear> sharded_transformer::row_product(std::vector<rows_of> const& parts, std::int32_t inputs) {
     std::vector<tensor_view> views;
     for (rows_of const& p : parts)
@@ -104,7 +104,7 @@ std::unique_ptr<linear> sharded_transformer::row_product(std::vector<rows_of> co
     return product_of(found, inputs);
 }
 
-/// Some columns of a matrix of `all` columns: their product is one part of a sum.
+/// Some columns of a matrix of `all` columns: their product is one term of a sum.
 std::unique_ptr<linear> sharded_transformer::column_product(std::string const& name, std::int32_t all, range mine) {
     tensor_view const view =
         columns_from(tensors_.get(name, {config_.hidden, all}), mine.begin, mine.size(), copies_.emplace_back());
@@ -151,7 +151,7 @@ void sharded_transformer::multiply(linear const& by, float const* from, std::int
     by.multiply(thread_, 1, from, count, to, workspace_.data());
 }
 
-/// Adds to the residual what the layer before, if any, has for it, and normalises it.
+/// Adds the output of the layer before, if any, to the residual, and normalises the result.
 void sharded_transformer::normalise(float const* add, std::vector<float> const& weight, std::int32_t count) {
     for (std::size_t r = 0; r < size(count); ++r) {
         std::size_t const row = r * size(config_.hidden);
@@ -160,7 +160,7 @@ void sharded_transformer::normalise(float const* add, std::vector<float> const& 
     }
 }
 
-/// One part for each head of this rank: what its attention adds to the residual.
+/// One term for each head of this rank: the output of its attention.
 void sharded_transformer::attention(std::int32_t l, std::span<std::int32_t const> positions) {
     layer const& of = layers_[size(l)];
     auto const count = static_cast<std::int32_t>(positions.size());
@@ -188,7 +188,7 @@ void sharded_transformer::attention(std::int32_t l, std::span<std::int32_t const
     }
 }
 
-/// One part for each block of this rank.
+/// One term for each block of this rank.
 void sharded_transformer::feed_forward(layer const& of, std::int32_t count) {
     for (std::int32_t b = 0; b < heads_.size(); ++b) {
         std::int32_t const width = block_of(heads_.begin + b).size();
@@ -202,7 +202,7 @@ void sharded_transformer::feed_forward(layer const& of, std::int32_t count) {
     }
 }
 
-/// The sum of the parts of all ranks, in the order that the number of ranks does not change.
+/// The sum of the terms of all ranks, in an order that does not depend on the number of ranks.
 float const* sharded_transformer::sum_over_ranks(std::int32_t count) {
     std::size_t const n = size(count) * size(config_.hidden);
     add_by_halves(parts_.data(), heads_.size(), n);
@@ -241,7 +241,7 @@ void sharded_transformer::block(token_batch const& batch, std::int32_t first, st
 std::span<float const> sharded_transformer::forward(token_batch const& batch, std::int32_t wanted) {
     auto const n = static_cast<std::int32_t>(batch.tokens.size());
     if (n > capacity_ - length_)
-        refuse("tokens.size()", n, "the cache has room for " + std::to_string(capacity_ - length_) + " more entries");
+        refuse("tokens.size()", n, "the cache has space for " + std::to_string(capacity_ - length_) + " more entries");
     logits_.resize(size(wanted) * size(columns_.size()));
     float* to = logits_.data();
     for (std::int32_t first = 0; first < n; first += block_rows) {

@@ -1,21 +1,23 @@
-// A transformer of Llama layout that ranks of MPI share: each has some heads, a part of the feed-forward and some
-// columns of the logits.
+// A transformer of Llama layout that is distributed over MPI ranks: each has some heads, a part of the feed-forward and
+// some columns of the logits.
 //
-// What a rank has of a model, as engines cut it:
+// The parts of a rank, as in other engines:
 //
 // - Attention: some of the heads, that is their rows of the query matrix, their columns of the output matrix, and the
-//   key-value heads that they read, with the cache of these. Heads of several ranks may read one key-value head: then
-//   each of these ranks has it.
-// - Feed-forward: it is cut into as many blocks as the model has heads, and a rank has its share of them: rows of the
-//   gate and up matrices, and the same columns of the down matrix.
+//   key-value heads that they read, with the cache of these. If heads of several ranks read one key-value head, each of
+//   these ranks has it.
+// - Feed-forward: it is divided into as many blocks as the model has heads, and each rank has its share of them: rows
+// of
+//   the gate and up matrices, and the same columns of the down matrix.
 // - Logits: the rows of some tokens of the last matrix.
-// - On all ranks: the norms and the residual. The embedding is read where it lies in the file, a row a token.
+// - On all ranks: the norms and the residual. The embedding is read in place from the file, one row per token.
 //
-// The only messages of a layer are two sums over the ranks, after attention and after the feed-forward. A sum of floats
-// depends on its order, and so the text would depend on the number of ranks. Here there is one order: a sum has one
-// part a head, or a block, and parts are added by halves, (0 + 1) + (2 + 3) for four. What a rank adds of its own is
-// one of those brackets where the ranks are a power of two; all gather the brackets and add them by halves, too. Two
-// ranks send what MPI's sum would send, and the logits have the bits of one rank with the whole model.
+// Each layer communicates twice: sums over the ranks after attention and after the feed-forward. A sum of floats
+// depends on its order, so the text could depend on the number of ranks. Therefore the order is fixed: a sum has one
+// term per head, or per block, and terms are added by halves, (0 + 1) + (2 + 3) for four. If the number of ranks is a
+// power of two, the terms of one rank are one of these brackets. Every rank adds its own, gathers those of the others
+// and adds them by halves. The logits have the bits of one rank with the whole model. Two ranks send as many bytes as
+// for a sum by MPI.
 #pragma once
 
 #include <cstddef>
@@ -41,14 +43,15 @@
 
 namespace multidraft::examples {
 
-/// One sequence, on one of the ranks: this rank's weights, and the cache of its heads. Weights are as in the file,
-/// everything else is float. Batch-invariant, as `transformer` is: a token's logits have the same bits alone, in a
+/// One sequence, on one of the ranks: this rank's weights, and the cache of its heads. Weights have the type of the
+/// file, everything else is float. Batch-invariant, like `transformer`: a token's logits have the same bits alone, in a
 /// prompt and in a tree.
 class sharded_transformer {
 public:
     /// Loads this rank's part of a directory with `config.json` and safetensors. `tree_entries`: cache entries beyond
     /// the positions, for the nodes of draft trees. The communicator outlives the model. Throws `std::runtime_error` as
-    /// `transformer_weights` does, and `invalid_input` where the ranks are not a power of two that divides the heads.
+    /// `transformer_weights` does, and `invalid_input` if the number of ranks is not a power of two that divides the
+    /// heads.
     sharded_transformer(std::filesystem::path const& directory, mpi::communicator& ranks, std::int32_t tree_entries);
 
     [[nodiscard]] model_config const& config() const noexcept { return config_; }
@@ -57,12 +60,12 @@ public:
     [[nodiscard]] std::int32_t length() const noexcept { return length_; }
     /// The columns of the logits that this rank has.
     [[nodiscard]] shards::column_range columns() const noexcept { return columns_; }
-    /// The bytes of this rank's matrices, which a call reads once.
+    /// The bytes of this rank's matrices. A call reads each once per 64 tokens.
     [[nodiscard]] std::size_t weight_bytes() const noexcept { return weight_bytes_; }
-    /// What the layers have sent so far.
+    /// The communication of the layers so far.
     [[nodiscard]] shards::traffic const& sent() const noexcept { return sent_; }
 
-    /// Appends an entry a token to the cache (see `multidraft::language_model`) and returns this rank's columns of the
+    /// Appends one cache entry per token (see `multidraft::language_model`) and returns this rank's columns of the
     /// logits of the last `wanted` tokens, row after row, valid until the next call. Called by all ranks, with the same
     /// tokens.
     std::span<float const> forward(token_batch const& batch, std::int32_t wanted);
@@ -107,8 +110,8 @@ private:
 
     model_config config_;
     mpi::communicator& ranks_;
-    range heads_;     ///< of the model, that are this rank's; so many blocks of the feed-forward, too
-    range kv_heads_;  ///< that these read
+    range heads_;     ///< of the model, on this rank; also its blocks of the feed-forward
+    range kv_heads_;  ///< read by these heads
     shards::column_range columns_;
     std::int32_t capacity_;
 
@@ -128,10 +131,10 @@ private:
     std::int32_t length_ = 0;
     shards::traffic sent_;
 
-    // Rows of the block on its way through the layers.
+    // Rows of the block that is in the layers.
     std::vector<float> residual_, normed_, qkv_, inner_, activation_;
-    std::vector<float> parts_;     ///< of the sum: one a head, or a block, of this rank
-    std::vector<float> gathered_;  ///< one a rank
+    std::vector<float> parts_;     ///< terms of the sum: one per head, or block, of this rank
+    std::vector<float> gathered_;  ///< one per rank
     std::vector<float> scores_, logits_;
     aligned_array<std::byte> workspace_;
 };

@@ -1,4 +1,4 @@
-// What the tokens of a call attend to, as runs of cache entries.
+// The cache entries that the tokens of a call attend to, as runs.
 #pragma once
 
 #include <bit>
@@ -13,16 +13,16 @@
 
 namespace multidraft::examples {
 
-/// The runs of the rows of a block. Memory is kept from one block to the next.
+/// The runs of each row of a block. Memory is reused from block to block.
 class attended_entries {
 public:
-    /// For blocks of at most so many rows.
+    /// For blocks of at most `most_rows` rows.
     explicit attended_entries(std::int32_t most_rows) : begin_(static_cast<std::size_t>(most_rows) + 1) {
         runs_.reserve(static_cast<std::size_t>(most_rows) * 16);
     }
 
-    /// Lists those of `rows` tokens of the batch, from the one numbered `first` on, which are the last entries of a
-    /// cache of that length.
+    /// Lists the runs of `rows` tokens of the batch, from token `first` on. Their own entries are the last ones of the
+    /// cache, which has `length` entries.
     void list(token_batch const& batch, std::int32_t first, std::int32_t rows, std::int32_t length) {
         runs_.clear();
         for (std::int32_t r = 0; r < rows; ++r) {
@@ -36,7 +36,7 @@ public:
         begin_[static_cast<std::size_t>(rows)] = runs_.size();
     }
 
-    /// Those of one row of the block.
+    /// The runs of one row of the block.
     [[nodiscard]] std::span<kernels::run const> of(std::size_t row) const noexcept {
         return std::span(runs_).subspan(begin_[row], begin_[row + 1] - begin_[row]);
     }

@@ -11,7 +11,7 @@
 
 namespace multidraft::examples {
 
-/// An entry a token, in each of some heads of each layer. Pages that were never written take no memory.
+/// One entry per token, in each head of each layer. Pages that were never written take no memory.
 class key_value_cache {
 public:
     /// `capacity`: entries, a multiple of `kernels::key_block`.
@@ -24,7 +24,7 @@ public:
           keys_(size(layers) * size(heads) * capacity_ * size(head_dim)),
           values_(size(layers) * size(heads) * capacity_ * padded_) {}
 
-    /// What tokens attend to in one head of a layer.
+    /// The keys and values of one head of a layer.
     [[nodiscard]] kernels::attention_view view(std::int32_t layer, std::int32_t head) const noexcept {
         return {keys_of(layer, head), values_of(layer, head), dim_, 1.0F / std::sqrt(static_cast<float>(dim_))};
     }

@@ -10,7 +10,7 @@
 
 namespace multidraft::examples {
 
-/// Cosines and sines by position, `head_dim / 2` of each, as Hugging Face has them: products of floats.
+/// Cosines and sines by position, `head_dim / 2` of each, from products of floats as in Hugging Face.
 class rotary_angles {
 public:
     rotary_angles() = default;

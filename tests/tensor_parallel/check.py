@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The program `tensor_parallel` gives one text for any number of ranks, and the greedy text of `generate`.
+"""The program `tensor_parallel` prints the same text for any number of ranks, and the greedy text of `generate`.
 
 check.py PROGRAM GENERATE MODELS_DIRECTORY MPIEXEC NUMPROC_FLAG
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 
 PROGRAM, GENERATE, MODELS, MPIEXEC, FLAG = sys.argv[1], sys.argv[2], Path(sys.argv[3]), sys.argv[4], sys.argv[5]
 PROMPT = "And the LORD said unto Moses,"
-# What does not hang on the number of ranks.
+# These do not depend on the number of ranks.
 SAME = ("text", "token_ids", "target_calls", "draft_calls", "acceptance_rate_by_depth", "stopped_by")
 WIDE = 50257  # tokens of the widened models
 
@@ -44,7 +44,7 @@ def greedy_text(tokens, prompt=PROMPT):
 
 
 def widen(source, to):
-    """A model with rows of zeros for tokens that the tokenizer does not have."""
+    """A copy of a model with rows of zeros for tokens that the tokenizer does not have."""
     raw = (source / "model.safetensors").read_bytes()
     (size,) = struct.unpack("<Q", raw[:8])
     header, data = json.loads(raw[8:8 + size]), raw[8 + size:]
@@ -96,7 +96,7 @@ class TensorParallel(unittest.TestCase):
             here = shared(ranks, "--temperature", "0", "--tokens", "60", "--tree", tree)
             self.assertEqual(here["token_ids"], text, (ranks, tree))
 
-    def test_long_prompts_go_in_blocks(self):
+    def test_long_prompts_are_read_in_blocks(self):
         prompt = " ".join([PROMPT] * 20)
         here = shared(2, "--temperature", "0", "--tokens", "8", prompt=prompt)
         self.assertEqual(here["token_ids"], greedy_text(8, prompt))
@@ -118,7 +118,7 @@ class TensorParallel(unittest.TestCase):
             for here in (greedy, two):
                 self.assertLess(4 * here["verification_bytes_per_rank"], here["gathered_bytes_per_rank"])
 
-    def test_what_is_wrong_is_said_once_and_ends_all_ranks(self):
+    def test_errors_are_printed_once_and_end_all_ranks(self):
         for ranks, arguments, said in (
             (3, (), "ranks: 3: must be a power of two that divides the model's 4 heads"),
             (2, ("--method", "none"), "no method has this name"),
