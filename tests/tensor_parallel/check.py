@@ -120,7 +120,7 @@ class TensorParallel(unittest.TestCase):
 
     def test_errors_are_printed_once_and_end_all_ranks(self):
         for ranks, arguments, said in (
-            (3, (), "ranks: 3: must be a power of two that divides the model's 4 heads"),
+            (3, (), "ranks = 3: must be a power of two that divides the model's 4 heads"),
             (2, ("--method", "none"), "no method has this name"),
             (2, ("--target", "nowhere"), "nowhere"),
             (2, ("--tree", "2xx"), "shape"),
