@@ -1,0 +1,50 @@
+// Where the nodes of a batch of trees stand in their texts.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// One node.
+template <class Id>
+struct write_position {
+    tree_batch trees;
+    std::int32_t const* contexts;
+    Id* out;
+
+    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
+        std::int32_t const b = trees.request_of(k);
+        out[k] = static_cast<Id>(contexts[b] + trees(b).depth(static_cast<node_id>(k - trees.offsets[b])));
+    }
+};
+
+}  // namespace detail
+
+/// Writes the positions of all nodes, one a thread: `contexts[b]`, the tokens before the root, and the depth. `Id`:
+/// `std::int64_t` (SGLang) or `std::int32_t`. Nodes may stand in any order in which parents come before their children;
+/// tokens are not read. On a host `invalid_input` for missing arrays. O(depth) a node.
+template <piece_policy P, std::integral Id>
+auto write_positions(P const& policy, tree_batch const& trees, std::int32_t const* contexts, Id* out) {
+    if constexpr (host_policy<P>) {
+        if (trees.requests > 0) {
+            detail::refuse_null(trees.offsets, "trees.offsets");
+            detail::refuse_null(trees.parents, "trees.parents");
+            detail::refuse_null(contexts, "contexts");
+            detail::refuse_null(out, "out");
+        }
+    }
+    return for_each_piece(policy, trees.nodes, detail::write_position<Id>{trees, contexts, out});
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE
