@@ -26,4 +26,5 @@
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/batch/workspace.hpp"

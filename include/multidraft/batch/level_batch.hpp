@@ -33,6 +33,12 @@ struct children_batch {
     index_t* certain = nullptr;
     row_state* states = nullptr;               ///< the entry's row, for `prepared_batch`; may be null
     std::int64_t const* node_index = nullptr;  ///< where in `certain` and `states` an entry's go; may be null: at e
+    /// q of each child: the probability that its token has in the row, however many were drawn before it; 0 where there
+    /// is none. At the child's place among `tokens`. What growth by likelihood multiplies ([EAGLE-2]). May be null.
+    float* probabilities = nullptr;
+    /// The token that each token of the row is in the target's vocabulary, for drafts of a smaller one (see
+    /// `widened_batch`); may be null: itself.
+    token_id const* token_of = nullptr;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE
