@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -28,25 +29,25 @@ struct vocabulary_map {
 
 /// Writes `draft_of` from `token_of`: of every token of the target's vocabulary its number in the draft's, or -1.
 /// Throws `invalid_input`, with nothing written, for a token outside the target's vocabulary and for one that comes
-/// twice. O(both).
+/// twice. O(both), allocates a bit a token.
 inline void invert_vocabulary(span<token_id const> token_of, span<index_t> draft_of) {
     validate_row_size(draft_of.size(), "draft_of");
     validate_row_size(token_of.size(), "token_of");
-    for (std::size_t k = 0; k < token_of.size(); ++k)
-        if (token_of[k] < 0 || static_cast<std::size_t>(token_of[k]) >= draft_of.size())
-            refuse("token_of", static_cast<std::int64_t>(k), token_of[k],
-                   "the target has " + std::to_string(draft_of.size()) + " tokens");
-    for (index_t& k : draft_of) k = none;
+    std::vector<bool> taken(draft_of.size(), false);
     for (std::size_t k = 0; k < token_of.size(); ++k) {
-        index_t& here = draft_of[token_of[k]];
-        if (here != none) {
-            std::int64_t const first = here;
-            for (index_t& other : draft_of) other = none;
-            refuse("token_of", static_cast<std::int64_t>(k), token_of[k],
-                   "token " + std::to_string(first) + " of the draft is this one, too");
+        auto const index = static_cast<std::int64_t>(k);
+        if (token_of[k] < 0 || static_cast<std::size_t>(token_of[k]) >= draft_of.size())
+            refuse("token_of", index, token_of[k], "the target has " + std::to_string(draft_of.size()) + " tokens");
+        auto const token = static_cast<std::size_t>(token_of[k]);
+        if (taken[token]) {
+            std::size_t first = 0;
+            while (token_of[first] != token_of[k]) ++first;
+            refuse("token_of", index, token_of[k], "token " + std::to_string(first) + " of the draft is this one, too");
         }
-        here = static_cast<index_t>(k);
+        taken[token] = true;
     }
+    for (index_t& k : draft_of) k = none;
+    for (std::size_t k = 0; k < token_of.size(); ++k) draft_of[token_of[k]] = static_cast<index_t>(k);
 }
 
 /// Writes `token_of` from differences, the form in which [EAGLE-3]'s checkpoints have `d2t`: `token_of[k]` is k +
