@@ -37,8 +37,8 @@ template <template <class> class Memory, class Policy, class Done>
     constexpr std::int32_t requests = 5;
     auto const all = static_cast<std::size_t>(in.offsets.back());
     std::vector<std::int64_t> result;
-    auto const keep = [&](auto const& memory) {
-        for (auto const x : memory.host()) result.push_back(static_cast<std::int64_t>(x));
+    auto const keep = [&](auto const& array) {
+        for (auto const x : array.host()) result.push_back(static_cast<std::int64_t>(x));
     };
     Memory<std::int64_t> const offsets(in.offsets);
     Memory<node_id> const parents(in.parents);
