@@ -111,8 +111,10 @@ mt::small_model at_temperature(mt::small_model const& model, double t) {
     return result;
 }
 
-/// What one request of a step of chains emits, as a law of texts completed to `length` tokens.
-void chains(bool look_up, std::vector<float> const& temperature, std::uint64_t seed) {
+/// How far what a step of chains emits is from the target, at most. `spoilt`: the rows of the draft that are handed
+/// over are not those that the tokens were drawn from.
+double distance_of_chains(bool look_up, std::vector<float> const& temperature, std::uint64_t seed,
+                          bool spoilt = false) {
     constexpr index_t vocabulary = 3;
     constexpr std::int32_t requests = 2, most = 2;
     std::int32_t const lengths[requests] = {2, 1};
@@ -133,6 +135,7 @@ void chains(bool look_up, std::vector<float> const& temperature, std::uint64_t s
                 if (k == lengths[b]) break;
                 auto const& row = models[at(b)].draft[context];
                 q.insert(q.end(), row.begin(), row.end());
+                if (spoilt) std::rotate(q.end() - vocabulary, q.end() - 1, q.end());
                 std::int32_t token = k;  // a look-up's
                 if (!look_up) {
                     probabilities<double> const of_draft(row.data(), vocabulary);
@@ -158,27 +161,29 @@ void chains(bool look_up, std::vector<float> const& temperature, std::uint64_t s
         for (std::int32_t b = 0; b < requests; ++b) {
             auto const* const mine = out.data() + b * (most + 1);
             auto const* const end = std::find(mine, mine + most + 1, -1);
-            ASSERT_GT(end - mine, 0);
-            ASSERT_TRUE(std::all_of(end, mine + most + 1, [](auto x) { return x == -1; }));
+            EXPECT_GT(end - mine, 0);
+            EXPECT_TRUE(std::all_of(end, mine + most + 1, [](auto x) { return x == -1; }));
             emitted[b][mt::text(mine, end)] += source.probability();
         }
     });
+    double worst = 0;
     for (std::int32_t b = 0; b < requests; ++b) {
         auto const target = at_temperature(models[at(b)].target, static_cast<double>(temperature[at(slots[b])]));
         auto const length = at(lengths[b] + 1);
-        EXPECT_LT(
-            mt::total_variation(mt::detail::completed(target, emitted[b], length), mt::law_of_target(target, length)),
-            1e-12);
+        worst = std::max(worst, mt::total_variation(mt::detail::completed(target, emitted[b], length),
+                                                    mt::law_of_target(target, length)));
     }
+    return worst;
 }
 
 TEST(engine_examples, chains_have_the_law_of_the_target) {
     for (std::uint64_t seed = 1; seed < 4; ++seed)
         for (bool const look_up : {false, true}) {
-            chains(look_up, {1.0F, 1.0F}, seed);
-            chains(look_up, {0.5F, 2.0F}, seed);
-            chains(look_up, {1.0F, 0.0F}, seed);
+            EXPECT_LT(distance_of_chains(look_up, {1.0F, 1.0F}, seed), 1e-12);
+            EXPECT_LT(distance_of_chains(look_up, {0.5F, 2.0F}, seed), 1e-12);
+            EXPECT_LT(distance_of_chains(look_up, {1.0F, 0.0F}, seed), 1e-12);
         }
+    EXPECT_GT(distance_of_chains(false, {1.0F, 1.0F}, 1, true), 1e-3);  // the proof can fail
 }
 
 /// A tree of SGLang's: two children of the root, one below each, and a node that is not there. The engine's nodes stand

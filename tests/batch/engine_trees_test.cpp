@@ -210,6 +210,9 @@ struct eagle {
                 std::int64_t parent;  // a candidate; -1: the root
                 std::int64_t number;
             };
+            auto const by_score = [](candidate const& x, candidate const& y) {
+                return x.score > y.score || (x.score == y.score && x.number < y.number);
+            };
             std::vector<candidate> all;
             std::vector<std::int64_t> beam{-1};  // the candidates of a level that get children
             std::vector<std::int64_t> list{-1};
@@ -220,16 +223,14 @@ struct eagle {
                         here.push_back({(up < 0 ? 0.0 : all[at(up)].score) - 0.01 - numbers(), up,
                                         static_cast<std::int64_t>(all.size() + here.size())});
                 all.insert(all.end(), here.begin(), here.end());
-                std::stable_sort(here.begin(), here.end(),
-                                 [](candidate const& x, candidate const& y) { return x.score > y.score; });
+                std::sort(here.begin(), here.end(), by_score);
                 beam.clear();
                 for (int j = 0; j < beams; ++j) beam.push_back(here[at(j)].number);
                 if (level + 1 < levels) list.insert(list.end(), beam.begin(), beam.end());
             }
             parents_of_beams.insert(parents_of_beams.end(), list.begin(), list.end());
             auto best = all;
-            std::stable_sort(best.begin(), best.end(),
-                             [](candidate const& x, candidate const& y) { return x.score > y.score; });
+            std::sort(best.begin(), best.end(), by_score);
             std::vector<std::int64_t> mine;
             for (node_id v = 1; v < nodes; ++v) mine.push_back(best[at(v - 1)].number);
             std::sort(mine.begin(), mine.end());
