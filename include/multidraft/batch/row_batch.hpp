@@ -1,4 +1,4 @@
-// Rows of a batch where they lie: logits, logits whose normalisers are known, probabilities.
+// Rows of a batch in place: logits, logits whose normalisers are known, probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,10 +20,10 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Rows of a batch as distributions: `rows(g, i, b)` is the distribution of node i of the batch, all requests counted
-/// through, which belongs to request b; `rows.vocabulary` is how many entries a row has. The three below, or an
-/// engine's own for rows of another kind. Rows that are normalised when they are asked for may have
-/// `rows.with_sums(g, i, b)`, the row with the chunk sums of its weights.
+/// Rows of a batch as distributions: `rows(g, i, b)` is the distribution of node i of the batch, numbered across all
+/// requests, which belongs to request b; `rows.vocabulary` is the number of entries of a row. The three below model it,
+/// and so may an engine's own type. Rows that are normalised when read may have `rows.with_sums(g, i, b)`, the row with
+/// the chunk sums of its weights.
 template <class R>
 concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i, std::int32_t b) {
     { rows.vocabulary } -> std::convertible_to<index_t>;
@@ -33,12 +33,12 @@ concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i,
 /// Rows of logits of type T: float, double, `float16` or `bfloat16` (CUDA: not double).
 ///
 /// Row r begins at `data + r * row_stride` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
-/// null: so a draft needs rows for nodes with children only, and rows of a pool stay where they are. In `draft_batch` i
-/// is the entry of the level. The normaliser of a row is made when the row is asked for.
+/// null. So a draft needs rows for nodes with children only, and rows of a pool need not be copied. In `draft_batch` i
+/// is the entry of the level. The normaliser of a row is computed when the row is read.
 ///
-/// The sampling parameters of request b are entry b of `sampling`, or where that is null of `arrays`; with `slot_of`
-/// entry `slot_of[b]`, for engines that keep them by the slot that a request has in the batch. Target and draft have
-/// their own.
+/// The sampling parameters of request b are entry b of `sampling` or, where that is null, of `arrays`. With `slot_of`
+/// it is entry `slot_of[b]`, for engines that keep parameters by the request's slot in the batch. Target and draft have
+/// their own parameters.
 template <class T, class Layout = contiguous>
 struct logit_batch {
     using element = T;
@@ -48,13 +48,13 @@ struct logit_batch {
     std::int64_t row_stride = 0;
     index_t vocabulary = 0;
     std::int64_t const* row_of = nullptr;       ///< may be null
-    sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
+    sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
     sampling_params default_sampling{};         ///< where `sampling` is null
-    [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
-    sampling_arrays arrays{};                   ///< where `sampling` is null, instead of the default
+    [[no_unique_address]] Layout layout{};      ///< how the entries of a row are laid out
+    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
     std::int32_t const* slot_of = nullptr;      ///< may be null
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
@@ -86,13 +86,13 @@ concept has_data = requires(Rows const& rows) {
     rows.data;
 };
 
-/// Rows of logits with what processing left of each (`prepared_batch`).
+/// Rows of logits with the state of each after processing (`prepared_batch`).
 template <class Rows>
 concept has_states = requires(Rows const& rows) {
     rows.states;
 };
 
-/// Rows that say which one is a node's: `row_of[i]`.
+/// Rows with an index for each node: `row_of[i]`.
 template <class Rows>
 concept has_row_of = requires(Rows const& rows, std::int64_t i) {
     { rows.row_of[i] } -> std::convertible_to<std::int64_t>;
@@ -118,7 +118,7 @@ concept has_element = requires {
 
 }  // namespace detail
 
-/// Rows of logits, from which drafts are drawn: `logit_batch`, or the same with masks and biases (`adjusted_batch`).
+/// Rows of logits that drafts can be drawn from: `logit_batch`, or the same with masks and biases (`adjusted_batch`).
 template <class R>
 concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has_element<R> &&
     requires(R const& rows, host_group const& g, std::int64_t i, std::int32_t b) {
@@ -126,9 +126,9 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
     rows.with_sums(g, i, b);
 };
 
-/// The numbers that make a distribution of a row of logits in single precision: `draft_batch` writes them and
+/// The numbers that turn a row of logits into a distribution, in single precision: `draft_batch` writes them and
 /// `prepared_batch` reads them, so that a verifier need not read the draft's row again for its normaliser. Trivially
-/// copyable; a row of no mass has mass NaN.
+/// copyable; a row without mass has mass NaN.
 struct row_state {
     float largest = 0;
     float scale = 1;
@@ -137,7 +137,7 @@ struct row_state {
     index_t cut_last = 0;
 };
 
-/// What a processed row keeps.
+/// The state of a processed row.
 template <class View>
 [[nodiscard]] MULTIDRAFT_HD row_state state_of(softmax_row<View> const& row) noexcept {
     static_assert(std::is_same_v<typename View::real, float>,
@@ -159,7 +159,7 @@ struct prepared_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
@@ -193,7 +193,7 @@ struct probability_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
