@@ -1,5 +1,5 @@
-// An engine of SGLang's shape: trees grown with beams as EAGLE-2 does, parent list and selected candidates, links,
-// ragged masks, verdicts by index. What it calls is in `sglang_tree.hpp`.
+// An engine like SGLang: trees grown with beams like EAGLE-2's, parent list and selected candidates, links, ragged
+// masks, verdicts by index. It calls the functions of `sglang_tree.hpp`.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>

@@ -1,5 +1,5 @@
-// The tree functions of an SGLang-like engine: its parameters, formats and arrays; inside, the library's batched calls,
-// which are the same on a CUDA stream over device arrays.
+// The tree functions of an SGLang-like engine, with its parameters, formats and arrays. They use the library's batched
+// calls, which are the same on a CUDA stream with device arrays.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +19,16 @@
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
-// Trees of `draft_token_num` nodes, the root among them; a shorter one has nodes that no link leads to. Memory is the
-// object's, and none is allocated from the second step on. `Real`: the type of probabilities, float.
+// Trees have `draft_token_num` nodes, including the root; in smaller trees the other nodes have no link to them. The
+// object owns its memory and allocates in the first step only. `Real`: the type of probabilities, float.
 template <class Policy, class Real = float>
 class sglang_tree_functions {
 public:
     sglang_tree_functions(Policy const& policy, int draft_token_num, int num_spec_step, int vocabulary)
         : policy_(policy), nodes_(draft_token_num), steps_(num_spec_step), vocabulary_(vocabulary) {}
 
-    // From the growth of the draft: mask, positions and links. `tree_mask` has bs * nodes * nodes + sum of nodes *
-    // verified_seq_len entries.
+    // Writes mask, positions and links of the trees that the draft has grown. `tree_mask` has bs * nodes * nodes + sum
+    // of nodes * verified_seq_len entries.
     void build_tree_kernel_efficient(int bs, std::int64_t const* parent_list, std::int64_t const* selected_index,
                                      std::int32_t const* verified_seq_len, bool* tree_mask, std::int64_t* positions,
                                      std::int64_t* retrive_index, std::int64_t* retrive_next_token,
@@ -49,7 +49,7 @@ public:
         for (std::int64_t i = 0; i < trees.nodes; ++i) retrive_index[i] = i;
     }
 
-    // Temperature 0: the target's most likely tokens, no row.
+    // Temperature 0: takes the target's most likely tokens, not its rows.
     void verify_tree_greedy(int bs, std::int32_t* predicts, std::int32_t* accept_index, std::int32_t* accept_token_num,
                             std::int64_t const* candidates, std::int64_t const* retrive_index,
                             std::int64_t const* retrive_next_token, std::int64_t const* retrive_next_sibling,
@@ -60,8 +60,8 @@ public:
         write(trees, predicts, accept_index, accept_token_num, retrive_index);
     }
 
-    // Candidates that were chosen without chance, such as the most likely ones: a token of the target's, accepted if it
-    // is a child. The draws are functions of seed and position, in place of `uniform_samples`.
+    // For candidates that were chosen without randomness, such as the most likely ones: draws a token from the target's
+    // row, which is accepted if it is a child. The draws depend on seed and position; there is no `uniform_samples`.
     void tree_speculative_sampling_target_only(int bs, std::int32_t* predicts, std::int32_t* accept_index,
                                                std::int32_t* accept_token_num, std::int64_t const* candidates,
                                                std::int64_t const* retrive_index,
@@ -77,8 +77,8 @@ public:
         write(trees, predicts, accept_index, accept_token_num, retrive_index);
     }
 
-    // Candidates that were drawn from the draft's rows without replacement, siblings linked in the order of the draws:
-    // more of them are accepted than of chosen ones. Rows of the draft are read where nodes have children.
+    // For candidates that were drawn from the draft's rows without replacement, with siblings linked in the order of
+    // the draws. The draft's rows are read for nodes with children.
     void tree_speculative_sampling(int bs, std::int32_t* predicts, std::int32_t* accept_index,
                                    std::int32_t* accept_token_num, std::int64_t const* candidates,
                                    std::int64_t const* retrive_index, std::int64_t const* retrive_next_token,
@@ -106,7 +106,7 @@ private:
         next_.resize(at(bs));
         return {bs, offsets_.back(), offsets_.data()};
     }
-    // The engine's links in level order; `order_` and `rows_` lead back to its nodes.
+    // The engine's trees in level order; `order_` and `rows_` map back to its nodes.
     multidraft::tree_batch read(int bs, std::int64_t const* candidates, std::int64_t const* next_token,
                                 std::int64_t const* next_sibling) {
         multidraft::tree_batch trees = trees_of(bs);

@@ -1,5 +1,5 @@
-// An engine of vLLM's shape: chains of drafts of several lengths in flat arrays, sampling parameters in an array each,
-// tokens out padded with -1. What it calls is in `vllm_chain.hpp`.
+// An engine like vLLM: chains of drafts of different lengths in flat arrays, one array for each sampling parameter,
+// output tokens padded with -1. It calls the sampler of `vllm_chain.hpp`.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -20,7 +20,7 @@ int main() {
     md::host_threads const pool(2);
     chain_rejection_sampler<md::host_threads> sampler(pool);
     std::vector<std::int32_t> texts[batch_size] = {{7, 42}, {1, 2, 3, 4}, {5}};
-    // By the slot that a request has: the first one has the last.
+    // Indexed by the request's slot; the first request has the last slot.
     std::int32_t const slots[batch_size] = {2, 1, 0};
     float const temperature[batch_size] = {1.0F, 0.0F, 0.8F};
     float const top_p[batch_size] = {0.9F, 1.0F, 0.95F};
@@ -34,12 +34,12 @@ int main() {
         for (int b = 0; b < batch_size; ++b) {
             auto text = texts[b];
             positions[slots[b]] = static_cast<std::int32_t>(text.size()) - 1;
-            int const k = b == 2 && step == 0 ? 0 : max_spec_len - b;  // drafts: none, or some
+            int const k = b == 2 && step == 0 ? 0 : max_spec_len - b;  // number of drafts, possibly 0
             for (int j = 0; j <= k; ++j) {
                 logits.resize(logits.size() + V);
                 toy::forward(toy::model::target, text, logits.data() + logits.size() - V);
                 if (j == k) break;
-                // The engine draws by itself; any draw from the row that it hands over does.
+                // The engine draws; any draw from the row that it passes on is valid.
                 std::vector<float> row(V);
                 toy::forward(toy::model::draft, text, row.data());
                 auto q =

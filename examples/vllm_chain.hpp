@@ -1,5 +1,5 @@
-// The rejection sampler of a vLLM-like engine: a chain of drafts a request, flat arrays, one row of logits a draft and
-// one for the token after the last. Inside, the library's batched calls.
+// The rejection sampler of a vLLM-like engine: one chain of drafts per request, flat arrays, one row of logits for each
+// draft and one for the token after the last. It uses the library's batched calls.
 #pragma once
 
 #include <cstddef>
@@ -16,30 +16,30 @@
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 
-// What the engine has of a step. B requests, N drafted tokens of all of them, V tokens of the vocabulary.
+// The engine's arrays of one step: B requests, N drafted tokens in total, a vocabulary of V tokens.
 template <class Real = float>
 struct chain_step {
     std::int32_t batch_size = 0;
     std::int32_t vocab_size = 0;
     std::int32_t max_spec_len = 0;
     std::int32_t const* draft_token_ids = nullptr;      // [N]
-    std::int32_t const* cu_num_draft_tokens = nullptr;  // [B]: drafted tokens up to and with this request's
-    Real const* draft_probs = nullptr;                  // [N, V]; null: tokens of a look-up, which no model drew
-    Real const* logits = nullptr;                       // [N + B, V]: after each draft, and where none precedes it
+    std::int32_t const* cu_num_draft_tokens = nullptr;  // [B]: drafted tokens up to and including this request's
+    Real const* draft_probs = nullptr;                  // [N, V]; null: tokens from a lookup, not drawn
+    Real const* logits = nullptr;                       // [N + B, V]: before each draft and after the last
     multidraft::sampling_arrays sampling{};             // temperature, top-k, top-p, min-p of the target
-    std::int32_t const* slots = nullptr;                // of the requests in those arrays, seeds and positions; or null
+    std::int32_t const* slots = nullptr;                // [B]: indices in those arrays, seeds and positions; or null
     std::uint64_t const* seeds = nullptr;
     std::int32_t const* positions = nullptr;  // of the last token of each text
 };
 
-// Memory is the object's, and none is allocated from the second step of a size on.
+// The object owns its memory, which grows only for steps larger than all before.
 template <class Policy, class Real = float>
 class chain_rejection_sampler {
 public:
     explicit chain_rejection_sampler(Policy const& policy) : policy_(policy) {}
 
-    // `output_token_ids` [B, max_spec_len + 1]: the accepted drafts of each request, the token that follows them (the
-    // recovered one, or the bonus of a chain that was accepted whole), then -1.
+    // Writes `output_token_ids` [B, max_spec_len + 1]: the accepted drafts of each request, the token that follows them
+    // (the recovered token, or the bonus token if all drafts were accepted), then -1.
     void forward(chain_step<Real> const& s, std::int32_t* output_token_ids) {
         multidraft::tree_batch const trees = chains_of(s);
         multidraft::logit_batch<Real> p{s.logits, s.vocab_size, s.vocab_size};
@@ -63,7 +63,7 @@ public:
     }
 
 private:
-    // A chain of k drafts is a tree of k + 1 nodes. Its last node has no row of the draft's.
+    // A chain of k drafts is a tree of k + 1 nodes. Its last node has no draft row.
     multidraft::tree_batch chains_of(chain_step<Real> const& s) {
         offsets_.assign(1, 0);
         parents_.clear();
@@ -74,7 +74,7 @@ private:
             std::int32_t const end = s.cu_num_draft_tokens[b];
             for (std::int32_t k = 0; k <= end - first; ++k) {
                 parents_.push_back(k - 1);
-                tokens_.push_back(k == 0 ? 0 : s.draft_token_ids[first + k - 1]);  // nobody reads a root's token
+                tokens_.push_back(k == 0 ? 0 : s.draft_token_ids[first + k - 1]);  // a root's token is not read
                 draft_row_.push_back(k < end - first ? first + k : multidraft::none);
             }
             offsets_.push_back(static_cast<std::int64_t>(parents_.size()));

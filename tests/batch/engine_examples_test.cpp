@@ -1,5 +1,5 @@
-// The examples of engines' functions: the law of what they put out, by enumeration, and the same outputs by emulated
-// lanes as by host threads.
+// The examples with engine functions: the law of their outputs, by enumeration, and equal outputs of emulated lanes and
+// host threads.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -37,11 +37,11 @@ namespace machines {
 using namespace multidraft;
 namespace mt = multidraft::testing;
 
-/// A machine whose draws are branches of an enumeration.
+/// A policy whose draws are branches of an enumeration.
 struct enumerated {
     mt::enumerating_source* source;
 };
-/// A machine of emulated lanes of CUDA.
+/// A policy that runs on emulated CUDA lanes.
 struct emulated {};
 
 template <class Body>
@@ -111,8 +111,8 @@ mt::small_model at_temperature(mt::small_model const& model, double t) {
     return result;
 }
 
-/// How far what a step of chains emits is from the target, at most. `spoilt`: the rows of the draft that are handed
-/// over are not those that the tokens were drawn from.
+/// The largest total variation between the output of a step of chains and the target's law. `spoilt`: the draft rows
+/// that the sampler gets are not those from which the tokens were drawn.
 double distance_of_chains(bool look_up, std::vector<float> const& temperature, std::uint64_t seed,
                           bool spoilt = false) {
     constexpr index_t vocabulary = 3;
@@ -136,7 +136,7 @@ double distance_of_chains(bool look_up, std::vector<float> const& temperature, s
                 auto const& row = models[at(b)].draft[context];
                 q.insert(q.end(), row.begin(), row.end());
                 if (spoilt) std::rotate(q.end() - vocabulary, q.end() - 1, q.end());
-                std::int32_t token = k;  // a look-up's
+                std::int32_t token = k;  // from a lookup
                 if (!look_up) {
                     probabilities<double> const of_draft(row.data(), vocabulary);
                     auto sums = host_group{}.sum_chunks(vocabulary, weight_of{of_draft});
@@ -186,12 +186,12 @@ TEST(engine_examples, chains_have_the_law_of_the_target) {
     EXPECT_GT(distance_of_chains(false, {1.0F, 1.0F}, 1, true), 1e-3);  // the proof can fail
 }
 
-/// A tree of SGLang's: two children of the root, one below each, and a node that is not there. The engine's nodes stand
-/// in an order of their own.
+/// A tree in SGLang's format: two children of the root, one below each, and one unused node. The engine's nodes are not
+/// in level order.
 struct sglang_tree {
     static constexpr int nodes = 6, steps = 3;
     static constexpr index_t vocabulary = 3;
-    static constexpr int place[5] = {0, 4, 2, 5, 1};  ///< of the root, its children, theirs; 3 is nobody's
+    static constexpr int place[5] = {0, 4, 2, 5, 1};  ///< of the root, its children, theirs; 3 is unused
 
     template <class Draw>
     sglang_tree(mt::model_pair const& models, Draw const& draw) {

@@ -1,4 +1,4 @@
-// Verdicts in the formats of engines, against plain loops.
+// Verdicts in engines' formats, compared with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,7 +26,7 @@ namespace mt = multidraft::testing;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Many requests with their verdicts, of which one could not be decided.
+/// Many requests with their verdicts; one request could not be decided.
 struct decided {
     explicit decided(std::int64_t path_stride) {
         batch.draw_alone(draft::sequential{});
@@ -100,7 +100,7 @@ TEST(accepted_tokens, without_a_place_are_refused_on_a_host_and_left_out_in_a_la
                  invalid_input);
     EXPECT_THROW(write_accepted_tokens(host_threads(1), d.batch.trees(), d.out(), accepted_tokens<>{tokens.data(), 0}),
                  invalid_input);
-    write_accepted_tokens(host_threads(1), tree_batch{}, verdict_batch{}, accepted_tokens<>{});  // of nothing: nothing
+    write_accepted_tokens(host_threads(1), tree_batch{}, verdict_batch{}, accepted_tokens<>{});  // an empty batch
 }
 
 template <class Id>
@@ -108,7 +108,7 @@ void writes_indices(bool with_order, bool with_index) {
     decided d(0);
     constexpr std::int64_t stride = 6;
     auto const trees = d.batch.trees();
-    // The engine's nodes stand in the opposite order behind the root, and its arrays in another order of nodes.
+    // After the root the engine's nodes are in reverse order; its arrays have another order of nodes.
     std::vector<node_id> order(at(trees.nodes));
     std::vector<std::int64_t> index(at(trees.nodes));
     for (std::int32_t b = 0; b < trees.requests; ++b)

@@ -1,5 +1,5 @@
-// Rows and parameters as engines hold them: arrays by slot, a draft of fewer tokens, q of drawn tokens, lists of
-// caches.
+// Rows and parameters in engines' formats: arrays by slot, a draft with a smaller vocabulary, q of drawn tokens, lists
+// of caches.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ namespace mt = multidraft::testing;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// The parameters of some requests in an array each, at other places.
+/// The parameters of some requests in separate arrays, at permuted slots.
 struct by_slot {
     explicit by_slot(mt::ragged<float> const& b) : slots(at(b.size())) {
         auto const n = slots.size();
@@ -99,7 +99,7 @@ TEST(engine_rows, have_parameters_in_arrays_by_slot) {
         EXPECT_EQ(report.what, batch_argument::nothing);
     };
     check(slots.in_arrays(b.target_logits()), slots.in_arrays(b.draft_logits()));
-    check(slots.in_one(b.target_logits()), b.draft_logits());  // target and draft need not have them alike
+    check(slots.in_one(b.target_logits()), b.draft_logits());  // target and draft may store them differently
     check(b.target_logits(), slots.in_arrays(b.draft_logits()));
 }
 
@@ -172,7 +172,7 @@ TEST(engine_rows, give_q_of_what_is_drawn) {
     EXPECT_EQ(std::count(chances.begin(), chances.end(), 77.0F), b.size());  // the roots
 }
 
-/// A batch whose draft has every other token of the target's vocabulary, and a copy with its rows written out.
+/// A batch whose draft has every other token of the target's vocabulary, and a copy with rows in the full vocabulary.
 struct narrow {
     static constexpr index_t small = 150, large = 300;
     narrow() : b(mt::ragged_shapes, small, mt::samplings_of_all_kinds), wide(at(b.trees().nodes * large), 0.0F) {
@@ -183,7 +183,7 @@ struct narrow {
         invert_vocabulary(token_of, draft_of);
         for (std::int64_t i = 0; i < b.trees().nodes * large; ++i)
             target.push_back(static_cast<float>(2.5 * numbers.normal() - 4));
-        // The target leans towards the draft where that has a token.
+        // The target is close to the draft on the draft's tokens.
         for (std::int64_t i = 0; i < b.trees().nodes; ++i)
             for (index_t k = 0; k < small; ++k)
                 target[at(i * large + token_of[at(k)])] = b.draft[at(i * small + k)] + static_cast<float>(numbers());
@@ -240,7 +240,7 @@ TEST(engine_rows, may_be_of_a_smaller_vocabulary) {
     });
     verifies_widened<verify::recursive_rejection<law::sequential>>(n);
     verifies_widened<verify::traversal<law::sequential>>(n);
-    // Faults of the draft's own rows are found, and the vocabulary is the target's.
+    // Invalid draft rows are found, and the vocabulary is the target's.
     host_threads const pool(1);
     validation_report report;
     auto const validate = [&](auto const& q) {
@@ -263,7 +263,7 @@ TEST(engine_rows, may_be_of_a_smaller_vocabulary) {
 }
 
 TEST(engine_rows, caches_of_a_list_are_compacted_in_one_call) {
-    // Three layers, keys and values apart, each [slots, 2 heads, 4 floats]; a table of slots a token.
+    // Three layers with separate keys and values, each [slots, 2 heads, 4 floats]; a table with a slot per token.
     constexpr std::int64_t slots = 24, heads = 2, width = 4, entry = heads * width;
     std::vector<std::vector<float>> caches(6, std::vector<float>(slots * entry));
     std::vector<void*> list;
@@ -298,7 +298,7 @@ TEST(engine_rows, caches_of_a_list_are_compacted_in_one_call) {
     compact_caches(host_threads(2), cache, kept);
     EXPECT_EQ(caches, expected);
 
-    // One allocation a layer, heads apart, without pages.
+    // One allocation per layer, separate heads, no pages.
     caches = before;
     contiguous_cache flat;
     flat.list = list.data();
@@ -327,7 +327,7 @@ TEST(engine_rows, caches_of_a_list_are_compacted_in_one_call) {
     refuses([](auto& c) { c.entry_stride = 1; });
     refuses([](auto& c) { c.axes[0].stride = 0; });
     EXPECT_EQ(caches, expected);
-    compact_caches(host_threads(1), contiguous_cache{}, kept_batch{});  // of nothing: nothing
+    compact_caches(host_threads(1), contiguous_cache{}, kept_batch{});  // an empty batch
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Trees by links and by EAGLE's lists, and masks in the formats of engines, against plain loops.
+// Trees by links and by EAGLE's lists, and masks in engines' formats, compared with plain loops.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -23,7 +23,7 @@ namespace mt = multidraft::testing;
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Trees whose nodes behind the root stand in any order, with links whose siblings stand in any order, too.
+/// Trees whose nodes after the root are in random order, with siblings linked in random order.
 template <class Id>
 struct linked {
     linked(std::vector<node_id> const& sizes, std::uint64_t seed) {
@@ -48,7 +48,7 @@ struct linked {
                 mine[at(to[at(v)])] = up == none ? none : to[at(up)];
             }
             std::copy(mine.begin(), mine.end(), parents.begin() + offsets[b]);
-            // Each node joins its siblings in front or behind.
+            // Each node is linked before or after its siblings.
             for (node_id v = 1; v < n; ++v) {
                 node_id const up = mine[at(v)];
                 if (numbers.below(2) == 0 || first_child[at(offsets[b] + up)] == -1) {
@@ -95,12 +95,12 @@ struct built {
     std::vector<std::int32_t> faults;
 };
 
-/// Checks request b of a tree in level order against the links it was made of, but for the last `missing` nodes.
+/// Compares request b in level order with its links, except for the last `missing` nodes.
 template <class Id>
 void expect_level_order(linked<Id> const& in, built const& out, std::size_t b, node_id missing) {
     std::int64_t const first = in.offsets[b];
     auto const n = static_cast<node_id>(in.offsets[b + 1] - first);
-    auto const shape = topology::from_parents({out.parents.data() + first, at(n)});  // throws if it is none
+    auto const shape = topology::from_parents({out.parents.data() + first, at(n)});  // throws if it is not a tree
     EXPECT_EQ(out.faults[b], missing);
     std::vector<bool> seen(at(n), false);
     for (node_id k = 0; k < n; ++k) {
@@ -144,7 +144,7 @@ TEST(linked_trees, come_into_level_order_with_their_siblings_in_the_order_of_the
 
 TEST(linked_trees, may_leave_nodes_out) {
     linked<std::int64_t> in({9, 1, 64}, 8);
-    // A node without children loses its place.
+    // A node without children is unlinked.
     for (std::size_t b : {std::size_t{0}, std::size_t{2}}) {
         auto* const first = in.first_child.data() + in.offsets[b];
         auto* const next = in.next_sibling.data() + in.offsets[b];
@@ -162,7 +162,7 @@ TEST(linked_trees, may_leave_nodes_out) {
     expect_level_order(in, out, 2, 1);
 }
 
-TEST(linked_trees, that_are_none_are_refused_on_a_host_and_end_in_a_launch) {
+TEST(linked_trees, with_invalid_links_are_refused_on_a_host_and_end_in_a_launch) {
     std::vector<std::int64_t> const offsets{0, 1, 5};
     std::vector<std::int64_t> const tokens{1, 2, 3, 4, 5};
     auto const refused = [&](std::vector<std::int64_t> const& first, std::vector<std::int64_t> const& next) {
@@ -192,14 +192,14 @@ TEST(linked_trees, that_are_none_are_refused_on_a_host_and_end_in_a_launch) {
     EXPECT_EQ(refused({1, -1, -1, -1}, {-1, 2, 2, -1}),
               "links.next_sibling[3] = 2: a second link leads to this node, request 1");
     EXPECT_EQ(refused({1, 0, -1, -1}, {-1, -1, -1, -1}),
-              "links.first_child[2] = 0: nothing leads to node 0, the root, request 1");
+              "links.first_child[2] = 0: no link leads to node 0, the root, request 1");
     EXPECT_EQ(refused({1, -1, -1, -1}, {-1, 9, -1, -1}),
               "links.next_sibling[2] = 9: a link is a node, or -1, request 1");
     EXPECT_EQ(refused({1, -1, -1, -1}, {3, -1, -1, -1}),
               "links.next_sibling[1] = 3: the root has no sibling, request 1");
 }
 
-/// Trees grown with beams and cut down to their best candidates, with the lists that say so.
+/// Trees grown with beams and reduced to their best candidates, and their lists.
 struct eagle {
     eagle(std::int32_t beams, int levels, node_id nodes, std::int32_t requests, std::uint64_t seed)
         : k(beams), list_size(beams * (levels - 1) + 1) {
@@ -263,7 +263,7 @@ TEST(eagle_lists, name_the_parents_that_the_growth_had) {
         ASSERT_EQ(parents, grown.expected);
         trees.parents = parents.data();
         for (std::int32_t b = 0; b < 3; ++b) out_of_level_order = out_of_level_order || !trees(b).is_tree();
-        // By links into level order: children by their number, as they were selected.
+        // Through links into level order: children in increasing order, as selected.
         std::vector<std::int64_t> first(parents.size()), next(parents.size()), tokens(parents.size(), 5);
         write_links(host_threads(1), trees, first.data(), next.data());
         built out(parents.size(), 3);
@@ -281,7 +281,7 @@ TEST(eagle_lists, name_the_parents_that_the_growth_had) {
             }
         }
     }
-    EXPECT_TRUE(out_of_level_order);  // else this test is too easy
+    EXPECT_TRUE(out_of_level_order);  // otherwise the test shows nothing
 }
 
 TEST(eagle_lists, leave_out_a_node_whose_parent_was_not_selected) {
@@ -297,8 +297,6 @@ TEST(eagle_lists, leave_out_a_node_whose_parent_was_not_selected) {
     std::vector<std::int64_t> const ring{-1, 0, 4};
     EXPECT_EQ((eagle_lists<std::int64_t>{ring, itself, 2}(2)), none);
 }
-
-// ---------------------------------------------------------------------------------------------------------- masks
 
 struct masked {
     masked() : all(mt::random_trees({1, 7, 8, 9, 31, 64, 65, 130}, 3)) {}
@@ -358,7 +356,7 @@ void writes_ragged(T attends, T hidden) {
         }
     }
     ASSERT_EQ(starts[8], static_cast<std::int64_t>(expected.size()));
-    // At any address: runs are stored whole where they are aligned.
+    // Aligned and unaligned addresses: aligned runs are stored as a whole.
     for (std::size_t shift : {std::size_t{0}, std::size_t{1}}) {
         std::vector<T> got(expected.size() + 2, T(9));
         write_ragged_masks(host_threads(2), trees,

@@ -1,4 +1,4 @@
-// The formats of engines on a device: what the host writes.
+// Engine formats on a device are those of the host.
 #include <gtest/gtest.h>
 
 #include "cuda/on_device.cuh"

@@ -1,4 +1,4 @@
-// Drafts of a smaller vocabulary: the law by enumeration, and the decisions of rows that are written out.
+// Drafts with a smaller vocabulary: the law by enumeration, and the same decisions as with rows in the full vocabulary.
 #include "multidraft/distribution/widened_row.hpp"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ std::vector<double> random_row(mt::test_numbers& numbers, index_t n, bool with_z
     return row;
 }
 
-// The tokens of a draft of three: 4, 0 and 2 of the target's five.
+// The draft has three of the target's five tokens: 4, 0 and 2.
 std::vector<token_id> const token_of{4, 0, 2};
 std::vector<index_t> draft_of() {
     std::vector<index_t> result(5, 77);
@@ -75,7 +75,7 @@ TEST(widened_row, is_the_row_where_the_draft_has_the_token_and_0_elsewhere) {
     EXPECT_EQ(certain.order(0), -2.0F);
     EXPECT_EQ(certain.order(1), minus_infinity<float>);
     EXPECT_EQ(certain.order_limit(), small.order_limit());
-    // What lies outside of the row is not in the draft.
+    // The draft does not have tokens that the map sends outside the row.
     std::vector<index_t> const wrong{3, -7, 1};
     EXPECT_EQ(widened_row(probabilities<float>(q.data(), 3), {wrong.data(), 3})(0), 0.0F);
     EXPECT_EQ(widened_row(probabilities<float>(q.data(), 3), {wrong.data(), 3})(1), 0.0F);
@@ -93,7 +93,7 @@ TEST(widened_row, refuses_a_vocabulary_that_is_no_part_of_the_targets) {
     };
     EXPECT_EQ(why({1, 5}), "token_of[1] = 5: the target has 5 tokens");
     EXPECT_EQ(why({-1}), "token_of[0] = -1: the target has 5 tokens");
-    EXPECT_EQ(why({1, 3, 1}), "token_of[2] = 1: token 0 of the draft is this one, too");
+    EXPECT_EQ(why({1, 3, 1}), "token_of[2] = 1: token 0 of the draft is the same");
     EXPECT_EQ(out, std::vector<index_t>(5, 77));
     std::vector<std::int64_t> const offsets{0, 0, 3, 3}, below{0, -2};
     std::vector<token_id> tokens(4);
@@ -104,9 +104,8 @@ TEST(widened_row, refuses_a_vocabulary_that_is_no_part_of_the_targets) {
     EXPECT_THROW(tokens_of_offsets<std::int64_t>(below, tokens), invalid_input);
 }
 
-/// The law of two tokens of a text whose first step drafts n children of the root by `Sampler`, from a row of three
-/// tokens, and verifies them among five.
-/// How far it is from the target's, at most, when verified through a map.
+/// The largest total variation from the target's law of two tokens of a text. Its first step drafts n children of the
+/// root by `Sampler` from a row of three tokens, and verifies them through a map in a vocabulary of five.
 template <class Sampler, class Verifier>
 double distance_from_target(index_t n, std::vector<index_t> const& map = draft_of()) {
     double worst = 0;
@@ -163,14 +162,14 @@ TEST(widened_row, keeps_verifiers_lossless) {
     EXPECT_LT((distance_from_target<draft::iid, verify::ranked<law::iid>>(2)), 1e-12);
 }
 
-// The proof can fail: a map that takes one token for another gives another law.
+// The proof can fail: a map that confuses two tokens gives another law.
 TEST(widened_row, read_through_another_map_is_not_what_was_drawn_from) {
     auto map = draft_of();
     std::swap(map[0], map[2]);
     EXPECT_GT((distance_from_target<draft::sequential, verify::recursive_rejection<law::sequential>>(2, map)), 1e-3);
 }
 
-/// Verdicts of trees whose draft's rows are read through the map, and of the same rows written out.
+/// Compares verdicts with draft rows read through the map and with the same rows in the full vocabulary.
 template <class Sampler, class Verifier>
 void expect_same_decisions() {
     constexpr index_t small = 600, large = 5000;
@@ -193,7 +192,7 @@ void expect_same_decisions() {
                 q.push_back(row[k] / sum);
                 wide[at(v * large + tokens_of_draft[k])] = row[k] / sum;
             }
-            // The target leans towards the draft.
+            // The target is close to the draft.
             std::vector<float> of_target(at(large), 0.02F / large);
             for (std::size_t k = 0; k < row.size(); ++k)
                 of_target[at(tokens_of_draft[k])] += 0.98F * 0.5F * (q[at(v * small) + k] + 1.0F / small);

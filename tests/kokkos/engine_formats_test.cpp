@@ -1,4 +1,4 @@
-// The formats of engines by Kokkos: what host threads write.
+// Engine formats with Kokkos are those of host threads.
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>
@@ -16,7 +16,7 @@ namespace {
 using namespace multidraft;
 namespace mt = multidraft::testing;
 
-/// An array of the machine's memory. Addresses are held as numbers: a view of pointers would be one of rank 2.
+/// An array in the device's memory. Addresses are stored as integers: a view of pointers would have rank 2.
 template <class T>
 class on_machine {
     using held = std::conditional_t<std::is_pointer_v<T>, std::uintptr_t, T>;

@@ -1,4 +1,4 @@
-// A draft of fewer tokens on emulated lanes: draws, their q, and verdicts are those of the host.
+// A draft with a smaller vocabulary on emulated lanes: draws, their q and verdicts are those of the host.
 #include <gtest/gtest.h>
 
 #include <cstddef>

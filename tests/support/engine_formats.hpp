@@ -1,4 +1,4 @@
-// All formats of engines written by any machine, as one list of numbers to compare.
+// All engine formats written with any policy, as one list of numbers to compare.
 #pragma once
 
 #include <cstddef>
@@ -17,7 +17,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Memory of the host, as tests of machines have theirs.
+/// Host memory, with the interface of the device memory of other tests.
 template <class T>
 class on_host {
 public:
@@ -29,8 +29,8 @@ private:
     mutable std::vector<T> contents_;
 };
 
-/// Runs every call of `batch/` that writes formats of engines with a policy, over arrays of its memory, `Memory<T>`
-/// (from a vector, `data()`, `host()`). `done(call)` looks at what each call returns, where it returns something.
+/// Calls every function of `batch/` that writes an engine format, with a policy and arrays of its memory, `Memory<T>`
+/// (made from a vector; `data()`, `host()`). `done(call)` makes each call and checks its return value, if any.
 template <template <class> class Memory, class Policy, class Done>
 [[nodiscard]] std::vector<std::int64_t> write_engine_formats(Policy const& policy, Done const& done) {
     auto const in = random_trees({1, 9, 40, 64, 100}, 7);
@@ -84,7 +84,7 @@ template <template <class> class Memory, class Policy, class Done>
     done([&] { return write_ragged_bits(policy, trees, {bits.data(), bytes, bit_starts.data(), contexts.data()}); });
     keep(positions), keep(words), keep(starts), keep(bit_starts), keep(full), keep(bits);
 
-    // What the target predicts is a token of a child, or none of them.
+    // Some predictions are tokens of children, some are not.
     Memory<std::int64_t> const predicted(candidates);
     Memory<node_id> const path(std::vector<node_id>(all, -7));
     Memory<std::int32_t> const accepted(std::vector<std::int32_t>(requests, 77));
@@ -110,7 +110,7 @@ template <template <class> class Memory, class Policy, class Done>
     keep(path), keep(accepted), keep(next), keep(accepted_of), keep(counts), keep(accept_index), keep(num),
         keep(predicts);
 
-    // Keys and values of two layers, apart.
+    // Keys and values of two layers, in separate allocations.
     std::vector<float> cache;
     for (int k = 0; k < 100 * 8; ++k) cache.push_back(static_cast<float>(k));
     Memory<float> const k0(cache), v0(cache), k1(cache), v1(cache);
@@ -131,7 +131,7 @@ template <template <class> class Memory, class Policy, class Done>
     return result;
 }
 
-/// What host threads write.
+/// The formats as host threads write them.
 [[nodiscard]] inline std::vector<std::int64_t> engine_formats_of_host() {
     return write_engine_formats<on_host>(host_threads(1), [](auto const& call) { call(); });
 }

@@ -1,4 +1,4 @@
-// Verdicts as SGLang takes them: accepted nodes by their index in the batch, and the token that follows each.
+// Verdicts in SGLang's format: the indices of the accepted nodes in the batch, and the token that follows each.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,21 +14,21 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Where the verdicts of a batch go as SGLang's `accept_index`, `predicts` and `accept_token_num`.
+/// The arrays for the verdicts of a batch in SGLang's format: `accept_index`, `predicts` and `accept_token_num`.
 ///
-/// A node has an index in the engine's arrays: that of node v of request b is `offsets[b] + v`, or with `order` (see
-/// `level_order_of_links` and `build_trees`) `offsets[b] + order[offsets[b] + v]`: the place that the node had before
-/// the tree was brought into level order. Where `index` is not null it is `index[that]`, SGLang's `retrive_index`.
+/// Every node has an index in the engine's arrays. Without `order` node v of request b has the index i = `offsets[b] +
+/// v`. With `order` (see `build_trees`) i = `offsets[b] + order[offsets[b] + v]`, the node's index before the tree was
+/// brought into level order. With `index` (SGLang's `retrive_index`) the index is `index[i]`.
 ///
-/// - `accept_index[b * stride ..]`: the index of the root, those of the accepted nodes, and -1 in all further places.
-/// - `predicts[i]`, for each of these indices i: the token that follows the node in the text. The others are left as
-///   they were.
-/// - `accept_token_num[b]`: accepted nodes, without the root.
+/// - `accept_index[b * stride ..]`: the index of the root, those of the accepted nodes, then -1.
+/// - `predicts[i]`, for each of these indices i: the token that follows the node in the text. Other entries are not
+///   written.
+/// - `accept_token_num[b]`: the number of accepted nodes, without the root.
 template <class Id = std::int32_t>
 struct accepted_index {
     Id* predicts = nullptr;
     Id* accept_index = nullptr;
-    std::int64_t stride = 0;  ///< places of a request: one more than the deepest tree has levels below its root
+    std::int64_t stride = 0;  ///< entries per request: the depth of the deepest tree, plus 1
     Id* accept_token_num = nullptr;
     node_id const* order = nullptr;       ///< may be null
     std::int64_t const* index = nullptr;  ///< may be null
@@ -44,7 +44,7 @@ struct accepted_index {
 
 namespace detail {
 
-/// Place `k % stride` of request `k / stride`: 0 is the root's.
+/// Writes entry `k % stride` of request `k / stride`; entry 0 is the root's.
 template <class Id>
 struct write_accepted_index {
     tree_batch trees;
@@ -70,11 +70,11 @@ struct write_accepted_index {
 
 }  // namespace detail
 
-/// Writes the verdicts of a batch by index, one place a thread, with the policy that `verify_batch` had. A request that
-/// could not be decided has its root alone, and the token -1 there.
+/// Writes the verdicts of a batch by index, one entry per thread, with the policy given to `verify_batch`. A request
+/// that could not be decided gets only its root, with the token -1.
 ///
-/// On a host `invalid_input` as `write_accepted_tokens`; in a launch accepted nodes without a place are left out, and
-/// the last place has the token that follows it. O(requests stride).
+/// On a host throws `invalid_input` like `write_accepted_tokens`. In a launch accepted nodes beyond the stride are left
+/// out, and the last entry has the token that follows its node. O(requests stride).
 template <piece_policy P, class Id>
 auto write_accepted_index(P const& policy, tree_batch const& trees, verdict_batch const& verdicts,
                           accepted_index<Id> const& out) {

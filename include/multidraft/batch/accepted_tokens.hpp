@@ -1,4 +1,4 @@
-// Verdicts as vLLM and TensorRT-LLM take them: the tokens of each request, padded with -1, and how many they are.
+// Verdicts in the format of vLLM and TensorRT-LLM: the tokens of each request, padded with -1, and their number.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,19 +16,19 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Where the tokens of the verdicts of a batch go: those of request b begin at `tokens + b * stride`. They are the
-/// tokens of the accepted nodes, the one that follows them, and -1 in all further places. `Id`: `std::int32_t` (vLLM's
-/// `output_token_ids`) or `std::int64_t` (TensorRT-LLM's `acceptToken`).
+/// The arrays for the tokens of a batch's verdicts: those of request b begin at `tokens + b * stride`. They are the
+/// tokens of the accepted nodes, the token that follows them, then -1. `Id`: `std::int32_t` (vLLM's `output_token_ids`)
+/// or `std::int64_t` (TensorRT-LLM's `acceptToken`).
 template <class Id = token_id>
 struct accepted_tokens {
     Id* tokens = nullptr;
-    std::int64_t stride = 0;         ///< places of a request: one more than the deepest tree has levels below its root
-    std::int32_t* counts = nullptr;  ///< tokens of each request that are not -1; may be null
+    std::int64_t stride = 0;         ///< entries per request: the depth of the deepest tree, plus 1
+    std::int32_t* counts = nullptr;  ///< number of tokens of each request, without -1; may be null
 };
 
 namespace detail {
 
-/// Place `k % stride` of request `k / stride`.
+/// Writes entry `k % stride` of request `k / stride`.
 template <class Id>
 struct write_accepted_token {
     tree_batch trees;
@@ -51,12 +51,12 @@ struct write_accepted_token {
     }
 };
 
-/// Refuses verdicts and a place for them that cannot be, on a host.
+/// Refuses, on a host, invalid verdicts and a stride too short for them.
 inline void refuse_bad_outputs(tree_batch const& trees, verdict_batch const& verdicts, std::int64_t stride) {
     refuse_null(trees.offsets, "trees.offsets");
     refuse_null(trees.tokens, "trees.tokens");
     refuse_bad_verdicts(verdicts);
-    if (stride < 1) refuse("out.stride", stride, "a request has 1 place or more");
+    if (stride < 1) refuse("out.stride", stride, "a request has 1 entry or more");
     for (std::int32_t b = 0; b < trees.requests; ++b)
         if (verdicts.next[b] != none && verdicts.accepted[b] >= stride)
             refuse("out.stride", stride,
@@ -66,13 +66,13 @@ inline void refuse_bad_outputs(tree_batch const& trees, verdict_batch const& ver
 
 }  // namespace detail
 
-/// Writes the tokens of the verdicts of a batch, one place a thread: `write_accepted_tokens(policy, trees, verdicts,
-/// out)` with the policy that `verify_batch` had (see `piece_policy`). A request that could not be decided has no
-/// token: -1 in all places and the count 0.
+/// Writes the tokens of a batch's verdicts, one entry per thread: `write_accepted_tokens(policy, trees, verdicts, out)`
+/// with the policy given to `verify_batch` (see `piece_policy`). A request that could not be decided gets no token: -1
+/// in all entries, and the count 0.
 ///
-/// On a host `invalid_input` before anything is written, for missing arrays and a stride without room for what was
-/// accepted. In a launch nothing is checked, and tokens without a place are left out: the count is that of the places
-/// written. O(requests stride).
+/// On a host throws `invalid_input`, before anything is written, for missing arrays and a stride too short for the
+/// accepted tokens. In a launch nothing is checked, and tokens beyond the stride are left out and not counted.
+/// O(requests stride).
 template <piece_policy P, class Id>
 auto write_accepted_tokens(P const& policy, tree_batch const& trees, verdict_batch const& verdicts,
                            accepted_tokens<Id> const& out) {

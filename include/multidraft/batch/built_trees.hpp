@@ -1,4 +1,4 @@
-// Where trees go that are brought into level order, and what else is said of their nodes.
+// The output of bringing trees into level order: the trees, and properties of their nodes.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,16 +8,16 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Where the trees in level order go: as many nodes a request as came in, so `offsets` stay.
+/// The arrays for the trees in level order. Each request keeps its number of nodes, so `offsets` stay valid.
 struct built_trees {
     node_id* parents = nullptr;
     token_id* tokens = nullptr;
-    node_id* order = nullptr;        ///< which node of the input each one was; may be null
+    node_id* order = nullptr;        ///< the node's number in the input; may be null
     std::int32_t* depths = nullptr;  ///< levels below the root; may be null
-    std::int32_t* faults = nullptr;  ///< for each request: 0, or how many nodes hang on no root; may be null
-    index_t* certain = nullptr;      ///< certain children of each node, where the input says; may be null
-    /// `offsets[b] + order`: of each node the row that it has in the order of the input, for `row_of` of rows that were
-    /// laid out before; may be null.
+    std::int32_t* faults = nullptr;  ///< per request, the number of nodes not connected to the root; may be null
+    index_t* certain = nullptr;      ///< certain children of each node, if the input has them; may be null
+    /// `offsets[b] + order`: each node's row in the order of the input, as `row_of` for rows in that order; may be
+    /// null.
     std::int64_t* rows = nullptr;
 };
 

@@ -1,4 +1,4 @@
-// Caches of a batch where engines keep them, and what one thread moves when they are compacted.
+// The layouts of engines' caches, and the work of one thread when they are compacted.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,8 +8,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The entries that stay of each request's tree: of request b, `counts[b]` nodes at `nodes + b * stride`, increasing.
-/// What `verify_batch` writes, as it is.
+/// The entries to keep of each request's tree: for request b `counts[b]` nodes at `nodes + b * stride`, increasing, as
+/// `verify_batch` writes them.
 struct kept_batch {
     std::int32_t requests = 0;
     node_id const* nodes = nullptr;
@@ -25,7 +25,7 @@ struct byte_axis {
     std::int64_t stride = 0;
 };
 
-/// A cache, or a list of caches, whose entries lie `entry_stride` bytes apart, `entry_bytes` of each together. Entry t
+/// A cache, or a list of caches, whose entries are `entry_stride` bytes apart, each of `entry_bytes` bytes. Entry t
 /// of plane (i, j, k) of request b is at `data + b * request_stride + i * axes[0].stride + .. + t * entry_stride`.
 struct contiguous_cache {
     static constexpr int dimensions = 4;
@@ -35,9 +35,9 @@ struct contiguous_cache {
     std::int64_t entry_stride = 0;
     std::int64_t entry_bytes = 0;
     byte_axis axes[dimensions];
-    /// Where the layers of an engine are allocations of their own, and keys and values, too: the addresses of all of
-    /// them, `listed` in number, each in the place of `data`. May be null: there is `data` alone. The list lies where
-    /// the call runs, and its addresses are multiples of `list_alignment`.
+    /// For engines with a separate allocation for the keys and the values of each layer: the `listed` addresses of
+    /// these allocations, instead of `data`. May be null: `data`. The list is in memory of the machine that the call
+    /// runs on; its addresses are multiples of `list_alignment`.
     void* const* list = nullptr;
     std::int64_t listed = 1;
     std::int64_t list_alignment = 16;
@@ -49,7 +49,7 @@ struct contiguous_cache {
 };
 
 /// A cache, or a list of caches, in pages: entry t of request b is entry `t % page_entries` of page `table[b *
-/// table_stride + t / page_entries]`. A table of slots a token is one of pages of one entry.
+/// table_stride + t / page_entries]`. A table with one slot for each token has pages of one entry.
 struct paged_cache {
     static constexpr int dimensions = 4;
 
@@ -61,9 +61,9 @@ struct paged_cache {
     std::int64_t entry_stride = 0;
     std::int64_t entry_bytes = 0;
     byte_axis axes[dimensions];
-    /// Where the layers of an engine are allocations of their own, and keys and values, too: the addresses of all of
-    /// them, `listed` in number, each in the place of `data`. May be null: there is `data` alone. The list lies where
-    /// the call runs, and its addresses are multiples of `list_alignment`.
+    /// For engines with a separate allocation for the keys and the values of each layer: the `listed` addresses of
+    /// these allocations, instead of `data`. May be null: `data`. The list is in memory of the machine that the call
+    /// runs on; its addresses are multiples of `list_alignment`.
     void* const* list = nullptr;
     std::int64_t listed = 1;
     std::int64_t list_alignment = 16;
@@ -76,7 +76,7 @@ struct paged_cache {
 
 namespace detail {
 
-/// Planes of a cache, those of all on its list; 0 where that cannot be: fewer than one, or one plane twice.
+/// The number of planes of a cache, over its whole list; 0 for invalid axes: a count below 1, or a stride of 0.
 template <class Cache>
 [[nodiscard]] constexpr std::int64_t planes_of(Cache const& cache) noexcept {
     std::int64_t planes = cache.list == nullptr ? 1 : cache.listed;
@@ -87,7 +87,7 @@ template <class Cache>
     return planes < 1 ? 0 : planes;
 }
 
-/// A number that a power of two divides exactly where it divides the address of every entry and its size.
+/// A power of two divides this number if and only if it divides the address and the size of every entry.
 template <class Cache>
 [[nodiscard]] std::uintptr_t alignment_of(Cache const& cache) noexcept {
     auto together = (cache.list == nullptr ? reinterpret_cast<std::uintptr_t>(cache.data)
@@ -102,7 +102,7 @@ template <class Cache>
     return together;
 }
 
-/// Whether a cache is one that can be compacted.
+/// Whether the sizes of a cache are valid.
 template <class Cache>
 [[nodiscard]] constexpr bool is_valid_cache(Cache const& cache) noexcept {
     if constexpr (requires { cache.page_entries; })
@@ -110,7 +110,7 @@ template <class Cache>
     return cache.entry_bytes >= 1 && cache.entry_stride >= cache.entry_bytes && planes_of(cache) > 0;
 }
 
-/// The same piece of `sizeof(Piece)` bytes of every entry that moves, in one plane of one request.
+/// Moves the same piece of `sizeof(Piece)` bytes of every entry that moves, in one plane of one request.
 ///
 /// No entry that a later move reads is overwritten by an earlier one (see `compact_entries`), so several are read
 /// before they are written.
@@ -119,7 +119,7 @@ struct compact_piece {
     Cache cache;
     kept_batch kept;
     std::int64_t pieces;  ///< of an entry
-    std::int64_t planes;  ///< of a cache and of all on the list: as many as `planes_of` says
+    std::int64_t planes;  ///< over the whole list: `planes_of`
 
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
         std::int64_t at = k % pieces * static_cast<std::int64_t>(sizeof(Piece));
@@ -129,7 +129,7 @@ struct compact_piece {
             at += plane % cache.axes[a].count * cache.axes[a].stride;
             plane /= cache.axes[a].count;
         }
-        // What is left of the plane's number is the place on the list.
+        // The quotient that remains is the index in the list.
         char* const data = static_cast<char*>(cache.list == nullptr ? cache.data : cache.list[plane]) + at;
         node_id const* const nodes = kept.nodes + b * kept.stride;
         std::int32_t const count = kept.counts[b];
@@ -147,7 +147,7 @@ struct compact_piece {
     }
 
 private:
-    /// One piece. On a device by its type, so that it is one access.
+    /// Copies one piece; on a device through its type, so that it is one access.
     static MULTIDRAFT_HD void copy(void* to, void const* from) noexcept {
 #if MULTIDRAFT_ON_DEVICE
         *static_cast<Piece*>(to) = *static_cast<Piece const*>(from);
@@ -161,7 +161,7 @@ struct alignas(16) bytes_16 {
     std::uint32_t word[4];
 };
 
-/// Calls `with(piece)` for the largest piece that every entry of a cache is whole ones of.
+/// Calls `with(piece)` with the largest type of piece that divides every entry of a cache.
 template <class Cache, class With>
 auto with_piece(Cache const& cache, With const& with) {
     std::uintptr_t const together = alignment_of(cache);

@@ -1,4 +1,4 @@
-// Compacting the caches of a batch in place, those of all layers in one call.
+// Compacting the caches of a batch in place, all layers in one call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// Moves all pieces, one of every entry that moves a thread.
+/// Moves all pieces; each thread moves one piece of every entry that moves.
 template <piece_policy P, class Cache>
 auto compact_by_pieces(P const& policy, Cache const& cache, kept_batch const& kept) {
     return with_piece(cache, [&]<class Piece>(Piece) {
@@ -28,7 +28,7 @@ auto compact_by_pieces(P const& policy, Cache const& cache, kept_batch const& ke
     });
 }
 
-/// Refuses a cache that cannot be, and on a host what is kept of it.
+/// Refuses invalid sizes of a cache, and missing arrays.
 template <class Cache>
 void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
     if (cache.list == nullptr) refuse_null(cache.data, "cache.data");
@@ -43,7 +43,7 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
     for (int a = 0; a < Cache::dimensions; ++a) {
         if (cache.axes[a].count < 1) refuse("cache.axes", a, cache.axes[a].count, "a dimension has 1 plane or more");
         if (cache.axes[a].count > 1 && cache.axes[a].stride == 0)
-            refuse("cache.axes", a, cache.axes[a].stride, "the planes of a dimension lie apart");
+            refuse("cache.axes", a, cache.axes[a].stride, "the planes of a dimension do not overlap");
     }
     refuse_null(kept.nodes, "kept.nodes");
     refuse_null(kept.counts, "kept.counts");
@@ -53,15 +53,15 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
 }  // namespace detail
 
 /// Moves the kept nodes' entries together behind the root's, in place: for every request, plane and kept node k, entry
-/// `bases[b] + nodes[k]` to entry `bases[b] + first + k`. Takes what `verify_batch` wrote without a look at it.
+/// `bases[b] + nodes[k]` to entry `bases[b] + first + k`. Takes the output of `verify_batch` as it is.
 ///
 /// `cache`: `contiguous_cache` or `paged_cache`, one allocation or a list of them, such as the keys and the values of
-/// every layer, which are then moved in one call; no two planes, requests or caches of a list share an entry that
-/// moves. Pieces of 16 bytes where addresses and strides allow it, else of 8, 4, 2 or 1. A thread moves one piece of
-/// every entry; entries that stay where they are are not touched.
+/// every layer, which are then moved in one call. No two planes, requests or caches of a list may share an entry that
+/// moves. Entries are moved in pieces of 16 bytes where addresses and strides allow it, else of 8, 4, 2 or 1. A thread
+/// moves one piece of every entry; entries that stay in place are not touched.
 ///
-/// On host threads and, by its fields, with Kokkos `invalid_input` before anything is moved, for arrays and sizes that
-/// cannot be; what the arrays hold is not checked. The form for CUDA is in `cuda/compact.cuh`.
+/// On host threads and with Kokkos throws `invalid_input`, before anything is moved, for missing arrays and invalid
+/// sizes; the contents of the arrays are not checked. The overload for CUDA is in `cuda/compact.cuh`.
 template <piece_policy P, class Cache>
 requires std::is_void_v<decltype(for_each_piece(std::declval<P const&>(), std::int64_t{}, detail::any_piece{}))>
 void compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {

@@ -1,4 +1,4 @@
-// Small work of a batch, a piece at a time, on any machine: what masks, links and outputs of engines are written by.
+// Calls for each index of a range on host threads, CUDA or Kokkos: for masks, links and outputs in engines' formats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,9 +12,9 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Calls `body(k)` for 0 <= k < count on host threads, in any order. `for_each_piece` of a CUDA stream
-/// (`cuda/for_each_piece.cuh`) and of a Kokkos space (`kokkos/for_each_piece.hpp`) launch it there. What a few pieces
-/// are is done by the caller's own thread.
+/// Calls `body(k)` for 0 <= k < count on host threads, in any order; the calling thread does small counts alone. The
+/// overloads for a CUDA stream (`cuda/for_each_piece.cuh`) and a Kokkos space (`kokkos/for_each_piece.hpp`) launch a
+/// kernel.
 template <host_policy P, class Body>
 void for_each_piece(P const& policy, std::int64_t count, Body const& body) {
     constexpr std::int64_t least = 4096;
@@ -39,8 +39,8 @@ struct any_piece {
 
 }  // namespace detail
 
-/// Where small work of a batch runs: host threads, `cuda::on(stream)`, `kokkos::on(space)`. Of the latter two the
-/// header with their `for_each_piece` is included first.
+/// Where `for_each_piece` runs: host threads, `cuda::on(stream)` or `kokkos::on(space)`. For the latter two, include
+/// the header with their `for_each_piece` first.
 template <class P>
 concept piece_policy = requires(P const& policy, std::int64_t count, detail::any_piece const& body) {
     for_each_piece(policy, count, body);

@@ -1,4 +1,4 @@
-// Trees of a batch as engines keep them, by links or by EAGLE's lists, into level order and back.
+// The trees of a batch in engines' formats, by links or by EAGLE's lists: into level order and back.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,11 +27,11 @@ template <std::integral Id>
 struct link_batch {
     Id const* first_child = nullptr;
     Id const* next_sibling = nullptr;
-    Id const* tokens = nullptr;  ///< -1: none
+    Id const* tokens = nullptr;  ///< -1: no token
 };
 
 /// The lists of all trees of a batch (see `eagle_lists`): request b has `list_size` parents from `parents + b *
-/// list_size` on, and one selected candidate a node but the root, from `selected + offsets[b] - b` on.
+/// list_size`, and one selected candidate for each node but the root from `selected + offsets[b] - b`.
 template <std::integral Id>
 struct eagle_batch {
     Id const* parents = nullptr;
@@ -50,7 +50,7 @@ struct eagle_batch {
 
 namespace detail {
 
-/// One request.
+/// Builds the tree of one request.
 template <class Id>
 struct build_from_links {
     tree_batch trees;
@@ -65,7 +65,7 @@ struct build_from_links {
         span<node_id> const order(out.order + first, nodes);
         node_id const linked = write_level_order<Id>({links.first_child + first, nodes},
                                                      {links.next_sibling + first, nodes}, order, parents);
-        // Nodes that are in no tree stand where children stand that could not be drawn: behind the last node.
+        // Nodes outside the tree go to the end, like children that could not be drawn.
         for (node_id k = linked; k < trees.size(b); ++k) {
             parents[k] = k > 1 ? parents[k - 1] : 0;
             order[k] = none;
@@ -110,17 +110,17 @@ struct write_eagle_parent {
 
 }  // namespace detail
 
-/// Brings trees given by links into level order, one request a thread: `trees` has `requests`, `nodes` and `offsets`,
-/// and `certain` where the law counts certain children. The children of a node keep the order of their links, which is
-/// that of the draws. `out.parents`, `out.tokens` and `out.order` are needed; with them `tree_batch` is what
-/// `verify_batch` takes, and `out.rows` is `row_of` of rows in the engine's order.
+/// Brings trees given by links into level order, one request per thread. `trees` has `requests`, `nodes` and `offsets`,
+/// and `certain` if the law has certain children. The children of a node keep the order of their links, which is that
+/// of the draws. `out.parents`, `out.tokens` and `out.order` are required. `verify_batch` takes a `tree_batch` of
+/// these, and `out.rows` as `row_of` for rows in the engine's order.
 ///
-/// Nodes that no link leads to, such as the padding of a batch of one size, stand at the end as children that could not
-/// be drawn: the token `none`, which no verifier looks at. `out.faults` says how many they are.
+/// Nodes without a link to them, such as padding, go to the end with the token `none`, like children that could not be
+/// drawn: no verifier considers them. `out.faults` is their number.
 ///
-/// On a host `invalid_input` before anything is written, for missing arrays and links that are not those of a tree
-/// (`validate_links`), naming the node in the batch; this allocates. In a launch nothing is checked; links that are no
-/// tree give some tree of no more nodes. O(N) a request.
+/// On a host throws `invalid_input`, before anything is written, for missing arrays and links that do not form a tree
+/// (see `validate_links`), with the node's index in the batch; this allocates. In a launch nothing is checked: invalid
+/// links give a valid tree with at most as many nodes. O(N) per request.
 template <piece_policy P, std::integral Id>
 auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const& links, built_trees const& out) {
     if constexpr (host_policy<P>) {
@@ -148,8 +148,8 @@ auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const&
     return for_each_piece(policy, trees.requests, detail::build_from_links<Id>{trees, links, out});
 }
 
-/// Writes the links of all trees of a batch, one request a thread (see `write_links`): nodes may stand in any order,
-/// and `out` has an entry a node of the batch in both arrays. `tokens` of `trees` are not read. O(N) a request.
+/// Writes the links of all trees of a batch, one request per thread (see `write_links`). Nodes may be in any order.
+/// Both arrays have one entry for each node of the batch. `trees.tokens` is not read. O(N) per request.
 template <piece_policy P, std::integral Id>
 auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* next_sibling) {
     if constexpr (host_policy<P>) {
@@ -163,11 +163,12 @@ auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* 
     return for_each_piece(policy, trees.requests, detail::write_links_of_request<Id>{trees, first_child, next_sibling});
 }
 
-/// Writes the parents of all nodes of trees given by EAGLE's lists, one node a thread: in the engine's own order, where
-/// parents come before their children but do not stand in level order. Masks, positions and `write_links` take them as
-/// they are; verifiers take what `build_trees` makes of the links. `trees` has `requests`, `nodes` and `offsets`.
+/// Writes the parents of all nodes of trees given by EAGLE's lists, one node per thread, in the engine's order: parents
+/// come before their children, but the nodes are not in level order. Masks, positions and `write_links` take these
+/// parents; verifiers take the trees that `build_trees` makes from the links. `trees` has `requests`, `nodes` and
+/// `offsets`.
 ///
-/// A node whose parent was not selected has the parent -1, and no link leads to it. O(N) a node.
+/// A node whose parent was not selected gets the parent -1 and no link. O(N) per node.
 template <piece_policy P, std::integral Id>
 auto write_eagle_parents(P const& policy, tree_batch const& trees, eagle_batch<Id> const& lists, node_id* parents) {
     if constexpr (host_policy<P>) {

@@ -1,4 +1,4 @@
-// Attention masks of the trees of a batch in the formats of engines: words of bits, ragged rows, ragged bits.
+// Attention masks of the trees of a batch in engines' formats: words of bits, ragged rows, ragged bits.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,27 +16,27 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Masks over the context and the tree, one request after another: what SGLang's tree attention (`FULL_MASK`) and
-/// FlashInfer's `custom_mask` take.
+/// Masks over the context and the tree, one request after another, for SGLang's tree attention (`FULL_MASK`) and
+/// FlashInfer's `custom_mask`.
 ///
-/// Request b has a row a node and `contexts[b] + nodes` columns: the entries of the cache before the root, to which
-/// every node attends, and then the nodes of the tree. Its rows lie one after another from entry `starts[b]` on
-/// (`write_mask_starts`).
+/// Request b has one row per node and `contexts[b] + nodes` columns: first the cache entries before the root, to which
+/// every node attends, then the nodes of the tree. Its rows follow one another from entry `starts[b]` (see
+/// `write_mask_starts`).
 template <class T>
 struct ragged_masks {
     T* data = nullptr;
-    std::int64_t size = 0;                   ///< entries to be written: `starts[requests]`, or fewer
-    std::int64_t const* starts = nullptr;    ///< requests + 1, rising
-    std::int32_t const* contexts = nullptr;  ///< one a request; may be null: 0
+    std::int64_t size = 0;                   ///< entries to write: `starts[requests]` or fewer
+    std::int64_t const* starts = nullptr;    ///< requests + 1 entries, nondecreasing
+    std::int32_t const* contexts = nullptr;  ///< one per request; may be null: 0
 };
 
 namespace detail {
 
-/// Whether a word of so many bytes holds bits of a mask.
+/// The types of words for the bits of a mask.
 template <class Word>
 concept word_of_bits = std::unsigned_integral<Word> && sizeof(Word) <= 8 && !std::same_as<Word, bool>;
 
-/// One word of the packed masks.
+/// Writes one word of the packed masks.
 template <class Word>
 struct write_packed_word {
     static constexpr node_id bits = static_cast<node_id>(8 * sizeof(Word));
@@ -50,8 +50,8 @@ struct write_packed_word {
         auto const mine = static_cast<node_id>(k % row_words);
         std::int64_t const first = trees.offsets[trees.request_of(row)];
         std::uint64_t here = 0;
-        // Ancestors have smaller numbers, so a walk may end below the word.
-        auto above = static_cast<node_id>(row - first + 1);  // nor does a walk go on where a parent is no earlier node
+        // Ancestors have smaller numbers, so the walk ends below the word, and at any parent that is no earlier node.
+        auto above = static_cast<node_id>(row - first + 1);
         for (node_id v = above - 1; v >= 0 && v < above && v / bits >= mine; v = trees.parents[first + v]) {
             if (v / bits == mine) here |= std::uint64_t{1} << (v % bits);
             above = v;
@@ -60,10 +60,10 @@ struct write_packed_word {
     }
 };
 
-/// Where a walk over the entries of ragged masks stands, request by request and row by row.
+/// A position in the entries of ragged masks: a request, a row and a column.
 class ragged_place {
 public:
-    /// At entry `at` of all, which is one of request b.
+    /// Entry `at` of request b, counted from the request's first.
     MULTIDRAFT_HD ragged_place(tree_batch const& trees, std::int32_t const* contexts, std::int32_t b,
                                std::int64_t at) noexcept
         : parents_(trees.parents + trees.offsets[b]),
@@ -73,7 +73,7 @@ public:
           column_(at % columns_),
           nodes_(trees.size(b)) {}
 
-    /// Whether the entry is there: the rows of a request end with its nodes.
+    /// Whether the request has the entry: its last row is that of its last node.
     [[nodiscard]] MULTIDRAFT_HD bool is_there() const noexcept { return row_ < nodes_; }
     /// Whether the row's node attends to the column. O(depth), O(1) in the context.
     [[nodiscard]] MULTIDRAFT_HD bool attends() const noexcept {
@@ -102,7 +102,7 @@ private:
     node_id nodes_;
 };
 
-/// The request that entry `at` belongs to: the last that begins at or before it. O(log requests).
+/// The request of entry `at`: the last one that begins at or before it. O(log requests).
 [[nodiscard]] MULTIDRAFT_HD inline std::int32_t request_at(std::int64_t const* starts, std::int32_t requests,
                                                            std::int64_t at) noexcept {
     std::int32_t low = 0;
@@ -117,7 +117,7 @@ private:
     return low;
 }
 
-/// 16 bytes of ragged masks, fewer at their end.
+/// Writes 16 bytes of ragged masks, fewer at their end.
 template <class T>
 struct write_ragged_run {
     static constexpr std::int64_t width = 16 / static_cast<std::int64_t>(sizeof(T));
@@ -153,7 +153,7 @@ struct write_ragged_run {
     }
 };
 
-/// One byte of ragged bits. Requests begin at bytes.
+/// Writes one byte of ragged bits. Each request begins with a new byte.
 struct write_ragged_byte {
     tree_batch trees;
     ragged_masks<std::uint8_t> out;
@@ -170,11 +170,11 @@ struct write_ragged_byte {
     }
 };
 
-/// The start of one request's entries: those of all before it.
+/// Writes the start of one request's entries: the number of all entries before it.
 struct write_mask_start {
     tree_batch trees;
     std::int32_t const* contexts;
-    std::int64_t bits_a_unit;
+    std::int64_t unit_bits;
     std::int64_t* starts;
 
     MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
@@ -182,7 +182,7 @@ struct write_mask_start {
         for (std::int32_t b = 0; b < k; ++b) {
             std::int64_t const nodes = trees.size(b);
             std::int64_t const entries = nodes * ((contexts == nullptr ? 0 : contexts[b]) + nodes);
-            sum += (entries + bits_a_unit - 1) / bits_a_unit;
+            sum += (entries + unit_bits - 1) / unit_bits;
         }
         starts[k] = sum;
     }
@@ -202,7 +202,7 @@ void refuse_bad_masks(tree_batch const& trees, ragged_masks<T> const& out) {
     refuse_bad_contexts(trees, out.contexts);
     for (std::int32_t b = 0; b < trees.requests; ++b) {
         if (out.starts[b + 1] < out.starts[b] || (b == 0 && out.starts[0] != 0))
-            refuse("out.starts", b, out.starts[b], "the first request begins at 0, and starts do not fall");
+            refuse("out.starts", b, out.starts[b], "the first request begins at 0, and starts never decrease");
     }
     if (out.size < 0 || out.size > out.starts[trees.requests])
         refuse("out.size", out.size, "the masks end at " + std::to_string(out.starts[trees.requests]));
@@ -210,13 +210,13 @@ void refuse_bad_masks(tree_batch const& trees, ragged_masks<T> const& out) {
 
 }  // namespace detail
 
-/// Writes the packed masks of all trees over their nodes, one word a thread: row `trees.offsets[b] + v` of `words`,
-/// `row_words` words from one row to the next, is that of node v of request b. Bit j % w of word j / w, for words of w
-/// bits, says whether it attends to node j.
+/// Writes the packed masks of all trees over their nodes, one word per thread. Row `trees.offsets[b] + v` of `words`,
+/// with `row_words` words per row, is that of node v of request b. For words of w bits, bit j % w of word j / w is 1 if
+/// the node attends to node j.
 ///
-/// Words have 1, 2, 4 or 8 bytes: one of up to 4 a node is SGLang's `QLEN_ONLY_BITPACKING`, several of 4 are
-/// TensorRT-LLM's packed masks, and those of 8 are what `mask_view` reads. On a host `invalid_input` for missing arrays
-/// and rows too short for a tree; in a launch nothing is checked. O(depth) a word.
+/// Words have 1, 2, 4 or 8 bytes. SGLang's `QLEN_ONLY_BITPACKING` has one word of 1, 2 or 4 bytes per node,
+/// TensorRT-LLM's packed masks have words of 4, `mask_view` reads words of 8. On a host throws `invalid_input` for
+/// missing arrays and rows too short for a tree; in a launch nothing is checked. O(depth) per word.
 template <piece_policy P, detail::word_of_bits Word>
 auto write_masks(P const& policy, tree_batch const& trees, Word* words, std::int64_t row_words) {
     if constexpr (host_policy<P>) {
@@ -235,27 +235,27 @@ auto write_masks(P const& policy, tree_batch const& trees, Word* words, std::int
     return for_each_piece(policy, trees.nodes * row_words, detail::write_packed_word<Word>{trees, words, row_words});
 }
 
-/// Writes the `starts` of ragged masks, one request a thread: requests + 1 entries. With `bits_a_unit` 1 they count
-/// entries, for `write_ragged_masks`; with 8 they count bytes of bits, each request's rounded up to whole bytes, for
-/// `write_ragged_bits`. O(requests) a request.
+/// Writes the `starts` of ragged masks, requests + 1 entries, one per thread. With `unit_bits` 1 they count entries,
+/// for `write_ragged_masks`; with 8 they count bytes, each request rounded up to whole bytes, for `write_ragged_bits`.
+/// O(requests) per entry.
 template <piece_policy P>
-auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t const* contexts, std::int64_t bits_a_unit,
+auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t const* contexts, std::int64_t unit_bits,
                        std::int64_t* starts) {
     if constexpr (host_policy<P>) {
         detail::refuse_null(starts, "starts");
-        if (bits_a_unit != 1 && bits_a_unit != 8) refuse("bits_a_unit", bits_a_unit, "1: entries, or 8: bytes of bits");
+        if (unit_bits != 1 && unit_bits != 8) refuse("unit_bits", unit_bits, "1: entries, or 8: bytes of bits");
         if (trees.requests > 0) detail::refuse_null(trees.offsets, "trees.offsets");
         detail::refuse_bad_contexts(trees, contexts);
     }
     return for_each_piece(policy, trees.requests + std::int64_t{1},
-                          detail::write_mask_start{trees, contexts, bits_a_unit, starts});
+                          detail::write_mask_start{trees, contexts, unit_bits, starts});
 }
 
-/// Writes ragged masks, 16 bytes a thread: `attends` where a node attends to the column, `hidden` where it does not.
+/// Writes ragged masks, 16 bytes per thread: `attends` where a node attends to the column, else `hidden`.
 /// SGLang's `FULL_MASK` is `write_ragged_masks(policy, trees, ragged_masks<bool>{..}, true, false)`.
 ///
-/// On a host `invalid_input` before anything is written, for missing arrays, contexts below 0 and starts that fall; in
-/// a launch nothing is checked. O(size) in the context, O(depth) an entry of the tree.
+/// On a host throws `invalid_input`, before anything is written, for missing arrays, contexts below 0 and decreasing
+/// starts; in a launch nothing is checked. O(1) per entry of the context, O(depth) per entry of the tree.
 template <piece_policy P, class T>
 auto write_ragged_masks(P const& policy, tree_batch const& trees, ragged_masks<T> const& out, T attends, T hidden) {
     if constexpr (host_policy<P>)
@@ -265,9 +265,9 @@ auto write_ragged_masks(P const& policy, tree_batch const& trees, ragged_masks<T
     return for_each_piece(policy, runs, detail::write_ragged_run<T>{trees, out, attends, hidden});
 }
 
-/// Writes ragged masks of one bit an entry, one byte a thread: `out.size` and `out.starts` count bytes. Entry e of
-/// request b is bit e % 8 of byte `starts[b] + e / 8`; a request's last bits are 0. That is FlashInfer's packed
-/// `custom_mask`. Errors as `write_ragged_masks`.
+/// Writes ragged masks with one bit per entry, one byte per thread; `out.size` and `out.starts` count bytes. Entry e of
+/// request b is bit e % 8 of byte `starts[b] + e / 8`; a request's last bits are 0. This is FlashInfer's packed
+/// `custom_mask`. Throws like `write_ragged_masks`.
 template <piece_policy P>
 auto write_ragged_bits(P const& policy, tree_batch const& trees, ragged_masks<std::uint8_t> const& out) {
     if constexpr (host_policy<P>)

@@ -1,4 +1,4 @@
-// Where the nodes of a batch of trees stand in their texts.
+// The positions of the nodes of a batch of trees in their texts.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// One node.
+/// Writes the position of one node.
 template <class Id>
 struct write_position {
     tree_batch trees;
@@ -31,9 +31,9 @@ struct write_position {
 
 }  // namespace detail
 
-/// Writes the positions of all nodes, one a thread: `contexts[b]`, the tokens before the root, and the depth. `Id`:
-/// `std::int64_t` (SGLang) or `std::int32_t`. Nodes may stand in any order in which parents come before their children;
-/// tokens are not read. On a host `invalid_input` for missing arrays. O(depth) a node.
+/// Writes the positions of all nodes, one per thread: `contexts[b]`, the number of tokens before the root, plus the
+/// depth. `Id`: `std::int64_t` (SGLang) or `std::int32_t`. Nodes may be in any order with parents before children;
+/// tokens are not read. On a host throws `invalid_input` for missing arrays. O(depth) per node.
 template <piece_policy P, std::integral Id>
 auto write_positions(P const& policy, tree_batch const& trees, std::int32_t const* contexts, Id* out) {
     if constexpr (host_policy<P>) {

@@ -104,7 +104,7 @@ concept has_sampling = requires(Rows const& rows, std::int32_t b) {
     { rows.sampling_of(b) } -> std::same_as<sampling_params>;
 };
 
-/// Rows whose sampling parameters lie by slots.
+/// Rows whose sampling parameters are indexed by slot.
 template <class Rows>
 concept has_slots = requires(Rows const& rows, std::int32_t b) {
     { rows.slot_of[b] } -> std::convertible_to<std::int32_t>;

@@ -88,7 +88,7 @@ namespace detail {
         case batch_argument::slot_of:
         case batch_argument::target_slot_of:
         case batch_argument::draft_slot_of:
-            return "a slot has a number from 0 on";
+            return "a slot is not negative";
         case batch_argument::positions:
             return "a position is not negative";
         case batch_argument::target_temperature:

@@ -1,4 +1,4 @@
-// Verification at temperature 0 from tokens that an engine predicted: no row is read.
+// Verification at temperature 0 from the target's most likely tokens: no row is read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,14 +14,15 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The token that the target predicts after each node of a batch: the largest logit of the node's row. Node i of the
-/// batch has entry `row_of[i]`, or entry i. `Id`: `std::int64_t` (SGLang's `target_predict`) or `std::int32_t`.
+/// The target's prediction after each node of a batch: the token with the largest logit of the node's row. Node i of
+/// the batch has entry `row_of[i]`, or entry i where `row_of` is null. `Id`: `std::int64_t` (SGLang's `target_predict`)
+/// or `std::int32_t`.
 template <class Id = std::int64_t>
 struct prediction_batch {
     Id const* tokens = nullptr;
     std::int64_t const* row_of = nullptr;  ///< may be null
 
-    /// The token after node i.
+    /// The predicted token after node i.
     [[nodiscard]] MULTIDRAFT_HD token_id operator()(std::int64_t i) const noexcept {
         return static_cast<token_id>(tokens[row_of == nullptr ? i : row_of[i]]);
     }
@@ -29,7 +30,7 @@ struct prediction_batch {
 
 namespace detail {
 
-/// One request.
+/// Verifies one request.
 template <class Id>
 struct follow_predictions {
     tree_batch trees;
@@ -49,7 +50,7 @@ struct follow_predictions {
                 node_id const child = next < 0 ? none : find(tree, node, next);
                 if (child == none) break;
                 if (static_cast<std::size_t>(accepted) >= path.size()) {
-                    next = none;  // no room for the path
+                    next = none;  // the path has no space left
                     break;
                 }
                 path[accepted++] = child;
@@ -61,7 +62,7 @@ struct follow_predictions {
     }
 
 private:
-    /// The first child of a node with a token; `none` where there is none.
+    /// The first child of a node with this token; `none` without such a child.
     [[nodiscard]] static MULTIDRAFT_HD node_id find(tree_view const& tree, node_id node, token_id token) noexcept {
         node_range const children = tree.children(node);
         for (node_id c = children.first; c < children.end(); ++c)
@@ -72,13 +73,13 @@ private:
 
 }  // namespace detail
 
-/// Follows the target's predictions down the trees of a batch, one request a thread: a child whose token is predicted
-/// is accepted, and where there is none the predicted token comes next. It is the verdict of `verify::naive`, and of
-/// every lossless verifier, at temperature 0, without a pass over any row; trees of every law are taken.
+/// Follows the target's predictions down the trees of a batch, one request per thread. A child with the predicted token
+/// is accepted; without such a child the predicted token follows the path. At temperature 0 this is the verdict of
+/// `verify::naive` and of every lossless verifier, for trees of any law, without reading a row.
 ///
-/// What `out` holds is said in `verdict_batch`. A request has the token `none` where a prediction on its way is
-/// negative, where its parents are no tree, and where the path has no room. On a host `invalid_input` for missing
-/// arrays. O(N + depth log N) a request.
+/// The output is described at `verdict_batch`. A request gets the token `none` if a prediction along its path is
+/// negative, if its parents do not form a tree, or if the path has no space. On a host throws `invalid_input` for
+/// missing arrays. O(N + depth log N) per request.
 template <piece_policy P, class Id>
 auto verify_predictions(P const& policy, tree_batch const& trees, prediction_batch<Id> const& predicted,
                         verdict_batch const& out) {

@@ -41,7 +41,7 @@ template <class Rows>
         return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
 }
 
-/// Rows that are read through a map are gathered entry by entry, wherever they begin.
+/// Rows that are read through a map are read entry by entry, so alignment does not matter.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(widened_batch<Rows> const&) noexcept {
     return true;

@@ -12,7 +12,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// `compact_caches(cuda::on(stream), cache, kept)` (see `batch/compact_caches.hpp`) under its older name.
+/// The same as `compact_caches(cuda::on(stream), cache, kept)` (see `batch/compact_caches.hpp`).
 template <class Cache>
 [[nodiscard]] cudaError_t compact(cudaStream_t stream, Cache const& cache, kept_batch const& kept) {
     if (kept.requests == 0) return cudaSuccess;
@@ -24,8 +24,8 @@ template <class Cache>
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Moves the kept nodes' entries together behind the root's on a stream: see the form for hosts.
-/// `cudaErrorInvalidValue` for a cache that cannot be. Neither allocates nor synchronises; may be captured in a graph.
+/// Moves the kept nodes' entries together behind the root's, on a stream; see the overload for hosts. Returns
+/// `cudaErrorInvalidValue` for invalid sizes. Neither allocates nor synchronises; may be captured in a graph.
 template <class Cache>
 [[nodiscard]] cudaError_t compact_caches(cuda::stream_policy const& policy, Cache const& cache,
                                          kept_batch const& kept) {

@@ -1,4 +1,4 @@
-// What one thread moves when the caches of a batch are compacted, under the names that launches have.
+// The types of `batch/caches.hpp` in the namespace of CUDA.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

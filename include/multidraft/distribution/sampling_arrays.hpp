@@ -1,4 +1,4 @@
-// Sampling parameters in an array each, as engines keep them.
+// Sampling parameters in separate arrays, as in engines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,18 +9,18 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Sampling parameters as separate arrays, such as a server's tensors of temperatures, top-k, top-p and min-p. An array
-/// that is null stands for what `otherwise` says. Nothing is owned.
+/// Sampling parameters as separate arrays, such as a server's tensors of temperatures, top-k, top-p and min-p. For a
+/// null array the parameter of `otherwise` is used. Nothing is owned.
 ///
-/// The values are those of `sampling_params`. Engines that write "off" in another way say so there: a top-k of the size
-/// of the vocabulary or more keeps every token, as 0 does.
+/// The values have the meaning described at `sampling_params`. A top-k of at least the vocabulary's size keeps every
+/// token, like 0.
 struct sampling_arrays {
     float const* temperature = nullptr;
     index_t const* top_k = nullptr;
     float const* top_p = nullptr;
     float const* min_p = nullptr;
 
-    /// The parameters at one place of the arrays.
+    /// The parameters at one index of the arrays.
     [[nodiscard]] MULTIDRAFT_HD sampling_params operator()(std::int64_t slot,
                                                            sampling_params const& otherwise) const noexcept {
         sampling_params result = otherwise;

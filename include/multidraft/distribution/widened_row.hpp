@@ -1,4 +1,4 @@
-// Rows of a draft model whose vocabulary is a part of the target's, read in the target's.
+// Rows of a draft model whose vocabulary is a subset of the target's, read in the target's vocabulary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,18 +18,18 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Which token of a smaller vocabulary each token of the target's is. A view of the caller's array.
+/// For each token of the target's vocabulary, its number in the draft's smaller vocabulary. Not owned.
 ///
-/// Drafts of few tokens come with the opposite: `token_of[k]` is the target's token k of the draft's ([EAGLE-3]'s
-/// `d2t`, see `tokens_of_offsets`), from which `invert_vocabulary` makes this array once.
+/// Draft models come with the inverse: `token_of[k]` is the target's token for the draft's token k ([EAGLE-3]'s `d2t`,
+/// see `tokens_of_offsets`). `invert_vocabulary` makes this array from it, once.
 struct vocabulary_map {
-    index_t const* draft_of = nullptr;  ///< one entry a token of the target's; -1: the draft has no such token
-    index_t size = 0;                   ///< tokens of the target's vocabulary
+    index_t const* draft_of = nullptr;  ///< one entry per token of the target; -1: the draft does not have it
+    index_t size = 0;                   ///< size of the target's vocabulary
 };
 
-/// Writes `draft_of` from `token_of`: of every token of the target's vocabulary its number in the draft's, or -1.
-/// Throws `invalid_input`, with nothing written, for a token outside the target's vocabulary and for one that comes
-/// twice. O(both), allocates a bit a token.
+/// Writes `draft_of` from `token_of`: for every token of the target's vocabulary its number in the draft's, or -1.
+/// Throws `invalid_input`, with nothing written, for a token outside the target's vocabulary and for a repeated one.
+/// Linear in both sizes; allocates one bit per token.
 inline void invert_vocabulary(span<token_id const> token_of, span<index_t> draft_of) {
     validate_row_size(draft_of.size(), "draft_of");
     validate_row_size(token_of.size(), "token_of");
@@ -42,7 +42,7 @@ inline void invert_vocabulary(span<token_id const> token_of, span<index_t> draft
         if (taken[token]) {
             std::size_t first = 0;
             while (token_of[first] != token_of[k]) ++first;
-            refuse("token_of", index, token_of[k], "token " + std::to_string(first) + " of the draft is this one, too");
+            refuse("token_of", index, token_of[k], "token " + std::to_string(first) + " of the draft is the same");
         }
         taken[token] = true;
     }
@@ -50,12 +50,12 @@ inline void invert_vocabulary(span<token_id const> token_of, span<index_t> draft
     for (std::size_t k = 0; k < token_of.size(); ++k) draft_of[token_of[k]] = static_cast<index_t>(k);
 }
 
-/// Writes `token_of` from differences, the form in which [EAGLE-3]'s checkpoints have `d2t`: `token_of[k]` is k +
-/// `offsets[k]`. Throws `invalid_input` for another size, and for a sum that is no token.
+/// Writes `token_of` from offsets, the format of `d2t` in [EAGLE-3]'s checkpoints: `token_of[k]` is k + `offsets[k]`.
+/// Throws `invalid_input` for different sizes and for a sum that is not a token. O(n).
 template <class Id>
 void tokens_of_offsets(span<Id const> offsets, span<token_id> token_of) {
     if (token_of.size() != offsets.size())
-        refuse("token_of.size", token_of.size(), "there is one token for each of the draft's");
+        refuse("token_of.size", token_of.size(), "there is one token for each offset");
     auto const token = [&](std::size_t k) { return static_cast<std::int64_t>(k) + std::int64_t{offsets[k]}; };
     for (std::size_t k = 0; k < offsets.size(); ++k)
         if (token(k) < 0 || token(k) >= max_row_size)
@@ -63,18 +63,19 @@ void tokens_of_offsets(span<Id const> offsets, span<token_id> token_of) {
     for (std::size_t k = 0; k < offsets.size(); ++k) token_of[k] = static_cast<token_id>(token(k));
 }
 
-/// A distribution over a part of the vocabulary as one over all of it: 0 for the tokens that the draft has not. Nothing
-/// is copied; an entry is the row's, read through the map.
+/// A distribution over the draft's vocabulary as one over the target's: 0 for tokens that the draft does not have.
+/// Nothing is copied; entries are read through the map.
 ///
-/// A verifier that is given such rows as the draft's is lossless for tokens drawn from the row itself and then named as
-/// the target's, since both are one law. An entry of the map outside the row is taken for -1.
+/// Verifiers with such rows for the draft are lossless for tokens that were drawn from the original row and then
+/// translated to the target's vocabulary, since both have the same law. An entry of the map outside the row counts as
+/// -1.
 template <distribution D>
 class widened_row {
 public:
     using real = probability_of<D>;
 
     widened_row() = default;
-    /// The row in the target's vocabulary; row and map are the caller's.
+    /// Reads `row` through `map`; their arrays are not owned.
     MULTIDRAFT_HD widened_row(D row, vocabulary_map map) noexcept : row_(row), map_(map) {}
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return map_.size; }
@@ -111,12 +112,12 @@ private:
     vocabulary_map map_{};
 };
 
-/// The rows of a tree in the target's vocabulary: `widened_row`s of any rows of the draft's (`logit_rows`,
+/// The rows of a tree in the target's vocabulary: a `widened_row` for each of the draft's rows (`logit_rows`,
 /// `probability_rows`, `prepared_rows`, ..).
 template <class Rows>
 class widened_rows {
 public:
-    /// The rows and the map's array are the caller's.
+    /// The arrays of the rows and of the map are not owned.
     MULTIDRAFT_HD widened_rows(Rows rows, vocabulary_map map) noexcept : rows_(std::move(rows)), map_(map) {}
 
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return rows_.rows(); }

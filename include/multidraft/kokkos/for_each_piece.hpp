@@ -1,4 +1,4 @@
-// Small work of a batch with Kokkos, a thread a piece: masks, links, outputs of engines.
+// Calls for each index of a range with Kokkos, one per thread: for masks, links and outputs in engines' formats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,8 +10,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
-/// Calls `body(k)` for 0 <= k < count on an execution space, in one launch that nobody waits for. With this header the
-/// calls of `batch/` that write masks, links and outputs of engines take `kokkos::on(space)`; their pointers are then
+/// Calls `body(k)` for 0 <= k < count on an execution space, in one asynchronous launch. With this header the functions
+/// of `batch/` that write masks, links and outputs in engines' formats take `kokkos::on(space)`; their pointers must be
 /// to memory that the space can access.
 template <class Space, template <class> class Group, class Body>
 void for_each_piece(space_policy<Space, Group> const& policy, std::int64_t count, Body const& body) {

@@ -134,7 +134,7 @@ struct shard_batch {
     sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
     sampling_params default_sampling{};         ///< where `sampling` is null
     [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
-    sampling_arrays arrays{};                   ///< where `sampling` is null, instead of the default
+    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
     std::int32_t const* slot_of = nullptr;      ///< may be null
 
     exchange* ranks = nullptr;    ///< the ranks that have the columns

@@ -1,4 +1,4 @@
-// Trees as EAGLE's growth leaves them: parents by list of beams, and which candidates were selected.
+// Trees in the format of EAGLE's growth: the parents of the beams, and the selected candidates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,19 +11,19 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The two lists of a tree that was grown with k beams a level and cut down to its best candidates ([EAGLE-2]), as
-/// SGLang's `build_tree_kernel_efficient` takes them.
+/// The two lists of a tree that was grown with k beams per level and reduced to its best candidates ([EAGLE-2]): the
+/// arguments of SGLang's `build_tree_kernel_efficient`.
 ///
-/// Candidates are numbered through all levels: 0 to k - 1 are the children of the root, and from the second level on
-/// each beam of the level before has k, in the order of the beams. So candidate c is a child of beam c / k, where beam
-/// 0 is the root and `parents[j]` the candidate that is beam j.
+/// Candidates are numbered over all levels. The children of the root are candidates 0 to k - 1; from the second level
+/// on each beam of the previous level has k children, in the order of the beams. So candidate c is a child of beam c /
+/// k, where beam 0 is the root and beam j is candidate `parents[j]`.
 template <std::integral Id>
 struct eagle_lists {
-    span<Id const> parents;   ///< `parent_list`: k * (levels - 1) + 1 entries, the first of them not read
-    span<Id const> selected;  ///< `selected_index`: the candidate that node v of the tree is, at v - 1
+    span<Id const> parents;   ///< `parent_list`: k * (levels - 1) + 1 entries; the first is not read
+    span<Id const> selected;  ///< `selected_index`: entry v - 1 is the candidate of node v
     std::int32_t beams = 1;   ///< k, `topk`
 
-    /// The parent of node v: 0 the root; -1 for the root itself, and for a node whose parent was not selected. O(N).
+    /// The parent of node v; -1 for the root and for a node whose parent was not selected. O(N).
     [[nodiscard]] MULTIDRAFT_HD node_id operator()(node_id v) const noexcept {
         if (v < 1) return none;
         auto const candidate = static_cast<std::int64_t>(selected[v - 1]);

@@ -1,4 +1,4 @@
-// Trees by links: each node's first child and next sibling, as engines walk them.
+// Trees by links: each node's first child and next sibling, as in engines.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,11 +14,11 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Writes the links of a tree whose nodes stand in any order: `first_child[v]` is the child of v with the lowest
-/// number, `next_sibling[v]` the next one with v's parent, -1 where there is none (SGLang's `retrive_next_token` and
-/// `retrive_next_sibling`). O(N), no memory beside the arrays, of N entries each.
+/// Writes the links of a tree whose nodes are in any order: `first_child[v]` is the child of v with the lowest number,
+/// `next_sibling[v]` the next node with the same parent, or -1 (SGLang's `retrive_next_token` and
+/// `retrive_next_sibling`). Each array has N entries. O(N), no other memory.
 ///
-/// A node whose parent is no node, or itself, is linked to nothing: the root, and what an engine left out.
+/// A node whose parent is itself or not a node gets no link: the root, and nodes that an engine left out.
 template <std::integral Id>
 MULTIDRAFT_HD void write_links(span<node_id const> parents, span<Id> first_child, span<Id> next_sibling) noexcept {
     auto const nodes = static_cast<node_id>(parents.size());
@@ -31,12 +31,12 @@ MULTIDRAFT_HD void write_links(span<node_id const> parents, span<Id> first_child
     }
 }
 
-/// Brings a tree given by links into level order (see `tree_view`): `order[k]` is the node of the links that stands at
-/// place k, `parents[k]` the place of its parent, -1 for the root, node 0. Children stand in the order of their links,
-/// which is the order that they were drawn in. Returns how many nodes are linked to the root; entries beyond are left
-/// as they were. O(N).
+/// Brings a tree given by links into level order (see `tree_view`): `order[k]` is the node of the links that becomes
+/// node k, `parents[k]` its parent's new number, -1 for the root, node 0. Children keep the order of their links, the
+/// order in which they were drawn. Returns the number of nodes that are linked to the root; later entries are not
+/// written. O(N).
 ///
-/// Links that are no tree end here, too: no more than N nodes are written, and none outside [0, N).
+/// This ends for links that do not form a tree, too: at most N nodes are written, all in [0, N).
 template <std::integral Id>
 [[nodiscard]] MULTIDRAFT_HD node_id write_level_order(span<Id const> first_child, span<Id const> next_sibling,
                                                       span<node_id> order, span<node_id> parents) noexcept {
@@ -56,8 +56,8 @@ template <std::integral Id>
     return count;
 }
 
-/// Throws `invalid_input` unless links are those of a tree with root 0: as many of either kind, each a node or -1, no
-/// node linked twice, the root not at all. Nodes that nothing leads to are no fault. O(N), allocates.
+/// Throws `invalid_input` unless the links form a tree with root 0: two arrays of one size, each link a node or -1, no
+/// node linked twice, no link to the root. Nodes without a link to them are allowed. O(N), allocates.
 template <std::integral Id>
 void validate_links(span<Id const> first_child, span<Id const> next_sibling) {
     if (first_child.empty()) refuse("first_child.size", 0, "a tree has at least its root");
@@ -73,7 +73,7 @@ void validate_links(span<Id const> first_child, span<Id const> next_sibling) {
             if (to == none) continue;
             if (to < 0 || to >= static_cast<std::int64_t>(links.size()))
                 refuse(name, index, to, "a link is a node, or -1");
-            if (to == 0) refuse(name, index, to, "nothing leads to node 0, the root");
+            if (to == 0) refuse(name, index, to, "no link leads to node 0, the root");
             if (linked[static_cast<std::size_t>(to)]) refuse(name, index, to, "a second link leads to this node");
             linked[static_cast<std::size_t>(to)] = true;
         }
