@@ -20,7 +20,6 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/test_numbers.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
 
