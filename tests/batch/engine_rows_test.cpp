@@ -114,7 +114,7 @@ TEST(engine_rows, in_arrays_have_the_default_where_there_is_no_array) {
     EXPECT_EQ(rows.sampling_of(1), (sampling_params{.temperature = 0.5F, .top_k = 7}));
 }
 
-TEST(engine_rows, refuse_slots_and_parameters_that_cannot_be) {
+TEST(engine_rows, refuse_invalid_slots_and_parameters) {
     mt::ragged<float> b(mt::ragged_shapes, 30, {sampling_params{}});
     b.draw_alone(draft::sequential{});
     host_threads const pool(1);
@@ -153,7 +153,7 @@ TEST(engine_rows, refuse_slots_and_parameters_that_cannot_be) {
     EXPECT_EQ(report.what, batch_argument::draft_slot_of);
 }
 
-TEST(engine_rows, give_q_of_what_is_drawn) {
+TEST(engine_rows, give_q_of_drawn_tokens) {
     mt::ragged<float> b(mt::ragged_shapes, 40, mt::samplings_of_all_kinds);
     std::vector<float> chances(b.tokens.size(), 77.0F);
     b.draw_levels([&](level_batch const& level, logit_batch<float> const& rows, request_batch const& requests,
@@ -216,7 +216,7 @@ void verifies_widened(narrow& n) {
     EXPECT_TRUE(std::any_of(expected.begin(), expected.end(), [](auto const& one) { return !one.path.empty(); }));
 }
 
-TEST(engine_rows, may_be_of_a_smaller_vocabulary) {
+TEST(engine_rows, may_have_a_smaller_vocabulary) {
     narrow n;
     std::vector<float> chances(n.b.tokens.size());
     n.b.draw_levels([&](level_batch const& level, logit_batch<float> const& rows, request_batch const& requests,

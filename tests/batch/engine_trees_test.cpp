@@ -250,7 +250,7 @@ struct eagle {
     std::vector<node_id> expected;
 };
 
-TEST(eagle_lists, name_the_parents_that_the_growth_had) {
+TEST(eagle_lists, give_the_parents_of_the_growth) {
     bool out_of_level_order = false;
     for (std::uint64_t seed = 1; seed < 20; ++seed) {
         eagle const grown(4, 4, 17, 3, seed);
@@ -410,7 +410,7 @@ TEST(engine_masks, are_ragged_bits) {
     }
 }
 
-TEST(engine_masks, of_nothing_are_nothing) {
+TEST(engine_masks, of_an_empty_batch_are_empty) {
     std::vector<std::int64_t> starts(1, -1);
     std::vector<std::uint64_t> words;
     std::vector<std::uint8_t> bytes;

@@ -58,7 +58,7 @@ std::vector<index_t> draft_of() {
     return result;
 }
 
-TEST(widened_row, is_the_row_where_the_draft_has_the_token_and_0_elsewhere) {
+TEST(widened_row, is_0_for_tokens_that_the_draft_does_not_have) {
     auto const map = draft_of();
     EXPECT_EQ(map, (std::vector<index_t>{1, none, 2, none, 0}));
     std::vector<float> const q{0.5F, 0.0F, 0.5F}, x{1.0F, -2.0F, 0.5F};
@@ -81,7 +81,7 @@ TEST(widened_row, is_the_row_where_the_draft_has_the_token_and_0_elsewhere) {
     EXPECT_EQ(widened_row(probabilities<float>(q.data(), 3), {wrong.data(), 3})(1), 0.0F);
 }
 
-TEST(widened_row, refuses_a_vocabulary_that_is_no_part_of_the_targets) {
+TEST(widened_row, refuses_an_invalid_vocabulary) {
     std::vector<index_t> out(5, 77);
     auto const why = [&](std::vector<token_id> const& tokens) {
         try {
@@ -163,7 +163,7 @@ TEST(widened_row, keeps_verifiers_lossless) {
 }
 
 // The proof can fail: a map that confuses two tokens gives another law.
-TEST(widened_row, read_through_another_map_is_not_what_was_drawn_from) {
+TEST(widened_row, read_through_another_map_is_not_lossless) {
     auto map = draft_of();
     std::swap(map[0], map[2]);
     EXPECT_GT((distance_from_target<draft::sequential, verify::recursive_rejection<law::sequential>>(2, map)), 1e-3);
@@ -226,7 +226,7 @@ void expect_same_decisions() {
     EXPECT_GT(accepted, 20);
 }
 
-TEST(widened_row, gives_the_decisions_of_rows_that_are_written_out) {
+TEST(widened_row, decides_as_the_row_in_the_full_vocabulary) {
     expect_same_decisions<draft::sequential, verify::recursive_rejection<law::sequential>>();
     expect_same_decisions<draft::iid, verify::k_seq<law::iid>>();
     expect_same_decisions<draft::sequential, verify::traversal<law::sequential>>();

@@ -50,7 +50,7 @@ struct write_packed_word {
         auto const mine = static_cast<node_id>(k % row_words);
         std::int64_t const first = trees.offsets[trees.request_of(row)];
         std::uint64_t here = 0;
-        // Ancestors have smaller numbers, so the walk ends below the word, and at any parent that is no earlier node.
+        // Ancestors have smaller numbers, so the walk ends below the word, or at a parent that is not an earlier node.
         auto above = static_cast<node_id>(row - first + 1);
         for (node_id v = above - 1; v >= 0 && v < above && v / bits >= mine; v = trees.parents[first + v]) {
             if (v / bits == mine) here |= std::uint64_t{1} << (v % bits);
