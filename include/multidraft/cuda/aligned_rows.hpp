@@ -7,6 +7,7 @@
 
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -45,6 +46,12 @@ template <class Rows>
         return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
 }
 
+/// Rows that are read through a map are read entry by entry, so alignment does not matter.
+template <class Rows>
+[[nodiscard]] bool rows_are_aligned(widened_batch<Rows> const&) noexcept {
+    return true;
+}
+
 /// The same rows with the layout that says so.
 template <class Rows>
 [[nodiscard]] Rows as_aligned(Rows const& rows) noexcept {
@@ -52,7 +59,8 @@ template <class Rows>
 }
 template <class T>
 [[nodiscard]] logit_batch<T, aligned<16>> as_aligned(logit_batch<T> const& rows) noexcept {
-    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling};
+    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling,
+            {},        rows.arrays,     rows.slot_of};
 }
 template <class T>
 [[nodiscard]] adjusted_batch<T, aligned<16>> as_aligned(adjusted_batch<T> const& rows) noexcept {
