@@ -48,7 +48,7 @@ struct nested_rules {
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. The sets of a node are made when the pick asks for them
 /// (`nested_walk`), which it seldom does for more than a few nodes off its path: one count over p and q for each (two
-/// in double), a sum where there are certain tokens; then the passes of `stop_of_block`. For groups of all kinds; the
+/// in double); then the passes of `stop_of_block`. For groups of all kinds; the
 /// exact form by sorting is `testing::reference::nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
 class nested_ranked_block {

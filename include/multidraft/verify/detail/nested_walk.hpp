@@ -81,9 +81,12 @@ public:
     /// Picks a path and writes its steps; returns its levels, or `none` where a row holds no distribution.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pick_path() {
         if constexpr (looks_ahead<G>)
-            open_all();
-        else if (g_.leader())
-            start(0, true);
+            g_.look_ahead(tree().size(), [&](node_id v) {
+                auto const children = children_of(v);
+                if (children.count() > 0 && is_present(tree(), v))
+                    count_for_pick(g_, target_(g_, v), draft_(g_, v), children, *memory_.table);
+            });
+        if (g_.leader()) start(0, true);
         if (g_.leader()) memory_.steps[0] = {0, 1, memory_.numbers};
         g_.barrier();
         real w = 1;
@@ -120,52 +123,13 @@ private:
 
     // Sets.
 
-    /// Opens every node, level by level, for groups whose operations are few but long: a level is opened by the
-    /// operations of one node. A node whose rows hold no distribution stays closed, and fails where the pick asks for
-    /// it.
-    void open_all() {
-        node_id const size = tree().size();
-        g_.look_ahead(size, [&](node_id v) {
-            auto const children = children_of(v);
-            if (children.count() > 0 && is_present(tree(), v))
-                count_for_pick(g_, target_(g_, v), draft_(g_, v), children, *memory_.table);
-        });
-        node_id first = 0;
-        if constexpr (has_checkpoints<G>) first = g_.resume();
-        if (first == 0) start(0, true);
-        while (first < size) {
-            if constexpr (has_checkpoints<G>) g_.checkpoint(first);
-            node_id end = first;
-            while (end < size && tree().depth(end) == tree().depth(first)) ++end;
-            open_level(first, end);
-            first = end;
-        }
-        for (node_id v = size - 1; v >= 0; --v)
-            if (nodes_[v].is == nested_node::standing::inner && nodes_[v].tells()) bound_by_draws(v);
-        if constexpr (has_checkpoints<G>) g_.checkpoint(size);
-    }
-
-    /// What is kept of the draws of a level, where there are certain tokens beside, is asked for together.
-    void open_level(node_id first, node_id end) {
-        g_.look_ahead(end - first, [&](index_t k) {
-            node_id const v = first + k;
-            if (nodes_[v].is != nested_node::standing::closed || nodes_[v].certain <= 0 || nodes_[v].draws == 0) return;
-            static_cast<void>(make_pick(g_, target_(g_, v), draft_(g_, v), children_of(v), curve_of(v), *memory_.table,
-                                        memory_.numbers[v]));
-        });
-        for (node_id v = first; v < end; ++v)
-            if (nodes_[v].is == nested_node::standing::closed) static_cast<void>(set_up(v));
-    }
-
     /// Makes the sets of a node and places its children; false, or a refusal, where its rows hold no distribution.
-    [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) { return set_up(v) || fail(v); }
-
-    [[nodiscard]] MULTIDRAFT_HD bool set_up(node_id v) {
+    [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) {
         auto const children = children_of(v);
         auto const p = target_(g_, v);
         auto const q = draft_(g_, v);
         made const result = make_pick(g_, p, q, children, curve_of(v), *memory_.table, memory_.numbers[v]);
-        if (result == made::nothing) return false;
+        if (result == made::nothing) return fail(v);
         bool const picks = result == made::sets;
         if (picks) place_children(v, p, q, children);
         if (g_.leader()) nodes_[v].is = picks ? nested_node::standing::inner : nested_node::standing::leaf;
@@ -242,18 +206,17 @@ private:
         pick_numbers<real> const& numbers = memory_.numbers[v];
         draw_site const site{position_, v};
         token_id const x = children[k];
-        auto const law = numbers.candidate(p_row, q_row, children);
-        index_t const grid_point = grid_point_of(law.draws.where, x, k, source_, site);
+        auto const where = numbers.where(p_row, q_row);
+        index_t const grid_point = grid_point_of(where, x, k, source_, site);
         std::int32_t first = table.first[grid_point];
         std::int32_t count = table.count[grid_point];
         if (count > nested_node::most_pieces) {
             first = piece_of(table, grid_point, k, source_, site);
             count = 1;
         }
-        real const m = law(x);
-        real const p = p_row(x);
+        double const limit = table.kept_part(where(x));
         if (!g_.leader()) return;
-        child.limit = p < m ? static_cast<double>(p) / static_cast<double>(m) : 1.0;
+        child.limit = limit;
         child.stays = Rules::damps ? 1 - static_cast<double>(numbers.passed) : 1.0;
         set_pieces(curve_of(v), table.pieces + first, count, child);
         double const pick = fp::fma(1 - child.limit, child.stays, child.limit);

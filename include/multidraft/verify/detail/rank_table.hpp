@@ -205,6 +205,30 @@ struct rank_table {
         take(coupling, 0, lifted, floor);
     }
 
+    /// What of the candidate is kept at a grid point, as a density like `density`: what the target has there, or all
+    /// where that is no more, up to rounding, and at the last grid point, which stands for all larger ratios.
+    [[nodiscard]] MULTIDRAFT_HD double kept(index_t grid_point) const {
+        double const all = density[grid_point];
+        double const of_target = ratio_grid::ratio(grid_point);
+        return grid_point + 1 < grid_points && all > fp::mul(of_target, 1 + 0x1p-16) ? of_target : all;
+    }
+    /// The part of a candidate's probability, where it lies, with which it is kept. Linear between grid points over
+    /// linear: so the mass of what is kept is that of the grid points, and no sum over the row.
+    [[nodiscard]] MULTIDRAFT_HD double kept_part(ratio_grid::place at) const {
+        index_t const next = at.grid_point + 1 < grid_points ? at.grid_point + 1 : at.grid_point;
+        auto const share = static_cast<double>(at.share);
+        double const here = kept(at.grid_point);
+        double const part = fp::fma(share, kept(next) - here, here);
+        double const all = fp::fma(share, density[next] - density[at.grid_point], density[at.grid_point]);
+        return part < all ? part / all : 1.0;
+    }
+    /// R, the probability that the candidate is not kept.
+    [[nodiscard]] MULTIDRAFT_HD double refused() const {
+        double all = 0;
+        for (index_t b = 0; b < grid_points; ++b) all = fp::fma(length[b], kept(b), all);
+        return all < 1 ? 1 - all : 0.0;
+    }
+
 private:
     /// Gives the grid points from `begin` to `end` one set, of `ratio` times their length in mass of G.
     template <class Curve>
@@ -260,11 +284,10 @@ struct ranked_rows {
         where.scale = fp::div(real(1), where.left);
     }
 
-    /// The histogram and the sets for the curve, and the densities as the rows' numbers, one a grid point. False when q
-    /// has no mass outside the certain tokens.
+    /// The histogram and the sets for the curve, written by the leader where they are shared. False when q has no mass
+    /// outside the certain tokens.
     template <bool Shared, group G, class Curve>
-    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
-                                           grid_density<real>* density) {
+    [[nodiscard]] MULTIDRAFT_HD bool make_sets(G const& g, Curve const& curve, rank_table& table) {
         if (!(where.left > 0)) return false;
         double const total = ratio_histogram<Shared>(g, where, children.certain_tokens(), table.length);
         if (!(total > 0)) return false;
@@ -272,10 +295,19 @@ struct ranked_rows {
         if (!Shared || g.leader()) {
             for (index_t b = 0; b < rank_table::grid_points; ++b) table.length[b] = table.length[b] / total;
             table.build(curve, certain_mass);
+        }
+        return true;
+    }
+
+    /// The same, and the densities as the rows' numbers, one a grid point.
+    template <bool Shared, group G, class Curve>
+    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
+                                           grid_density<real>* density) {
+        if (!make_sets<Shared>(g, curve, table)) return false;
+        if (!Shared || g.leader())
             for (index_t b = 0; b < rank_table::grid_points; ++b)
                 density[b].set(static_cast<real>(table.density[b]),
                                static_cast<real>(table.density[b + 1 < rank_table::grid_points ? b + 1 : b]));
-        }
         if constexpr (Shared) g.barrier();
         return true;
     }
