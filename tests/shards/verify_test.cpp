@@ -36,5 +36,26 @@ TEST(shard_verify, decides_as_one_host_does) {
     expect_all<bfloat16>(naive<law::deterministic>{}, draft::top_n{}, 9001);
 }
 
+/// Cuts by counts that travel: of floats and of 16 bits, with ties at the cut, large and small.
+template <class T>
+void expect_cuts_of_host() {
+    ragged<T> b(ragged_shapes, 9001,
+                {{.top_k = 300},
+                 {.top_k = 1000, .top_p = 0.9F},
+                 {.temperature = 0.7F, .top_p = 0.95F},
+                 {.top_p = 0.9999F},
+                 {.top_k = 129, .min_p = 0.001F},
+                 {.top_k = 8999}});
+    b.draw_alone(draft::sequential{});
+    for (cut const how : {cut::even, cut::uneven})
+        expect_verdicts_of_host<shared_out::both>(verify::naive<law::sequential>{}, b, 3, how, "cut rows");
+}
+
+TEST(shard_verify, cuts_rows_as_one_host_does) {
+    expect_cuts_of_host<float>();
+    expect_cuts_of_host<bfloat16>();
+    expect_cuts_of_host<float16>();
+}
+
 }  // namespace
 }  // namespace MULTIDRAFT_NAMESPACE::testing

@@ -148,6 +148,28 @@ public:
         wait(tag, offset);
     }
 
+    /// One number of type T from the rank `owner`, written by `fill(T*)` there: known, or null. Inside of
+    /// `run_together` it is asked for in the call of the next operation, which a rank may walk with what it knows of
+    /// the number by itself: what the task makes of that operation is thrown away, and done again when both are there.
+    /// So ranks may differ in what they walk, and in nothing else, until then.
+    template <class T, class Fill>
+    [[nodiscard]] T const* gather_later(void const* tag, int owner, Fill const& fill) {
+        if (current_ == nullptr) return gather<T>(tag, 1, fill).template of<T>(owner);
+        if (step const* const made = answered(tag)) {
+            round const& r = rounds_[made->round];
+            return answers(r.received.data() + made->offset, r.sent.size()).template of<T>(owner);
+        }
+        round& r = rounds_[round_];
+        std::size_t const offset = r.sent.size();
+        r.sent.resize(offset + whole_8(sizeof(T)), std::byte{0});
+        walk([&] { fill(reinterpret_cast<T*>(r.sent.data() + offset)); });
+        log& own = current_->logs[log_];
+        own.steps.push_back({tag, round_, offset, 0});
+        ++own.next;
+        late_ = true;
+        return nullptr;
+    }
+
     /// The entry of a row that only its owner has, by a key of row and token that is the same on all ranks: known, or
     /// asked for. `own()` is called on the rank that owns the column, while it walks.
     ///
@@ -206,7 +228,7 @@ public:
     template <class Body>
     void look_ahead(index_t count, Body const& body) {
         if (current_ == nullptr || count <= 0) return;
-        if (stalled_) throw waiting{};
+        if (stalled_ || late_) throw waiting{};
         task_state& task = *current_;
         std::size_t const outer = log_;
         std::size_t const number = task.logs[outer].next_section++;
@@ -225,6 +247,7 @@ public:
                     e.log_ = log;
                     e.node_ = node;
                     e.stalled_ = false;
+                    e.late_ = false;
                 }
             } const restored{*this, outer, node_};
             for (index_t k = 0; k < count; ++k) {
@@ -232,11 +255,12 @@ public:
                 if (task.logs[log_].ended) continue;
                 node_ = restored.node;
                 stalled_ = false;
+                late_ = false;
                 task.logs[log_].rewind();
                 bool ended = false;
                 try {
                     body(k);
-                    ended = !stalled_;
+                    ended = !stalled_ && !late_;
                 } catch (waiting const&) {
                 }
                 task.logs[log_].rewind();
@@ -245,24 +269,6 @@ public:
             }
         }
         if (!all) throw waiting{};
-    }
-    /// Inside of `run_together`: what the task has done so far lies in memory of its own and need not be done again;
-    /// when it is run again, `resume` gives the number that was left here last, and what was exchanged before is behind
-    /// it.
-    void checkpoint(index_t reached) {
-        if (current_ == nullptr) return;
-        if (stalled_) throw waiting{};
-        log const& own = current_->logs[0];
-        current_->reached = reached;
-        current_->next = own.next;
-        current_->next_section = own.next_section;
-    }
-    /// The number left at the last checkpoint; 0 at first.
-    [[nodiscard]] index_t resume() noexcept {
-        if (current_ == nullptr || current_->reached == 0) return 0;
-        current_->logs[0].next = current_->next;
-        current_->logs[0].next_section = current_->next_section;
-        return current_->reached;
     }
     /// Says which node the operations that follow are about.
     void at_node(node_id node) noexcept {
@@ -309,9 +315,6 @@ private:
     struct task_state {
         std::deque<log> logs;  ///< the first is the task's own
         std::size_t used = 0;
-        std::size_t next = 0;  ///< of its own log, at the last checkpoint; so the next two
-        std::size_t next_section = 0;
-        index_t reached = 0;
         bool ended = false;
 
         void begin_log(node_id node) {
@@ -325,7 +328,6 @@ private:
         }
         void clear() {
             used = 0;
-            reached = 0;
             begin_log(none);
             ended = false;
         }
@@ -388,6 +390,7 @@ private:
             log& ahead = task.logs[k];
             if (k == log_ || !ahead.ended || ahead.node != node_ || ahead.next == ahead.steps.size()) continue;
             if (ahead.steps[ahead.next].tag != tag) continue;
+            if (late_) throw waiting{};  // what follows is not known yet
             step found = ahead.steps[ahead.next++];
             found.ahead = k;
             own.steps.push_back(found);
@@ -412,12 +415,13 @@ private:
         log_ = 0;
         node_ = none;
         stalled_ = false;
+        late_ = false;
         try {
             body();
         } catch (waiting const&) {
             return false;
         }
-        return !stalled_;
+        return !stalled_ && !late_;
     }
 
     /// Both in one call: what ranks give is added to the zeros that others have in its place.
@@ -469,6 +473,7 @@ private:
     int rank_;
     bool walks_ = false;
     bool stalled_ = false;
+    bool late_ = false;  ///< a number that was asked for is not there yet
     task_state* current_ = nullptr;
     std::size_t log_ = 0;  ///< of the task, that is written now
     node_id node_ = none;  ///< that operations are about

@@ -264,11 +264,6 @@ public:
         ranks_->look_ahead(count, body);
     }
 
-    /// See `has_checkpoints`.
-    void checkpoint(index_t reached) const { ranks_->checkpoint(reached); }
-    /// See `has_checkpoints`.
-    [[nodiscard]] index_t resume() const noexcept { return ranks_->resume(); }
-
     /// The chunk sums of a row that is 1 at one entry and 0 elsewhere.
     template <class Real>
     [[nodiscard]] chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
@@ -294,6 +289,38 @@ public:
         index_t found = 0;
         for (int r = 0; r < ranks_->ranks(); ++r) found += *all.template of<index_t>(r);
         return found;
+    }
+
+    /// The index of the `number(count)`-th entry that `is` says yes to, of `count`; `none` where there are none. One
+    /// exchange, and a second one in the call of the next operation, which a rank walks with the index where it is its
+    /// own, else with whether its columns lie before it or behind: with the largest number or `none`.
+    template <class Is, class Number>
+    [[nodiscard]] index_t nth(index_t n, Is const& is, Number const& number) const {
+        auto const counts = ranks_->gather<std::uint64_t>(tag<Is, 12>(), 1, [&](std::uint64_t* out) {
+            *out = walk<std::uint64_t>(n, 0, [&](index_t begin, index_t size) {
+                std::uint64_t found = 0;
+                for (index_t i = begin; i < begin + size; ++i) found += is(i) ? 1U : 0U;
+                return found;
+            });
+        });
+        std::uint64_t all = 0;
+        for (int r = 0; r < ranks_->ranks(); ++r) all += *counts.template of<std::uint64_t>(r);
+        if (all == 0) return none;
+        std::uint64_t left = number(all);
+        int owner = 0;
+        for (; owner + 1 < ranks_->ranks() && *counts.template of<std::uint64_t>(owner) < left; ++owner)
+            left -= *counts.template of<std::uint64_t>(owner);
+        index_t own = owner > ranks_->rank() ? largest_number<index_t> : none;
+        index_t const* const found = ranks_->gather_later<index_t>(tag<Is, 13>(), owner, [&](index_t* out) {
+            if (owner == ranks_->rank())
+                own = walk<index_t>(n, none, [&](index_t begin, index_t size) -> index_t {
+                    for (index_t i = begin; i < begin + size; ++i)
+                        if (is(i) && --left == 0) return i;
+                    return none;
+                });
+            *out = own;
+        });
+        return found == nullptr ? own : *found;
     }
 
     /// The ranks.
@@ -414,6 +441,6 @@ private:
     exchange* ranks_;
 };
 
-static_assert(group<shard_group>);
+static_assert(group<shard_group> && looks_ahead<shard_group> && has_nth<shard_group>);
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards
