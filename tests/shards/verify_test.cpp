@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "batch/ragged.hpp"
@@ -36,7 +38,8 @@ TEST(shard_verify, decides_as_one_host_does) {
     expect_all<bfloat16>(naive<law::deterministic>{}, draft::top_n{}, 9001);
 }
 
-/// Cuts by counts that travel: of floats and of 16 bits, with ties at the cut, large and small.
+/// Truncation by counts that are sent between ranks: of floats and of 16-bit numbers, with ties at the threshold, large
+/// and small.
 template <class T>
 void expect_cuts_of_host() {
     ragged<T> b(ragged_shapes, 9001,
@@ -48,13 +51,24 @@ void expect_cuts_of_host() {
                  {.top_k = 8999}});
     b.draw_alone(draft::sequential{});
     for (cut const how : {cut::even, cut::uneven})
-        expect_verdicts_of_host<shared_out::both>(verify::naive<law::sequential>{}, b, 3, how, "cut rows");
+        expect_verdicts_of_host<shared_out::both>(verify::naive<law::sequential>{}, b, 3, how, "truncated rows");
 }
 
-TEST(shard_verify, cuts_rows_as_one_host_does) {
+TEST(shard_verify, truncates_rows_as_one_host_does) {
     expect_cuts_of_host<float>();
     expect_cuts_of_host<bfloat16>();
     expect_cuts_of_host<float16>();
+}
+
+/// Several nodes of a level have certain tokens and draws: verification that waits for other ranks starts anew.
+TEST(shard_verify, sets_up_a_level_anew) {
+    std::vector<std::vector<node_id>> const shapes(4, {none, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9});
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+        ragged<float> b(shapes, 9001, samplings_of_all_kinds, seed);
+        b.draw_alone(draft::stratified{});
+        expect_verdicts_of_host<shared_out::both>(verify::nested_ranked_block<law::stratified>{}, b, 3, cut::even,
+                                                  "seed " + std::to_string(seed));
+    }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The child that a node offers under ranked block verification, and its exact law.
+// The child selected at a node by ranked block verification, and its exact law.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,8 +24,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// m, the law of the child that is picked: the candidate where it is kept; else one of the certain tokens with
-/// probability f, in proportion to p, or the candidate after all.
+/// m, the law of the selected child: the candidate, if it is kept. Otherwise one of the certain tokens is selected with
+/// probability f, in proportion to p, and the candidate with probability 1 - f.
 ///
 /// Outside the certain tokens it is q times a function of p/q that is linear between grid points, as the candidate's
 /// law is: the part of that which is kept, and 1 - f of what is not. On the certain tokens it is p R f / p(certain); R
@@ -49,20 +49,20 @@ struct picked_law {
     [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
 };
 
-/// f, the probability that a certain token is picked instead of a refused candidate: all that the target says on the
-/// certain tokens, if so much is refused. Any number from 0 to 1 leaves the laws exact.
+/// f, the probability that a certain token is selected instead of a refused candidate: such that the certain tokens get
+/// their full mass under the target if R is large enough. The laws are exact for any f in [0, 1].
 [[nodiscard]] MULTIDRAFT_HD inline double passed_on(double refused, double certain_mass) {
     if (!(refused > 1e-15)) return 0;
     return certain_mass < refused ? certain_mass / refused : 1.0;
 }
 
-/// What a node's laws are made of again: a few numbers and the densities at the grid points.
+/// The data from which a node's laws are reconstructed: a few numbers and the densities at the grid points.
 template <class Real>
 struct pick_numbers {
     Real left;            ///< see `ratio_of`
     Real pooled;          ///< see `ratio_of`
     Real inverse;         ///< see `law_of_draws`; 0 where nothing is drawn
-    Real passed;          ///< f: the candidate is refused, then a certain token is picked
+    Real passed;          ///< f: the probability that a certain token is selected once the candidate is refused
     Real certain_factor;  ///< R f / p(certain)
     grid_density<Real> density[rank_table::grid_points];  ///< of the pick, outside the certain tokens
 
@@ -84,12 +84,12 @@ struct pick_numbers {
         }
     }
 
-    /// Where tokens lie; q is the draft's row itself.
+    /// The ratios of tokens and their places on the grid; q is the draft's row itself.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto where(P const& p, Q const& q) const {
         return ratio_of<P, in_units_of<Q, Real>>{p, in_units<Real>(q), left, pooled};
     }
-    /// The law of the pick for these rows and children.
+    /// The law of the selected child for these rows and children.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto law(P const& p, Q const& q, candidate_list children) const {
         using row = in_units_of<Q, Real>;
@@ -108,14 +108,14 @@ private:
 
 namespace detail {
 
-/// What making the sets of a node came to.
+/// The outcome of computing the sets of a node.
 enum class made : std::uint8_t {
-    sets,     ///< a child is picked by them
-    leaf,     ///< nothing of the target's is on the children, all of them certain: no child is picked
-    nothing,  ///< the rows hold no distribution, or a child cannot have come about
+    sets,     ///< a child is selected by sets
+    leaf,     ///< all children are certain and have no mass under the target: no child is selected
+    nothing,  ///< the rows are not distributions, or a child is impossible
 };
 
-/// The numbers of a node whose children are all certain: one of them is picked, in proportion to p.
+/// The numbers of a node whose children are all certain: one of them is selected, in proportion to p.
 template <group G, distribution P, class Real>
 [[nodiscard]] MULTIDRAFT_HD made pick_certain(G const& g, P const& p, candidate_list children,
                                               pick_numbers<Real>& numbers) {
@@ -135,13 +135,14 @@ template <group G, distribution P, class Real>
     return made::sets;
 }
 
-/// Makes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all lanes
-/// see. One count (two in double); none where all are certain. What it asks the group for does not depend on the curve.
+/// Computes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all
+/// lanes see. One counting pass (two in double); none where all are certain. The operations of the group do not depend
+/// on the curve.
 template <group G, distribution P, distribution Q, class Curve, class Real>
 [[nodiscard]] MULTIDRAFT_HD made make_pick(G const& g, P const& p, Q const& q, candidate_list children,
                                            Curve const& curve, rank_table& table, pick_numbers<Real>& numbers) {
     if (children.certain < 0 || !may_be_drawn(q, children)) return made::nothing;
-    g.barrier();  // every lane has done with what lay in `table`
+    g.barrier();  // every lane has finished with the old content of `table`
     if (children.draws() == 0) return pick_certain(g, p, children, numbers);
     ranked_rows<P, in_units_of<Q, Real>> rows(g, p, in_units<Real>(q), children);
     if (rows.certain_mass != rows.certain_mass) return made::nothing;
@@ -151,7 +152,7 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
     return made::sets;
 }
 
-/// Has a group make what `make_pick` asks for; writes over `table`.
+/// Has a group do the operations of `make_pick`; overwrites `table`.
 template <group G, distribution P, distribution Q>
 void count_for_pick(G const& g, P const& p, Q const& q, candidate_list children, rank_table& table) {
     using real = probability_of<P>;
@@ -161,7 +162,7 @@ void count_for_pick(G const& g, P const& p, Q const& q, candidate_list children,
         static_cast<void>(ratio_histogram<true>(g, rows.where, children.certain_tokens(), table.length));
 }
 
-/// A step of a picked path: a node, its weight, and the numbers of the law that its child was picked by.
+/// A step of a selected path: a node, its weight, and the numbers of the law by which its child was selected.
 template <class Real>
 struct picked_step {
     node_id node;
@@ -169,7 +170,7 @@ struct picked_step {
     pick_numbers<Real> const* numbers;
 };
 
-/// A picked path as `stop_of_block` reads it.
+/// A selected path as `stop_of_block` reads it.
 template <class G, draft_law Law, class Target, class Draft, class Real>
 struct picked_steps {
     drafted<Law> const& drafts;
@@ -190,7 +191,7 @@ struct picked_steps {
     }
 };
 
-/// Verifies a picked path as a block and writes what is accepted of it.
+/// Verifies a selected path as a block and writes its accepted part.
 template <group G, draft_law Law, class Target, class Draft, class Real, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD verdict finish_picked(G const& g, drafted<Law> const& drafts, Target const& target,
                                                   Draft const& draft, picked_step<Real> const* steps,
