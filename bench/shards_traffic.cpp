@@ -1,4 +1,5 @@
-// Calls and bytes of verifying trees on ranks: counted exactly, over ranks that are threads. See bench/shards_traffic.
+// The collective calls and bytes of verifying trees on ranks, counted exactly, with threads as ranks. See
+// bench/shards_traffic.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -24,13 +25,13 @@ using examples::made_up_rows;
 using examples::sharded_options;
 using examples::trees_of_step;
 
-/// Nodes share this many rows, so that large batches fit into memory: what is sent does not depend on what rows hold.
+/// Nodes share this many rows, so that large batches fit into memory. Every node's data is sent nevertheless.
 constexpr std::int64_t distinct_rows = 16;
 
 struct result {
     std::uint64_t calls = 0;
-    std::uint64_t received = 0;  ///< by the rank that receives most
-    std::uint64_t gathered = 0;  ///< the same of whole rows
+    std::uint64_t received = 0;  ///< by the rank that receives the most
+    std::uint64_t gathered = 0;  ///< the same with whole rows gathered
 };
 
 template <class Method>

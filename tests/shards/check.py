@@ -1,4 +1,4 @@
-"""The program `sharded` says the same tokens for any number of ranks, and on one host.
+"""The program `sharded` emits the same tokens for any number of ranks and on one host.
 
 check.py SHARDED MPIEXEC NUMPROC_FLAG
 """

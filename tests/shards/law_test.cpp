@@ -1,5 +1,5 @@
-// The exact law of what is emitted over rows in shards, by enumeration: tokens with mass lie on all ranks, and borders
-// of columns inside of chunks.
+// The exact law of the emitted tokens for rows in shards, by enumeration: every rank has a token with mass, and ranks
+// have borders inside chunks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,20 +30,20 @@
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
-/// The tokens that rows have mass on, one a chunk, and the entries of a row.
+/// The tokens with mass, one per chunk, and the size of the vocabulary.
 constexpr token_id live[] = {7, 4100, 8192};
 constexpr index_t tokens_with_mass = 3;
 constexpr index_t vocabulary = 8193;
 constexpr int ranks = 3;
 
-/// Which of them a token is.
+/// The number of a token among them.
 [[nodiscard]] index_t number_of(token_id x) {
     index_t k = 0;
     while (live[k] != x) ++k;
     return k;
 }
 
-/// Draws among the tokens with mass, from all branches.
+/// Enumerates the draws among the tokens with mass.
 struct source_of_live {
     enumerating_source& branches;
 
@@ -66,7 +66,7 @@ struct source_of_live {
     }
 };
 
-/// Rows of logits by context: the start, and each token.
+/// Rows of logits for each context: the start, or the last token.
 struct model {
     static constexpr std::size_t contexts = 1 + tokens_with_mass;
     std::vector<double> logits;
@@ -84,7 +84,7 @@ struct model {
     }
 };
 
-/// Rows of the nodes of a tree: that of the node's context, one that was processed before.
+/// The rows of the nodes of a tree: processed in advance, one per context.
 template <class Row>
 struct rows_of_nodes {
     std::vector<Row> const* rows_by_context;
@@ -98,15 +98,15 @@ struct rows_of_nodes {
     }
 };
 
-/// The tree: a root with two children, and one child of each of them.
+/// The tree: a root with two children, which have one child each.
 std::vector<node_id> const parents{none, 0, 0, 1, 2};
 constexpr std::size_t text_length = 3;
 constexpr std::size_t texts = 27;
 
-/// Probabilities of texts of three tokens, by their numbers.
+/// The probabilities of all texts of three tokens.
 using law_of_text = std::vector<double>;
 
-/// Adds what follows a text by the target's own law.
+/// Adds the probabilities of all continuations of a text under the target.
 void complete(law_of_text& law, std::vector<std::vector<double>> const& target, std::size_t context, std::size_t length,
               std::size_t text, double chance) {
     if (length == text_length) {
@@ -117,13 +117,13 @@ void complete(law_of_text& law, std::vector<std::vector<double>> const& target, 
         complete(law, target, 1 + k, length + 1, text * tokens_with_mass + k, chance * target[context][k]);
 }
 
-/// The law of a rank's texts. `known_draft`: what the verifier is told of the draft.
+/// The law of the texts on one rank. `known_draft`: the draft's rows that the verifier reads.
 template <class Sampler, class Verifier>
 law_of_text law_on_rank(thread_rank& rank, model const& target, model const& draft, model const& known_draft) {
     shards::column_range const mine = columns_by(cut::even, vocabulary, ranks, rank.rank());
     shards::rank_team team(rank, mine);
     shards::shard_group const g(team);
-    // Only what is this rank's.
+    // The columns of this rank only.
     auto const columns_of = [&](model const& m) {
         std::vector<double> part;
         for (std::size_t c = 0; c < model::contexts; ++c) {
@@ -188,7 +188,7 @@ law_of_text law_on_rank(thread_rank& rank, model const& target, model const& dra
     return law;
 }
 
-/// How far the law of the texts is from the target's, at most of any text and rank.
+/// The largest difference from the target's law, over all texts and ranks.
 template <class Sampler, class Verifier>
 double distance(std::uint64_t seed, bool knows_draft = true) {
     model const target(seed);
@@ -209,9 +209,9 @@ double distance(std::uint64_t seed, bool knows_draft = true) {
     return worst;
 }
 
-TEST(shard_law, is_the_target_s) {
+TEST(shard_law, equals_that_of_the_target) {
     using namespace verify;
-    constexpr double rounding = 1e-12;  // of some thousand sums of doubles
+    constexpr double rounding = 1e-12;  // thousands of sums of doubles
     EXPECT_LT((distance<draft::sequential, naive<law::sequential>>(1)), rounding);
     EXPECT_LT((distance<draft::sequential, recursive_rejection<law::sequential>>(2)), rounding);
     EXPECT_LT((distance<draft::sequential, traversal<law::sequential>>(3)), rounding);
@@ -219,8 +219,8 @@ TEST(shard_law, is_the_target_s) {
     EXPECT_LT((distance<draft::stratified, ranked_block<law::stratified>>(5)), rounding);
 }
 
-/// A verifier that takes the draft for another one is not lossless, and that is seen.
-TEST(shard_law, of_what_is_wrong_is_another) {
+/// A verifier that reads another draft's rows is not lossless, and the test detects it.
+TEST(shard_law, differs_for_another_draft) {
     EXPECT_GT((distance<draft::sequential, verify::recursive_rejection<law::sequential>>(2, false)), 1e-3);
 }
 

@@ -34,7 +34,7 @@
 //                    `order_limit()`                      has_order_limit             all tokens may be taken
 //                    `times(factor)`                      has_times                   wrapped in `row_in_units`
 //   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
-//                    `idle_bits`, a number                has_idle_bits               every bit of a number may count
+//                    `idle_bits`, a number                has_idle_bits               every bit of a number may be set
 //                    `alignment`, in bytes                has_alignment               entries are read one by one
 //   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
 //   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
@@ -212,8 +212,7 @@ concept has_allows = requires(View const& view, index_t i) {
     { view.allows(i) } -> std::convertible_to<bool>;
 };
 
-/// A view of numbers of which the lowest bits say nothing, those of a row of 16-bit numbers read as floats:
-/// `View::idle_bits` of them are 0 in every number.
+/// A view of numbers whose `View::idle_bits` lowest bits are all 0, such as a row of 16-bit numbers read as floats.
 template <class View>
 concept has_idle_bits = requires {
     { View::idle_bits } -> std::convertible_to<int>;

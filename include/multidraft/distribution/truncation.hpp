@@ -136,7 +136,7 @@ struct key_range {
         while (result.bits < width && distance >> result.bits != 0) ++result.bits;
         return result;
     }
-    /// The same of keys without their lowest bits.
+    /// The same range for keys without their lowest bits.
     [[nodiscard]] MULTIDRAFT_HD key_range without(int lowest) const noexcept {
         if (lowest == 0) return *this;
         key_bits<Real> last = ~key_bits<Real>(0);

@@ -188,8 +188,8 @@ template <group G, class Row, class Real = typename Row::real>
     bins_type const bins(row);
     std::int32_t const unit = detail::unit_for(static_cast<double>(mass));
     index_t const lightest = light > minus_infinity<Real> ? bins.below(light) : bins_type::count - 1;
-    // The counter of the heaviest bin. Where counters travel there are none beyond those of light logits, which have
-    // counter 0.
+    // The counter of the heaviest bin. Where counters are sent between ranks, bins of light logits have none: these are
+    // counted in counter 0.
     index_t heaviest = bins_type::count - 1;
     if constexpr (looks_ahead<G>)
         if (light > minus_infinity<Real> && lightest < heaviest) heaviest = lightest + 1;

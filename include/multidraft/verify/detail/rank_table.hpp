@@ -205,15 +205,16 @@ struct rank_table {
         take(coupling, 0, lifted, floor);
     }
 
-    /// What of the candidate is kept at a grid point, as a density like `density`: what the target has there, or all
-    /// where that is no more, up to rounding, and at the last grid point, which stands for all larger ratios.
+    /// The kept part of the candidate's law at a grid point, as a density like `density`: the target's, or all of it
+    /// where that is at most the target's up to rounding, and at the last grid point, to which all larger ratios
+    /// belong.
     [[nodiscard]] MULTIDRAFT_HD double kept(index_t grid_point) const {
         double const all = density[grid_point];
         double const of_target = ratio_grid::ratio(grid_point);
         return grid_point + 1 < grid_points && all > fp::mul(of_target, 1 + 0x1p-16) ? of_target : all;
     }
-    /// The part of a candidate's probability, where it lies, with which it is kept. Linear between grid points over
-    /// linear: so the mass of what is kept is that of the grid points, and no sum over the row.
+    /// The probability with which a candidate at this place is kept: a quotient of functions that are linear between
+    /// grid points. So the mass of the kept part follows from the grid points, without a sum over the row.
     [[nodiscard]] MULTIDRAFT_HD double kept_part(ratio_grid::place at) const {
         index_t const next = at.grid_point + 1 < grid_points ? at.grid_point + 1 : at.grid_point;
         auto const share = static_cast<double>(at.share);
@@ -284,8 +285,8 @@ struct ranked_rows {
         where.scale = fp::div(real(1), where.left);
     }
 
-    /// Computes the histogram and the sets for the curve; the leader writes them where they are shared. False when q has
-    /// no mass outside the certain tokens.
+    /// Computes the histogram and the sets for the curve; the leader writes them where they are shared. False when q
+    /// has no mass outside the certain tokens.
     template <bool Shared, group G, class Curve>
     [[nodiscard]] MULTIDRAFT_HD bool make_sets(G const& g, Curve const& curve, rank_table& table) {
         if (!(where.left > 0)) return false;
@@ -299,7 +300,7 @@ struct ranked_rows {
         return true;
     }
 
-    /// The same, and the densities as the rows' numbers, one a grid point.
+    /// The same, and the densities in the rows' type, one for each grid point.
     template <bool Shared, group G, class Curve>
     [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
                                            grid_density<real>* density) {

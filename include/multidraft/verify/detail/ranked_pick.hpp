@@ -28,8 +28,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// probability f, in proportion to p, and the candidate with probability 1 - f.
 ///
 /// Outside the certain tokens it is q times a function of p/q that is linear between grid points, as the candidate's
-/// law is: the part of that which is kept, and 1 - f of what is not. On the certain tokens it is p R f / p(certain); R
-/// is the probability that the candidate is refused, 1 where there is none.
+/// law is: the kept part of that law, plus 1 - f times the rest. On the certain tokens it is p R f / p(certain), where
+/// R is the probability that the candidate is refused, 1 if there is none.
 template <distribution P, distribution Q>
 struct picked_law {
     using real = probability_of<P>;
@@ -64,9 +64,9 @@ struct pick_numbers {
     Real inverse;         ///< see `law_of_draws`; 0 where nothing is drawn
     Real passed;          ///< f: the probability that a certain token is selected once the candidate is refused
     Real certain_factor;  ///< R f / p(certain)
-    grid_density<Real> density[rank_table::grid_points];  ///< of the pick, outside the certain tokens
+    grid_density<Real> density[rank_table::grid_points];  ///< of the selected child's law outside the certain tokens
 
-    /// Those of a node with draws, from its rows and its sets.
+    /// Sets the numbers of a node with draws, from its rows and its sets.
     template <class Rows>
     MULTIDRAFT_HD void set(Rows const& rows, rank_table const& table) {
         left = rows.where.left;
