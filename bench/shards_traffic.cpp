@@ -63,8 +63,8 @@ result traffic_of(sharded_options const& options, int ranks) {
         shards::rank_team team(rank, mine);
         trees_of_step step = drawn;
         verify::scratch_memory memory;
-        auto const scratch =
-            memory.of(verify_workspace_size<verifier>(team, options.requests, step.nodes_of_one(), step.depth()));
+        auto const scratch = memory.of(
+            verify_workspace_size<verifier>(team, options.requests, step.shape().size(), step.shape().max_depth()));
         verify_batch(team, verifier{}, drawn_by<typename verifier::law>(step.trees()), target_rows(p), draft_rows(q),
                      step.requests(), step.verdicts(), scratch);
         std::scoped_lock const lock(one_at_a_time);
