@@ -13,7 +13,7 @@ set(of_concepts
     sum max argmax top_k sum_chunks softmax inverse_cdf update_chunk histogram histogram_pairs leader barrier counters
     histogram_total histogram_bin_reaching
     # shards::communicator, and the groups of its ranks
-    all_gather all_reduce all_to_all count_part look_ahead sums_of_one checkpoint resume
+    all_gather all_reduce all_to_all count_part look_ahead nth sums_of_one
     # draw_source
     bernoulli categorical uniform
     # drafter

@@ -38,7 +38,29 @@ TEST(shard_verify, decides_as_one_host_does) {
     expect_all<bfloat16>(naive<law::deterministic>{}, draft::top_n{}, 9001);
 }
 
-/// Several nodes of a level have certain tokens and draws: a level that waits for other ranks is set up anew.
+/// Truncation by counts that are sent between ranks: of floats and of 16-bit numbers, with ties at the threshold, large
+/// and small.
+template <class T>
+void expect_cuts_of_host() {
+    ragged<T> b(ragged_shapes, 9001,
+                {{.top_k = 300},
+                 {.top_k = 1000, .top_p = 0.9F},
+                 {.temperature = 0.7F, .top_p = 0.95F},
+                 {.top_p = 0.9999F},
+                 {.top_k = 129, .min_p = 0.001F},
+                 {.top_k = 8999}});
+    b.draw_alone(draft::sequential{});
+    for (cut const how : {cut::even, cut::uneven})
+        expect_verdicts_of_host<shared_out::both>(verify::naive<law::sequential>{}, b, 3, how, "truncated rows");
+}
+
+TEST(shard_verify, truncates_rows_as_one_host_does) {
+    expect_cuts_of_host<float>();
+    expect_cuts_of_host<bfloat16>();
+    expect_cuts_of_host<float16>();
+}
+
+/// Several nodes of a level have certain tokens and draws: verification that waits for other ranks starts anew.
 TEST(shard_verify, sets_up_a_level_anew) {
     std::vector<std::vector<node_id>> const shapes(4, {none, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9});
     for (std::uint64_t seed = 0; seed < 12; ++seed) {

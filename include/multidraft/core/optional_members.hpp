@@ -22,7 +22,7 @@
 //                    `count_part(n, first, size, is)`     has_count_part              a sum, entry 0 being the first
 //                    `sums_of_one<Real>(n, i)`            has_sums_of_one             summed as other rows are
 //                    `look_ahead(n, body)`                looks_ahead                 operations are done when needed
-//                    `checkpoint(n)`, `resume()`          has_checkpoints             run once, from the start
+//                    `nth(n, is, number)`                 has_nth                     by sums and a search
 //   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    evaluated entry by entry
 //   entry (weights,  `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
 //   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
@@ -34,6 +34,7 @@
 //                    `order_limit()`                      has_order_limit             all tokens may be taken
 //                    `times(factor)`                      has_times                   wrapped in `row_in_units`
 //   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
+//                    `idle_bits`, a number                has_idle_bits               every bit of a number may be set
 //                    `alignment`, in bytes                has_alignment               entries are read one by one
 //   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
 //   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
@@ -111,12 +112,12 @@ concept looks_ahead = requires(G const& g, index_t count, void (*body)(index_t))
     g.look_ahead(count, body);
 };
 
-/// A group whose caller may restart an algorithm from the beginning with the scratch it left: `g.checkpoint(n)` records
-/// that the results kept there are complete up to n, and `g.resume()` returns the last such number, 0 at first.
+/// A group that finds an entry by its number among those that satisfy a predicate, in fewer operations than sums and a
+/// search: `g.nth(n, is, number)` is the index of the `number(count)`-th of them, counted from 1, where `count` is how
+/// many there are; `none` where there are none.
 template <class G>
-concept has_checkpoints = requires(G const& g, index_t n) {
-    g.checkpoint(n);
-    { g.resume() } -> std::same_as<index_t>;
+concept has_nth = requires(G const& g, index_t n, bool (*is)(index_t), std::uint64_t (*number)(std::uint64_t)) {
+    { g.nth(n, is, number) } -> std::same_as<index_t>;
 };
 
 // Of functions of an entry's index.
@@ -209,6 +210,12 @@ concept has_times = requires(D const& row, Real factor) {
 template <class View>
 concept has_allows = requires(View const& view, index_t i) {
     { view.allows(i) } -> std::convertible_to<bool>;
+};
+
+/// A view of numbers whose `View::idle_bits` lowest bits are all 0, such as a row of 16-bit numbers read as floats.
+template <class View>
+concept has_idle_bits = requires {
+    { View::idle_bits } -> std::convertible_to<int>;
 };
 
 /// A layout whose rows begin at multiples of `Layout::alignment` bytes, so that they may be read so many at a time.

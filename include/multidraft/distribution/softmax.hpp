@@ -33,6 +33,7 @@ template <class View>
 class softmax_row {
 public:
     using real = typename View::real;
+    static constexpr int idle_bits = detail::idle_bits_in<View>;  ///< of the logits: see `has_idle_bits`
 
     softmax_row() = default;
     /// The row without its mass (`set_mass`): its largest logit, the inverse of the temperature, and which tokens are
@@ -275,11 +276,15 @@ template <group G, class View>
     real const inverse = fp::div(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
     if constexpr (looks_ahead<G> && has_fast_top_k<G>)
-        if (w.top_k > 0 && w.top_k < n && w.top_k <= G::fast_top_k)
+        if (w.top_k > 0 && w.top_k < n)
             g.look_ahead(2, [&](index_t k) {
                 token_id list[static_cast<std::size_t>(G::fast_top_k)] = {};
-                if (k == 0) static_cast<void>(g.softmax(n, logits, scale));
-                if (k == 1) g.top_k(n, logits, span<token_id>(list, static_cast<std::size_t>(w.top_k)));
+                if (k == 0)
+                    static_cast<void>(g.softmax(n, logits, scale));
+                else if (w.top_k <= G::fast_top_k)
+                    g.top_k(n, logits, span<token_id>(list, static_cast<std::size_t>(w.top_k)));
+                else
+                    static_cast<void>(threshold_of_top_k(g, n, logits, w.top_k));
             });
     auto sums = g.softmax(n, logits, scale);
     if (!(sums.sums.total >= real(1) && sums.sums.total <= most)) return detail::no_distribution(g, logits, argument);

@@ -115,6 +115,12 @@ struct tie {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return x(i) == value; }
 };
 
+/// The number of lowest bits of a view's numbers that are always 0.
+template <class X>
+inline constexpr int idle_bits_in = 0;
+template <has_idle_bits X>
+inline constexpr int idle_bits_in<X> = X::idle_bits;
+
 /// The keys that a descent over their bits considers: those from `first` on whose distance from it has `bits` bits. By
 /// default all.
 template <class Real>
@@ -130,6 +136,24 @@ struct key_range {
         while (result.bits < width && distance >> result.bits != 0) ++result.bits;
         return result;
     }
+    /// The same range for keys without their lowest bits.
+    [[nodiscard]] MULTIDRAFT_HD key_range without(int lowest) const noexcept {
+        if (lowest == 0) return *this;
+        key_bits<Real> last = ~key_bits<Real>(0);
+        if (bits < width && (key_bits<Real>(1) << bits) - 1 < last - first)
+            last = first + ((key_bits<Real>(1) << bits) - 1);
+        key_range result{static_cast<key_bits<Real>>(first >> lowest), 1};
+        key_bits<Real> const distance = (last >> lowest) - result.first;
+        while (result.bits < width && distance >> result.bits != 0) ++result.bits;
+        return result;
+    }
+    /// The key of which these are the highest bits; the lowest are those of a number with zeros there.
+    [[nodiscard]] MULTIDRAFT_HD static key_bits<Real> with(key_bits<Real> highest, int lowest) noexcept {
+        if (lowest == 0) return highest;
+        auto const key = static_cast<key_bits<Real>>(highest << lowest);
+        bool const negative = key >> (width - 1) == 0;
+        return negative ? key | ((key_bits<Real>(1) << lowest) - 1) : key;
+    }
 };
 
 }  // namespace detail
@@ -139,7 +163,9 @@ struct key_range {
 /// `x(i)` are the entries, not NaN; `mass(i)` their integer masses: 0, or > 0 and equal for equal entries;
 /// `target(total)` is the mass wanted, given the sum of the masses, 1 <= target <= total. A radix descent over the bits
 /// of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.histogram`, all but the first of which count
-/// few entries, and one search among the entries that equal the threshold. The only scratch is 2048 counters.
+/// few entries, and one search among the entries that equal the threshold. The only scratch is 2048 counters. A group
+/// whose counters are sent between ranks (`looks_ahead`) takes at most 9 bits at a time, skips bits that are 0 in every
+/// entry (`has_idle_bits`), and finds the entry among equal ones by its number (`has_nth`).
 ///
 /// If the entries up to `light`, a finite number, are known to have together no more mass than may be left out, the
 /// first pass counts them as one. If the `range` of the entries with mass is known (and no `light` is given), a pass or
@@ -153,9 +179,16 @@ template <group G, class X, class Mass, class Target,
     using real = Real;
     using bits = detail::key_bits<real>;
     constexpr int width = static_cast<int>(sizeof(bits)) * 8;
-    constexpr int digit = 11;
-    auto storage = detail::selection_counters<std::size_t(1) << digit>(g);
-    span<std::uint64_t> const counters(storage.data(), std::size_t(1) << digit);
+    constexpr int most_bits = looks_ahead<G> ? 9 : 11;
+    constexpr int idle = looks_ahead<G> ? detail::idle_bits_in<X> : 0;
+    if constexpr (idle > 0) range = range.without(idle);
+    int digit = most_bits;
+    if constexpr (looks_ahead<G>) {
+        int const passes = (range.bits + most_bits - 1) / most_bits;
+        digit = (range.bits + passes - 1) / passes;
+    }
+    auto storage = detail::selection_counters<std::size_t(1) << most_bits>(g);
+    span<std::uint64_t> counters(storage.data(), std::size_t(1) << most_bits);
     // Light entries are counted in bin 0; the descent ends above them. No number has a key of 0.
     bits const light_key = light > minus_infinity<real> ? detail::to_key(light) : bits(0);
     bits const first = range.first;
@@ -167,10 +200,11 @@ template <group G, class X, class Mass, class Target,
         bits const above = top >= width ? bits(0) : static_cast<bits>(~bits(0) << top);
         bits const within = static_cast<bits>((bits(1) << (top - shift)) - 1);
         bits const lowest = top == width ? light_key : bits(0);
+        if constexpr (looks_ahead<G>) counters = span<std::uint64_t>(storage.data(), std::size_t(1) << (top - shift));
         g.histogram(n,
                     function_of{x,
                                 [=](auto const& row, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                                    bits const key = detail::to_key(row(i)) - first;
+                                    bits const key = (detail::to_key(row(i)) >> idle) - first;
                                     auto const b = static_cast<index_t>((key >> shift) & within &
                                                                         (bits(0) - bits(key > lowest ? 1 : 0)));
                                     return (key & above) == prefix ? b : none;
@@ -182,9 +216,18 @@ template <group G, class X, class Mass, class Target,
         prefix |= static_cast<bits>(static_cast<bits>(b) << shift);
     }
     truncation_threshold<real> result;
-    result.value = detail::from_key<real>(prefix + first);
+    result.value = detail::from_key<real>(detail::key_range<real>::with(prefix + first, idle));
     if (wanted < tie_mass) {  // not all of the entries that equal the threshold
         detail::tie<X, Mass, real> const tie{x, mass, result.value};
+        if constexpr (has_nth<G>) {
+            result.last = g.nth(
+                n, [&tie](index_t i) MULTIDRAFT_INLINE_LAMBDA { return tie(i) > 0; },
+                [wanted, tie_mass](std::uint64_t ties) {
+                    std::uint64_t const one = tie_mass / ties;
+                    return (wanted + one - 1) / one;
+                });
+            return result;
+        }
         auto const ties = g.sum_chunks(n, tie);
         // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th. A
         // float counts the ties up to 2^24.
@@ -226,19 +269,13 @@ template <class X, class Mass, class Target, class Real = std::decay_t<std::invo
 }
 
 /// The largest entries, ties to the lower index; `list` receives their indices, largest first, at most n. One pass of
-/// `group.top_k`, and a sum that detects whether the list has all ties of its last entry.
+/// `group.top_k`.
 template <group G, class X>
 [[nodiscard]] MULTIDRAFT_HD auto threshold_of_list(G const& g, index_t n, X const& x, span<token_id> list) {
     using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;
     g.top_k(n, x, list);
-    truncation_threshold<real> result{x(list[list.size() - 1])};
-    index_t listed = 0;
-    for (token_id const i : list) listed += x(i) == result.value ? 1 : 0;
-    real const equal =
-        g.sum(n, function_of{x, [value = result.value](auto const& row, index_t i)
-                                    MULTIDRAFT_INLINE_LAMBDA { return row(i) == value ? real(1) : real(0); }});
-    if (equal > static_cast<real>(listed)) result.last = list[list.size() - 1];
-    return result;
+    token_id const last = list[list.size() - 1];
+    return truncation_threshold<real>{x(last), last};
 }
 
 /// The k largest entries, ties to the lower index; 1 <= k <= n.

@@ -100,7 +100,7 @@ struct counters_in_one_unit {
 
     [[nodiscard]] MULTIDRAFT_HD std::size_t size() const noexcept { return counters.size(); }
     [[nodiscard]] MULTIDRAFT_HD std::uint64_t operator[](std::size_t b) const noexcept {
-        index_t const bin = b == 0 ? lightest : Bins::count - 1 - static_cast<index_t>(b);
+        index_t const bin = b == 0 ? lightest : static_cast<index_t>(counters.size() - 1 - b);
         return shifted(counters[b], Bins::shift(bin, unit));
     }
 };
@@ -151,6 +151,7 @@ struct mass_of_bin {
 /// The logits of a row.
 template <class Row>
 struct logits_of {
+    static constexpr int idle_bits = idle_bits_in<Row>;
     Row row;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const noexcept { return row.logit(i); }
     [[nodiscard]] MULTIDRAFT_HD logits_of in_chunk(index_t begin, index_t end) const requires has_runs<Row> {
@@ -187,35 +188,40 @@ template <group G, class Row, class Real = typename Row::real>
     bins_type const bins(row);
     std::int32_t const unit = detail::unit_for(static_cast<double>(mass));
     index_t const lightest = light > minus_infinity<Real> ? bins.below(light) : bins_type::count - 1;
+    // The counter of the heaviest bin. Where counters are sent between ranks, bins of light logits have none: these are
+    // counted in counter 0.
+    index_t heaviest = bins_type::count - 1;
+    if constexpr (looks_ahead<G>)
+        if (light > minus_infinity<Real> && lightest < heaviest) heaviest = lightest + 1;
     std::uint64_t wanted = 0;
     index_t b = 0;
     {
         auto storage = detail::selection_counters<static_cast<std::size_t>(bins_type::count)>(g);
-        span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(bins_type::count));
+        span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(heaviest) + 1);
         auto const light_key = light > minus_infinity<Real> ? detail::to_key(light) : detail::key_bits<Real>(0);
         auto const cut_key = cut_off > minus_infinity<Real> ? detail::to_key(cut_off) : detail::key_bits<Real>(0);
-        g.histogram(
-            n,
-            function_of{bins,
-                        [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                            Real const x = here.row.logit(i);
-                            auto const key = detail::to_key(x);
-                            index_t const bin = detail::blend(key > light_key, bins_type::count - 1 - here.below(x), 0);
-                            return detail::blend(key > cut_key, bin, none);
-                        }},
-            function_of{bins,
-                        [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                            Real const x = here.row.logit(i);
-                            return here.mass(i, detail::blend(detail::to_key(x) > light_key, here.below(x), lightest));
-                        }},
-            counters);
+        g.histogram(n,
+                    function_of{bins,
+                                [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                    Real const x = here.row.logit(i);
+                                    auto const key = detail::to_key(x);
+                                    index_t const bin = detail::blend(key > light_key, heaviest - here.below(x), 0);
+                                    return detail::blend(key > cut_key, bin, none);
+                                }},
+                    function_of{bins,
+                                [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                    Real const x = here.row.logit(i);
+                                    return here.mass(
+                                        i, detail::blend(detail::to_key(x) > light_key, here.below(x), lightest));
+                                }},
+                    counters);
         detail::counters_in_one_unit<bins_type> const masses{counters, unit, lightest};
         wanted = detail::share_of(share, detail::total_by(g, masses));
         b = detail::reaching_bin_by(g, masses, wanted);
     }
     // Because of rounding the others do not reach the share: keep all of them.
     if (b == 0 && light > minus_infinity<Real>) return {light < cut_off ? cut_off : light, none};
-    index_t const chosen = bins_type::count - 1 - b;
+    index_t const chosen = heaviest - b;
     std::uint64_t const in_bin = detail::wanted_of_bin(wanted, bins_type::shift(chosen, unit));
     return threshold_of_mass(
         g, n, detail::logits_of<Row>{row}, detail::mass_of_bin<bins_type>{bins, chosen},

@@ -1,4 +1,4 @@
-// What ranks tell each other while they walk rows together: at once, or for many tasks in one call.
+// Data exchange between ranks that process rows together: immediately, or for many tasks in one call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,14 +18,14 @@ namespace MULTIDRAFT_NAMESPACE::shards {
 
 namespace detail {
 
-/// Numbers by 64 bits of a key. Grows, and keeps its memory when it is cleared.
+/// A hash table of 64-bit keys and values. Grows, and keeps its memory when it is cleared.
 class value_table {
 public:
     void clear() noexcept {
         for (slot& s : slots_) s.used = false;
         count_ = 0;
     }
-    /// The number of a key, or null.
+    /// The value of a key, or null.
     [[nodiscard]] std::uint64_t const* find(std::uint64_t key) const noexcept {
         if (slots_.empty()) return nullptr;
         for (std::size_t at = start(key);; at = (at + 1) & (slots_.size() - 1)) {
@@ -65,23 +65,23 @@ private:
 
 }  // namespace detail
 
-/// The ranks as `shard_group` and rows in shards see them: who has which columns, and a way to tell each other.
+/// The interface of `shard_group` and of rows in shards to the ranks: the columns of each rank, and collective calls.
 ///
-/// An exchange is made at once, or, inside of `run_together`, for all tasks that wait for one in a single call. Such a
-/// task is run again from its start when its answer is there, and the answers that it had are handed to it again: so a
-/// task must do the same whenever it is given the same answers, as every sampler and verifier does. Neither threads
-/// nor stacks of their own are needed, and what waits costs nothing.
+/// An exchange is one call of the communicator; inside of `run_together` all tasks that wait for an exchange share one
+/// call. When the result has arrived, such a task is run again from its start and receives its earlier results again.
+/// So a task must be deterministic: the same results lead to the same operations, as in every sampler and verifier.
+/// Tasks need no threads and no stacks of their own, and a task that waits takes no time.
 ///
-/// All ranks make the same exchanges in the same order: they decide by what was exchanged, by what they all have, and
-/// by nothing else. Memory grows to what the largest batch needs and is kept.
+/// All ranks make the same exchanges in the same order: their decisions depend only on exchanged data and on data that
+/// all ranks have. Memory grows to the needs of the largest batch and is kept.
 class exchange {
 public:
-    /// The answers of all ranks to one question: `answers.of<T>(r)` are those of rank r.
+    /// The data of all ranks in one exchange: `answers.of<T>(r)` is that of rank r.
     class answers {
     public:
-        /// Those of rank r begin r strides behind `data`.
+        /// The data of rank r begins at `data + r * stride`.
         answers(std::byte const* data, std::size_t stride) noexcept : data_(data), stride_(stride) {}
-        /// What rank r answered.
+        /// The data of rank r.
         template <class T>
         [[nodiscard]] T const* of(int r) const noexcept {
             return reinterpret_cast<T const*>(data_ + static_cast<std::size_t>(r) * stride_);
@@ -92,7 +92,7 @@ public:
         std::size_t stride_;
     };
 
-    /// This rank among those that have the columns.
+    /// `rank` is this rank's number among those of `columns`.
     exchange(column_map columns, int rank) : columns_(std::move(columns)), rank_(rank) {}
     exchange(exchange const&) = delete;
     exchange& operator=(exchange const&) = delete;
@@ -102,14 +102,14 @@ public:
     [[nodiscard]] int ranks() const noexcept { return columns_.ranks(); }
     /// The columns of all ranks.
     [[nodiscard]] column_map const& columns() const noexcept { return columns_; }
-    /// Calls of the communicator so far, and their bytes.
+    /// Calls of the communicator so far, and the bytes sent and received by them.
     [[nodiscard]] traffic const& sent() const noexcept { return traffic_; }
-    /// True while this rank walks its own columns: rows in shards are then read where they lie, and nowhere else.
+    /// True while this rank processes its own columns: rows in shards are then read in place, in these columns only.
     [[nodiscard]] bool walks() const noexcept { return walks_; }
 
-    /// Every rank gives `count` numbers of type T, written by `fill(T*)`, and gets those of all. `fill` may walk
-    /// columns. Valid until the next exchange; inside of `run_together` as long as that. `tag` tells apart what is
-    /// asked (see `look_ahead`).
+    /// Every rank contributes `count` numbers of type T, written by `fill(T*)`, and receives those of all ranks. `fill`
+    /// may read the rank's columns. The result is valid until the next exchange; inside of `run_together`, until that
+    /// returns. `tag` identifies the operation (see `look_ahead`).
     template <class T, class Fill>
     [[nodiscard]] answers gather(void const* tag, std::size_t count, Fill const& fill) {
         std::size_t const bytes = whole_8(count * sizeof(T));
@@ -131,7 +131,8 @@ public:
         wait(tag, offset);
     }
 
-    /// Every rank gives `count` counters, written by `fill(span)`, and gets their sums over the ranks, in order.
+    /// Every rank contributes `count` counters, written by `fill(span)`, and receives their sums over the ranks, in
+    /// order.
     template <class Fill>
     [[nodiscard]] std::uint64_t const* reduce(void const* tag, std::size_t count, Fill const& fill) {
         if (current_ == nullptr) {
@@ -148,11 +149,33 @@ public:
         wait(tag, offset);
     }
 
-    /// The entry of a row that only its owner has, by a key of row and token that is the same on all ranks: known, or
-    /// asked for. `own()` is called on the rank that owns the column, while it walks.
+    /// One number of type T from the rank `owner`, written by `fill(T*)` there; null while it is not known yet. Inside
+    /// of `run_together` it travels with the call of the next operation, for which a rank may use what it can derive of
+    /// the number locally. The task is then run again with both results. Until then ranks may differ in what they
+    /// compute on their columns, but not in their operations.
+    template <class T, class Fill>
+    [[nodiscard]] T const* gather_later(void const* tag, int owner, Fill const& fill) {
+        if (current_ == nullptr) return gather<T>(tag, 1, fill).template of<T>(owner);
+        if (step const* const made = answered(tag)) {
+            round const& r = rounds_[made->round];
+            return answers(r.received.data() + made->offset, r.sent.size()).template of<T>(owner);
+        }
+        round& r = rounds_[round_];
+        std::size_t const offset = r.sent.size();
+        r.sent.resize(offset + whole_8(sizeof(T)), std::byte{0});
+        walk([&] { fill(reinterpret_cast<T*>(r.sent.data() + offset)); });
+        log& own = current_->logs[log_];
+        own.steps.push_back({tag, round_, offset, 0});
+        ++own.next;
+        late_ = true;
+        return nullptr;
+    }
+
+    /// An entry of a row that only the owner of its column has, by a key of row and token that is the same on all
+    /// ranks; exchanged if it is not known yet. `own()` is called on the owner, which reads its columns.
     ///
-    /// Inside of `run_together` a value that is not known yet reads 0, and what the task makes of it is thrown away:
-    /// its next operation, or its end, waits for the value.
+    /// Inside of `run_together` an unknown value is returned as 0, and results that depend on it are discarded: the
+    /// task waits for the value at its next operation or at its end.
     template <class Own>
     [[nodiscard]] std::uint64_t value(std::uint64_t key, index_t column, Own const& own) {
         if (ranks() == 1) return own();
@@ -173,13 +196,13 @@ public:
         }
         return 0;
     }
-    /// Makes a value known. On all ranks.
+    /// Stores a known value. Called on all ranks.
     void know(std::uint64_t key, std::uint64_t bits) { values_.insert(key, bits); }
-    /// Forgets all values: the rows are others now.
+    /// Discards all values: the rows have changed.
     void forget() noexcept { values_.clear(); }
 
-    /// Calls `task(k)` for k < count, until all have ended: whenever all that have not wait for an exchange, it is made
-    /// for them together. Tasks make no difference to one another, but for what they write.
+    /// Calls `task(k)` for k < count until all have ended. When all unfinished tasks wait for an exchange, one call is
+    /// made for all of them. Tasks are independent of one another and write to different memory.
     template <class Task>
     void run_together(std::size_t count, Task const& task) {
         if (tasks_.size() < count) tasks_.resize(count);
@@ -198,15 +221,16 @@ public:
         }
     }
 
-    /// Inside of `run_together`: has the exchanges of `body(k)`, k < count, be made together, ahead of the operations
-    /// that will ask for the same. The bodies do not depend on one another and change nothing that counts.
+    /// Inside of `run_together`: makes the exchanges of `body(k)`, k < count, together, before the operations that need
+    /// their results. The bodies are independent of one another and have no lasting effects.
     ///
-    /// What they ask about a node (`at_node`) is the answer to the first operation of the same tag about that node, and
-    /// so on in order, each time the task comes to the node. Elsewhere it does nothing.
+    /// The result of a body's first exchange about a node (`at_node`) is that of the first operation with the same tag
+    /// about that node, and so on in order, each time the task comes to the node. Outside of `run_together` this does
+    /// nothing.
     template <class Body>
     void look_ahead(index_t count, Body const& body) {
         if (current_ == nullptr || count <= 0) return;
-        if (stalled_) throw waiting{};
+        if (stalled_ || late_) throw waiting{};
         task_state& task = *current_;
         std::size_t const outer = log_;
         std::size_t const number = task.logs[outer].next_section++;
@@ -225,6 +249,7 @@ public:
                     e.log_ = log;
                     e.node_ = node;
                     e.stalled_ = false;
+                    e.late_ = false;
                 }
             } const restored{*this, outer, node_};
             for (index_t k = 0; k < count; ++k) {
@@ -232,11 +257,12 @@ public:
                 if (task.logs[log_].ended) continue;
                 node_ = restored.node;
                 stalled_ = false;
+                late_ = false;
                 task.logs[log_].rewind();
                 bool ended = false;
                 try {
                     body(k);
-                    ended = !stalled_;
+                    ended = !stalled_ && !late_;
                 } catch (waiting const&) {
                 }
                 task.logs[log_].rewind();
@@ -246,25 +272,7 @@ public:
         }
         if (!all) throw waiting{};
     }
-    /// Inside of `run_together`: what the task has done so far lies in memory of its own and need not be done again;
-    /// when it is run again, `resume` gives the number that was left here last, and what was exchanged before is behind
-    /// it.
-    void checkpoint(index_t reached) {
-        if (current_ == nullptr) return;
-        if (stalled_) throw waiting{};
-        log const& own = current_->logs[0];
-        current_->reached = reached;
-        current_->next = own.next;
-        current_->next_section = own.next_section;
-    }
-    /// The number left at the last checkpoint; 0 at first.
-    [[nodiscard]] index_t resume() noexcept {
-        if (current_ == nullptr || current_->reached == 0) return 0;
-        current_->logs[0].next = current_->next;
-        current_->logs[0].next_section = current_->next_section;
-        return current_->reached;
-    }
-    /// Says which node the operations that follow are about.
+    /// Sets the node that the following operations are about.
     void at_node(node_id node) noexcept {
         if (current_ == nullptr) return;
         node_ = node;
@@ -273,7 +281,7 @@ public:
             if (current_->logs[k].ended && current_->logs[k].node == node) current_->logs[k].next = 0;
     }
 
-    /// Memory that an operation works in, and is done with at its end.
+    /// Scratch memory of one operation.
     [[nodiscard]] std::vector<std::size_t>& places() noexcept { return places_; }
     /// The same for tokens.
     [[nodiscard]] std::vector<token_id>& tokens() noexcept { return tokens_; }
@@ -285,17 +293,17 @@ protected:
     traffic traffic_;
 
 private:
-    /// Where the answer to a question lies.
+    /// Where the result of an operation lies.
     struct step {
         void const* tag;
         std::size_t round;
         std::size_t offset;
-        std::size_t ahead;  ///< the log that had it, or 0
+        std::size_t ahead;  ///< the log of `look_ahead` that it is from, or 0
     };
-    /// The exchanges of a task in order, or of one thing that it looks ahead to.
+    /// The exchanges of a task in order, or of one body of `look_ahead`.
     struct log {
         std::vector<step> steps;
-        std::vector<std::size_t> sections;  ///< the first log of what it looks ahead to, each time
+        std::vector<std::size_t> sections;  ///< the first log of each `look_ahead`
         std::size_t next = 0;
         std::size_t next_section = 0;
         node_id node = none;
@@ -309,9 +317,6 @@ private:
     struct task_state {
         std::deque<log> logs;  ///< the first is the task's own
         std::size_t used = 0;
-        std::size_t next = 0;  ///< of its own log, at the last checkpoint; so the next two
-        std::size_t next_section = 0;
-        index_t reached = 0;
         bool ended = false;
 
         void begin_log(node_id node) {
@@ -325,7 +330,6 @@ private:
         }
         void clear() {
             used = 0;
-            reached = 0;
             begin_log(none);
             ended = false;
         }
@@ -333,7 +337,7 @@ private:
             for (std::size_t k = 0; k < used; ++k) logs[k].rewind();
         }
     };
-    /// What is exchanged at a time.
+    /// The data of one call.
     struct round {
         std::vector<std::byte> sent;
         std::vector<std::byte> received;
@@ -344,7 +348,7 @@ private:
         std::uint64_t bits;
         int owner;
     };
-    /// Thrown to leave a task that waits.
+    /// Thrown to leave a task that waits for an exchange.
     struct waiting {};
 
     [[nodiscard]] static constexpr std::size_t whole_8(std::size_t bytes) noexcept { return (bytes + 7) / 8 * 8; }
@@ -373,8 +377,8 @@ private:
         traffic_.received += ranks() > 1 ? numbers.size() * sizeof(std::uint64_t) : 0;
     }
 
-    /// The next answer that the task has, or null: one that it had when it was run before, or one that it looked ahead
-    /// to.
+    /// The result of the task's next operation if it is known, else null: from an earlier run of the task, or from
+    /// `look_ahead`.
     [[nodiscard]] step const* answered(void const* tag) {
         if (stalled_) throw waiting{};
         task_state& task = *current_;
@@ -388,6 +392,7 @@ private:
             log& ahead = task.logs[k];
             if (k == log_ || !ahead.ended || ahead.node != node_ || ahead.next == ahead.steps.size()) continue;
             if (ahead.steps[ahead.next].tag != tag) continue;
+            if (late_) throw waiting{};  // the task would continue without the late number
             step found = ahead.steps[ahead.next++];
             found.ahead = k;
             own.steps.push_back(found);
@@ -400,7 +405,7 @@ private:
         throw waiting{};
     }
 
-    /// Runs a task from its start; true when it has come to its end.
+    /// Runs a task from its start; true if it has ended.
     template <class Body>
     [[nodiscard]] bool run_once(task_state& state, Body const& body) {
         struct restore {
@@ -412,15 +417,16 @@ private:
         log_ = 0;
         node_ = none;
         stalled_ = false;
+        late_ = false;
         try {
             body();
         } catch (waiting const&) {
             return false;
         }
-        return !stalled_;
+        return !stalled_ && !late_;
     }
 
-    /// Both in one call: what ranks give is added to the zeros that others have in its place.
+    /// Both in one call: gathered data is added to zeros, which all other ranks have in its place.
     void reduce_and_gather(round& r) {
         std::size_t const counters = r.sums.size();
         r.sums.resize(counters + r.received.size() / sizeof(std::uint64_t), 0);
@@ -468,10 +474,11 @@ private:
     column_map columns_;
     int rank_;
     bool walks_ = false;
-    bool stalled_ = false;
+    bool stalled_ = false;  ///< a value (`value`) has not arrived yet
+    bool late_ = false;     ///< a number (`gather_later`) has not arrived yet
     task_state* current_ = nullptr;
-    std::size_t log_ = 0;  ///< of the task, that is written now
-    node_id node_ = none;  ///< that operations are about
+    std::size_t log_ = 0;  ///< the current log of the task
+    node_id node_ = none;  ///< the node of the current operations
     detail::value_table values_;
     std::vector<std::byte> sent_;
     std::vector<std::byte> received_;
@@ -480,7 +487,7 @@ private:
     std::vector<token_id> tokens_;
     std::vector<task_state> tasks_;
     std::vector<round> rounds_;
-    std::vector<wanted_value> wanted_;  ///< values that are asked for in this round
+    std::vector<wanted_value> wanted_;  ///< values to be exchanged in this round
     detail::value_table asked_;         ///< their keys
     std::size_t rounds_used_ = 0;
     std::size_t round_ = 0;

@@ -1,4 +1,4 @@
-// The group of ranks that each have some columns of every row: row operations with the bits of one host.
+// The group of ranks that each have some columns of every row: row operations with the same bits as on one host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,13 +22,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// Ranks as a `group`: every operation is walked by each rank on the chunks that belong to it, and is one exchange.
+/// Ranks as a `group`: in every operation each rank processes the chunks that belong to it, and one exchange combines
+/// the results.
 ///
-/// All ranks call all operations, with equal arguments, and get equal results: those of `host_group` on the whole row,
-/// bit for bit, for any number of ranks and any borders. A function of the index may be called with the columns of the
-/// rank's own chunks only; entry i of a row is column i.
+/// All ranks call all operations with equal arguments and get equal results: those of `host_group` on the whole row,
+/// bit for bit, for any number of ranks and any borders. Functions of the index are only called with the columns of the
+/// rank's own chunks; entry i of a row is column i.
 ///
-/// Every rank writes results, to memory of its own. Bad rows throw nothing, as in a launch: the token is `none`, on all
+/// Every rank writes results to its own memory. Invalid rows do not throw, as in a launch: the token is `none` on all
 /// ranks.
 class shard_group {
 public:
@@ -80,7 +81,7 @@ public:
                 detail::from_column const own{f, begin};
                 index_t const where = host_group{}.argmax(size, own);
                 real const key = own(where);
-                // A row of NaN has a place too.
+                // A row of NaN has a maximum too.
                 return key == key ? keyed<real>{key, begin + where} : keyed<real>{};
             });
         });
@@ -111,7 +112,7 @@ public:
                 return 0;
             }));
         });
-        // The lists of ranks fall, and the columns of a rank lie before those of the next.
+        // Each rank's list is in decreasing order, and the columns of a rank precede those of the next.
         std::vector<std::size_t>& next = ranks_->places();
         next.assign(static_cast<std::size_t>(ranks_->ranks()), 0);
         for (token_id& winner : out) {
@@ -126,7 +127,7 @@ public:
                 from = r;
             }
             winner = best.index;
-            // Whoever asks for the largest logits reads them next.
+            // The largest logits are read next.
             if constexpr (is_read_in_shards<F>)
                 if (from != none) ranks_->know(f.key(winner), best.bits);
             if (from != none) ++next[static_cast<std::size_t>(from)];
@@ -212,7 +213,7 @@ public:
             *out = none;
             if (owner != ranks_->rank()) return;
             index_t const begin = c * chunk_size;
-            // A row of one chunk, of weight 1, into which the fraction falls as it is.
+            // A row of one chunk with weight 1, so that the fraction is that within the chunk.
             chunk_sums<Real> whole;
             whole.values[0] = 1;
             whole.total = 1;
@@ -264,11 +265,6 @@ public:
         ranks_->look_ahead(count, body);
     }
 
-    /// See `has_checkpoints`.
-    void checkpoint(index_t reached) const { ranks_->checkpoint(reached); }
-    /// See `has_checkpoints`.
-    [[nodiscard]] index_t resume() const noexcept { return ranks_->resume(); }
-
     /// The chunk sums of a row that is 1 at one entry and 0 elsewhere.
     template <class Real>
     [[nodiscard]] chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
@@ -279,7 +275,7 @@ public:
         return sums;
     }
 
-    /// How many of the columns from `first` on, `size` of them, `is` says yes to.
+    /// How many of the `size` columns from `first` on satisfy `is`.
     template <class Is>
     [[nodiscard]] index_t count_part(index_t n, index_t first, index_t size, Is const& is) const {
         auto const all = ranks_->gather<index_t>(tag<Is, 10>(), 1, [&](index_t* out) {
@@ -296,6 +292,38 @@ public:
         return found;
     }
 
+    /// The index of the `number(count)`-th of the `count` entries that satisfy `is`; `none` if there are none. One
+    /// exchange, and a second one that shares the call of the next operation. Until that has arrived, ranks other than
+    /// the index's owner use the largest number if their columns precede it, or else `none`.
+    template <class Is, class Number>
+    [[nodiscard]] index_t nth(index_t n, Is const& is, Number const& number) const {
+        auto const counts = ranks_->gather<std::uint64_t>(tag<Is, 12>(), 1, [&](std::uint64_t* out) {
+            *out = walk<std::uint64_t>(n, 0, [&](index_t begin, index_t size) {
+                std::uint64_t found = 0;
+                for (index_t i = begin; i < begin + size; ++i) found += is(i) ? 1U : 0U;
+                return found;
+            });
+        });
+        std::uint64_t all = 0;
+        for (int r = 0; r < ranks_->ranks(); ++r) all += *counts.template of<std::uint64_t>(r);
+        if (all == 0) return none;
+        std::uint64_t left = number(all);
+        int owner = 0;
+        for (; owner + 1 < ranks_->ranks() && *counts.template of<std::uint64_t>(owner) < left; ++owner)
+            left -= *counts.template of<std::uint64_t>(owner);
+        index_t own = owner > ranks_->rank() ? largest_number<index_t> : none;
+        index_t const* const found = ranks_->gather_later<index_t>(tag<Is, 13>(), owner, [&](index_t* out) {
+            if (owner == ranks_->rank())
+                own = walk<index_t>(n, none, [&](index_t begin, index_t size) -> index_t {
+                    for (index_t i = begin; i < begin + size; ++i)
+                        if (is(i) && --left == 0) return i;
+                    return none;
+                });
+            *out = own;
+        });
+        return found == nullptr ? own : *found;
+    }
+
     /// The ranks.
     [[nodiscard]] exchange& ranks() const noexcept { return *ranks_; }
 
@@ -303,7 +331,7 @@ private:
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
-    /// What is asked: an operation and its function.
+    /// Identifies an operation and its function.
     template <class F, int Operation>
     [[nodiscard]] static void const* tag() noexcept {
         static constexpr char place = 0;
@@ -321,7 +349,7 @@ private:
         index_t index = none;
         std::uint64_t bits = 0;
     };
-    /// A row in shards itself.
+    /// Whether F is a row in shards.
     template <class F>
     static constexpr bool is_read_in_shards = requires(F const& f, index_t i) {
         f.bits(i);
@@ -333,7 +361,7 @@ private:
         Real sum;
     };
 
-    /// What `of(begin, size)` says of this rank's part of a row, or `without` where it has none.
+    /// `of(begin, size)` for this rank's part of a row, or `without` if it has none.
     template <class T, class Of>
     [[nodiscard]] T walk(index_t n, T without, Of const& of) const {
         column_range const own = ranks_->columns().chunks(ranks_->rank(), n);
@@ -346,14 +374,14 @@ private:
         return n - begin < chunk_size ? n : begin + chunk_size;
     }
 
-    /// `body(k, begin, size)` for this rank's chunks, the k-th of them.
+    /// Calls `body(k, begin, size)` for the k-th of this rank's chunks, for all k.
     template <class Body>
     void for_own_chunks(index_t n, Body const& body) const {
         column_range const own = ranks_->columns().chunks(ranks_->rank(), n);
         for (index_t c = own.begin; c < own.end; ++c)
             body(c - own.begin, c * chunk_size, end_of(c, n) - c * chunk_size);
     }
-    /// `body(chunk, rank, k)` for all chunks in order: the chunk is the k-th of the rank.
+    /// Calls `body(chunk, rank, k)` for all chunks in order: the chunk is the k-th of the rank.
     template <class Body>
     void for_each_chunk(index_t n, Body const& body) const {
         for (int r = 0; r < ranks_->ranks(); ++r) {
@@ -376,7 +404,7 @@ private:
             return sum_without<Real>(begin / chunk_size, n, w, taken);
         });
     }
-    /// The sum of a chunk of this rank without the tokens taken.
+    /// The sum of one of this rank's chunks without the taken tokens.
     template <class Real, class W>
     [[nodiscard]] Real sum_without(index_t c, index_t n, W const& w, span<token_id const> taken) const {
         index_t const begin = c * chunk_size;
@@ -390,7 +418,7 @@ private:
         int const r = ranks_->columns().owner(c);
         return all.template of<Real>(r)[c - ranks_->columns().chunks(r, n).begin];
     }
-    /// The tokens of a chunk, from its first column on.
+    /// The tokens in a chunk, relative to its first column.
     [[nodiscard]] span<token_id const> in_chunk(span<token_id const> taken, index_t begin) const {
         std::vector<token_id>& here = ranks_->tokens();
         here.clear();
@@ -414,6 +442,6 @@ private:
     exchange* ranks_;
 };
 
-static_assert(group<shard_group>);
+static_assert(group<shard_group> && looks_ahead<shard_group> && has_nth<shard_group>);
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards

@@ -1,4 +1,4 @@
-// Rows of which a rank has some columns: one row as a view, and the rows of a batch where they lie.
+// Rows of which a rank has some columns: a view of one row, and the rows of a batch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,19 +20,20 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// One row of V entries of which this rank has some columns, read only; T and Layout as in `row_view`.
+/// A read-only view of one row of V entries of which this rank has some columns; T and Layout as in `row_view`.
 ///
-/// In an operation of `shard_group` the columns of the rank's chunks are read where they lie, those that complete its
-/// last chunk from `tail`. Elsewhere an entry is one that all ranks know, or it is asked for: `row(x)` is then a call
-/// of all ranks, as operations are.
+/// In an operation of `shard_group` the columns of the rank's chunks are read in place, and those that complete its
+/// last chunk from `tail`. Elsewhere an entry must be known to all ranks or is exchanged: `row(x)` is then collective,
+/// as operations are.
 template <class T, class Layout = contiguous>
 class shard_view {
 public:
     using real = real_of<T>;
+    static constexpr int idle_bits = idle_bits_of<T>;  ///< see `has_idle_bits`
 
     shard_view() = default;
-    /// `data`: the rank's first column. `tail`: the columns behind its last one up to the end of a chunk
-    /// (`column_map::received`). `row`: a number of the row, the same on all ranks.
+    /// `data`: the rank's first column. `tail`: the columns after its last one up to the end of the chunk
+    /// (`column_map::received`). `row`: a number that identifies the row, the same on all ranks.
     shard_view(exchange& ranks, T const* data, T const* tail, std::uint32_t row, Layout layout = {}) noexcept
         : ranks_(&ranks),
           data_(data),
@@ -62,7 +63,7 @@ public:
         body(run_values<real>(values, begin, size_));
     }
 
-    /// The key of an entry, under which all ranks know it.
+    /// The key of an entry, the same on all ranks (`exchange::value`).
     [[nodiscard]] std::uint64_t key(index_t i) const noexcept {
         return std::uint64_t{row_} << 32 | static_cast<std::uint32_t>(i);
     }
@@ -114,12 +115,12 @@ private:
     index_t size_ = 0;
 };
 
-/// Rows of logits of a batch of which every rank has some columns: `logit_batch` in shards. T is float, double,
+/// The rows of logits of a batch, of which every rank has some columns: `logit_batch` in shards. T is float, double,
 /// `float16` or `bfloat16`.
 ///
 /// Row r begins, on this rank, at `data + r * row_stride` with the rank's first column; a rank without columns has no
 /// data. Node i of the batch has row `row_of[i]`, or row i where `row_of` is null: ranks may differ in that. Sampling
-/// parameters are those of `logit_batch`, equal on all ranks.
+/// parameters are as in `logit_batch`, equal on all ranks.
 ///
 /// The last fields are set by the calls that take such rows (`ranks::complete`).
 template <class T, class Layout = contiguous>
@@ -131,15 +132,15 @@ struct shard_batch {
     std::int64_t row_stride = 0;
     index_t vocabulary = 0;                     ///< of the whole row
     std::int64_t const* row_of = nullptr;       ///< may be null
-    sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
-    sampling_params default_sampling{};         ///< where `sampling` is null
-    [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
-    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
+    sampling_params const* sampling = nullptr;  ///< one per request; if null, `default_sampling` for all
+    sampling_params default_sampling{};         ///< used if `sampling` is null
+    [[no_unique_address]] Layout layout{};      ///< how the entries of a row are stored
+    sampling_arrays arrays{};                   ///< used if `sampling` is null; its null arrays mean the default
     std::int32_t const* slot_of = nullptr;      ///< may be null
 
     exchange* ranks = nullptr;    ///< the ranks that have the columns
-    T const* tails = nullptr;     ///< what completes this rank's last chunk, of all nodes
-    std::uint32_t first_row = 0;  ///< the number of node 0's row among the rows that the ranks know entries of
+    T const* tails = nullptr;     ///< the columns that complete this rank's last chunk, for all nodes
+    std::uint32_t first_row = 0;  ///< the number of node 0's row in the keys of entries
 
     /// The row of node i.
     [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept { return row_of == nullptr ? i : row_of[i]; }

@@ -47,9 +47,8 @@ struct nested_rules {
 /// under the target is treated as a leaf: nothing below it is read.
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. The sets of a node are computed only when the selection
-/// needs them (`nested_walk`). Each costs one counting pass over p and q (two in double), and a sum where there are
-/// certain tokens; then come the passes of `stop_of_block`. Runs on every group; the exact form by sorting is
-/// `testing::reference::nested_ranked_block`.
+/// needs them (`nested_walk`). Each costs one counting pass over p and q (two in double); then come the passes of
+/// `stop_of_block`. Runs on every group; the exact form by sorting is `testing::reference::nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
 class nested_ranked_block {
     static_assert(is_ranked_law<Law>,

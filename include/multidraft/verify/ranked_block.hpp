@@ -31,10 +31,10 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// conditionals are known exactly, is then verified as a block (`stop_of_block`).
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. One counting pass over p and q per level for rows of floats
-/// (two for doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the selected
-/// path are not read. `draft(g, node)` and `target(g, node)` are called more than once for a row, so rows that cost a
-/// pass to normalise are better prepared beforehand (`remembered_rows`). Runs on every group; the exact form by sorting
-/// is `testing::reference::ranked_block`.
+/// (two for doubles) and the passes of `stop_of_block`; rows off the selected path are not read. `draft(g, node)` and
+/// `target(g, node)` are called more than once for a row, so rows that cost a pass to normalise are better prepared
+/// beforehand (`remembered_rows`). Runs on every group; the exact form by sorting is
+/// `testing::reference::ranked_block`.
 template <draft_law Law>
 class ranked_block {
     static_assert(
@@ -81,9 +81,7 @@ public:
             g.look_ahead(tree.size(), [&](node_id v) {
                 auto const range = present_children<G>(tree, v);
                 if (range.count == 0 || !is_present(tree, v)) return;
-                auto const children = candidates_of(drafts, range, v);
-                static_cast<void>(detail::make_pick(g, target(g, v), draft(g, v), children,
-                                                    best_rank_cdf{children.draws()}, table, numbers[0]));
+                detail::count_for_pick(g, target(g, v), draft(g, v), candidates_of(drafts, range, v), table);
             });
         while (w > 0) {
             auto const range = present_children<G>(tree, node);
@@ -126,11 +124,11 @@ private:
                                                               rank_table const& table,
                                                               pick_numbers<Real> const& numbers, Source& source,
                                                               draw_site site) {
-        auto const m = numbers.candidate(p, q, children);
-        index_t const best = best_ranked(table, m.draws.where, children, source, site);
+        auto const where = numbers.where(p, q);
+        index_t const best = best_ranked(table, where, children, source, site);
         if (children.certain == 0) return best;
-        token_id const x = children[best];
-        if (source.bernoulli(site(purpose::path, 0), static_cast<Real>(p(x)), m(x))) return best;
+        double const kept = table.kept_part(where(children[best]));
+        if (source.bernoulli(site(purpose::path, 0), kept, 1.0)) return best;
         return source.bernoulli(site(purpose::path, 1), numbers.passed, Real(1)) ? none : best;
     }
 

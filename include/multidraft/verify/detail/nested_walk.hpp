@@ -83,9 +83,12 @@ public:
     /// distribution.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pick_path() {
         if constexpr (looks_ahead<G>)
-            open_all();
-        else if (g_.leader())
-            start(0, true);
+            g_.look_ahead(tree().size(), [&](node_id v) {
+                auto const children = children_of(v);
+                if (children.count() > 0 && is_present(tree(), v))
+                    count_for_pick(g_, target_(g_, v), draft_(g_, v), children, *memory_.table);
+            });
+        if (g_.leader()) start(0, true);
         if (g_.leader()) memory_.steps[0] = {0, 1, memory_.numbers};
         g_.barrier();
         real w = 1;
@@ -122,56 +125,13 @@ private:
 
     // Sets.
 
-    /// Opens every node, level by level, for groups whose operations have a high latency: the nodes of a level share
-    /// their operations. A node whose rows are not distributions stays closed, and fails if the selection needs it.
-    void open_all() {
-        node_id const size = tree().size();
-        g_.look_ahead(size, [&](node_id v) {
-            auto const children = children_of(v);
-            if (children.count() > 0 && is_present(tree(), v))
-                count_for_pick(g_, target_(g_, v), draft_(g_, v), children, *memory_.table);
-        });
-        node_id first = 0;
-        if constexpr (has_checkpoints<G>) first = g_.resume();
-        if (first == 0) start(0, true);
-        while (first < size) {
-            if constexpr (has_checkpoints<G>) g_.checkpoint(first);
-            node_id end = first;
-            while (end < size && tree().depth(end) == tree().depth(first)) ++end;
-            open_level(first, end);
-            first = end;
-        }
-        for (node_id v = size - 1; v >= 0; --v)
-            if (nodes_[v].is == nested_node::node_state::inner && nodes_[v].depends_on_subtree()) bound_by_draws(v);
-        if constexpr (has_checkpoints<G>) g_.checkpoint(size);
-    }
-
-    /// The probabilities that candidates are kept, needed where there are certain tokens, are computed together for a
-    /// level.
-    void open_level(node_id first, node_id end) {
-        // Run again from the last checkpoint, a level is set up anew.
-        for (node_id v = first; v < end; ++v)
-            if (nodes_[v].draws + nodes_[v].certain > 0) nodes_[v].is = nested_node::node_state::closed;
-        g_.look_ahead(end - first, [&](index_t k) {
-            node_id const v = first + k;
-            if (nodes_[v].is != nested_node::node_state::closed || nodes_[v].certain <= 0 || nodes_[v].draws == 0)
-                return;
-            static_cast<void>(make_pick(g_, target_(g_, v), draft_(g_, v), children_of(v), curve_of(v), *memory_.table,
-                                        memory_.numbers[v]));
-        });
-        for (node_id v = first; v < end; ++v)
-            if (nodes_[v].is == nested_node::node_state::closed) static_cast<void>(set_up(v));
-    }
-
     /// Computes the sets of a node and the ranks of its children; false, or throws, if its rows are not distributions.
-    [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) { return set_up(v) || fail(v); }
-
-    [[nodiscard]] MULTIDRAFT_HD bool set_up(node_id v) {
+    [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) {
         auto const children = children_of(v);
         auto const p = target_(g_, v);
         auto const q = draft_(g_, v);
         made const result = make_pick(g_, p, q, children, curve_of(v), *memory_.table, memory_.numbers[v]);
-        if (result == made::nothing) return false;
+        if (result == made::nothing) return fail(v);
         bool const picks = result == made::sets;
         if (picks) place_children(v, p, q, children);
         if (g_.leader()) nodes_[v].is = picks ? nested_node::node_state::inner : nested_node::node_state::leaf;
@@ -248,18 +208,17 @@ private:
         pick_numbers<real> const& numbers = memory_.numbers[v];
         draw_site const site{position_, v};
         token_id const x = children[k];
-        auto const law = numbers.candidate(p_row, q_row, children);
-        index_t const grid_point = grid_point_of(law.draws.where, x, k, source_, site);
+        auto const where = numbers.where(p_row, q_row);
+        index_t const grid_point = grid_point_of(where, x, k, source_, site);
         std::int32_t first = table.first[grid_point];
         std::int32_t count = table.count[grid_point];
         if (count > nested_node::most_pieces) {
             first = piece_of(table, grid_point, k, source_, site);
             count = 1;
         }
-        real const m = law(x);
-        real const p = p_row(x);
+        double const limit = table.kept_part(where(x));
         if (!g_.leader()) return;
-        child.limit = p < m ? static_cast<double>(p) / static_cast<double>(m) : 1.0;
+        child.limit = limit;
         child.stays = Rules::damps ? 1 - static_cast<double>(numbers.passed) : 1.0;
         set_pieces(curve_of(v), table.pieces + first, count, child);
         double const pick = fp::fma(1 - child.limit, child.stays, child.limit);

@@ -205,6 +205,31 @@ struct rank_table {
         take(coupling, 0, lifted, floor);
     }
 
+    /// The kept part of the candidate's law at a grid point, as a density like `density`: the target's, or all of it
+    /// where that is at most the target's up to rounding, and at the last grid point, to which all larger ratios
+    /// belong.
+    [[nodiscard]] MULTIDRAFT_HD double kept(index_t grid_point) const {
+        double const all = density[grid_point];
+        double const of_target = ratio_grid::ratio(grid_point);
+        return grid_point + 1 < grid_points && all > fp::mul(of_target, 1 + 0x1p-16) ? of_target : all;
+    }
+    /// The probability with which a candidate at this place is kept: a quotient of functions that are linear between
+    /// grid points. So the mass of the kept part follows from the grid points, without a sum over the row.
+    [[nodiscard]] MULTIDRAFT_HD double kept_part(ratio_grid::place at) const {
+        index_t const next = at.grid_point + 1 < grid_points ? at.grid_point + 1 : at.grid_point;
+        auto const share = static_cast<double>(at.share);
+        double const here = kept(at.grid_point);
+        double const part = fp::fma(share, kept(next) - here, here);
+        double const all = fp::fma(share, density[next] - density[at.grid_point], density[at.grid_point]);
+        return part < all ? part / all : 1.0;
+    }
+    /// R, the probability that the candidate is not kept.
+    [[nodiscard]] MULTIDRAFT_HD double refused() const {
+        double all = 0;
+        for (index_t b = 0; b < grid_points; ++b) all = fp::fma(length[b], kept(b), all);
+        return all < 1 ? 1 - all : 0.0;
+    }
+
 private:
     /// Gives the grid points from `begin` to `end` one common set, whose mass of G is `ratio` times their length.
     template <class Curve>
@@ -260,11 +285,10 @@ struct ranked_rows {
         where.scale = fp::div(real(1), where.left);
     }
 
-    /// Computes the histogram, the sets for the curve, and the densities in the rows' type, one for each grid point.
-    /// False when q has no mass outside the certain tokens.
+    /// Computes the histogram and the sets for the curve; the leader writes them where they are shared. False when q
+    /// has no mass outside the certain tokens.
     template <bool Shared, group G, class Curve>
-    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
-                                           grid_density<real>* density) {
+    [[nodiscard]] MULTIDRAFT_HD bool make_sets(G const& g, Curve const& curve, rank_table& table) {
         if (!(where.left > 0)) return false;
         double const total = ratio_histogram<Shared>(g, where, children.certain_tokens(), table.length);
         if (!(total > 0)) return false;
@@ -272,10 +296,19 @@ struct ranked_rows {
         if (!Shared || g.leader()) {
             for (index_t b = 0; b < rank_table::grid_points; ++b) table.length[b] = table.length[b] / total;
             table.build(curve, certain_mass);
+        }
+        return true;
+    }
+
+    /// The same, and the densities in the rows' type, one for each grid point.
+    template <bool Shared, group G, class Curve>
+    [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
+                                           grid_density<real>* density) {
+        if (!make_sets<Shared>(g, curve, table)) return false;
+        if (!Shared || g.leader())
             for (index_t b = 0; b < rank_table::grid_points; ++b)
                 density[b].set(static_cast<real>(table.density[b]),
                                static_cast<real>(table.density[b + 1 < rank_table::grid_points ? b + 1 : b]));
-        }
         if constexpr (Shared) g.barrier();
         return true;
     }

@@ -24,48 +24,37 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The law of the selected child outside the certain tokens: the candidate, if it is kept, with probability min(1, p /
-/// m~), or if it is refused but no certain token is selected.
-template <distribution P, distribution Q>
-struct law_of_kept {
-    using real = probability_of<P>;
-    static constexpr bool expensive = true;
-    law_of_draws<P, Q> draws;
-    real stays;  ///< 1 - f
-
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draws.size(); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        real const m = draws(i);
-        real const p = draws.where.p(i);
-        real const kept = m < p ? m : p;
-        return fp::fma(m - kept, stays, kept);
-    }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
-};
-
-/// m, the law of the selected child: the candidate is kept with probability min(1, p / m~). Otherwise one of the
-/// certain tokens is selected with probability f, in proportion to p, and the candidate with probability 1 - f.
+/// m, the law of the selected child: the candidate, if it is kept. Otherwise one of the certain tokens is selected with
+/// probability f, in proportion to p, and the candidate with probability 1 - f.
 ///
-/// min(p, m~) + (m~ - p)+ (1 - f) outside the certain tokens, p R f / p(certain) on them; R is the probability that the
-/// candidate is refused, 1 where there is none.
+/// Outside the certain tokens it is q times a function of p/q that is linear between grid points, as the candidate's
+/// law is: the kept part of that law, plus 1 - f times the rest. On the certain tokens it is p R f / p(certain), where
+/// R is the probability that the candidate is refused, 1 if there is none.
 template <distribution P, distribution Q>
 struct picked_law {
     using real = probability_of<P>;
     static constexpr bool expensive = true;
-    law_of_kept<P, Q> kept;
+    law_of_draws<P, Q> draws;
     certain_tokens<Q> certain;
     real certain_factor;  ///< R f / p(certain)
 
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return kept.size(); }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draws.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
-        return certain.holds(i) ? fp::mul(kept.draws.where.p(i), certain_factor) : kept(i);
+        return certain.holds(i) ? fp::mul(draws.where.p(i), certain_factor) : draws(i);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
     [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const {
         return !certain.any_in(begin, end);
     }
-    [[nodiscard]] MULTIDRAFT_HD law_of_kept<P, Q> elsewhere() const { return kept; }
+    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
 };
+
+/// f, the probability that a certain token is selected instead of a refused candidate: such that the certain tokens get
+/// their full mass under the target if R is large enough. The laws are exact for any f in [0, 1].
+[[nodiscard]] MULTIDRAFT_HD inline double passed_on(double refused, double certain_mass) {
+    if (!(refused > 1e-15)) return 0;
+    return certain_mass < refused ? certain_mass / refused : 1.0;
+}
 
 /// The data from which a node's laws are reconstructed: a few numbers and the densities at the grid points.
 template <class Real>
@@ -75,64 +64,49 @@ struct pick_numbers {
     Real inverse;         ///< see `law_of_draws`; 0 where nothing is drawn
     Real passed;          ///< f: the probability that a certain token is selected once the candidate is refused
     Real certain_factor;  ///< R f / p(certain)
-    grid_density<Real> density[rank_table::grid_points];
+    grid_density<Real> density[rank_table::grid_points];  ///< of the selected child's law outside the certain tokens
 
-    /// All but the densities, from the rows of a node with draws.
+    /// Sets the numbers of a node with draws, from its rows and its sets.
     template <class Rows>
-    MULTIDRAFT_HD void set(Rows const& rows, Real f, Real factor) {
+    MULTIDRAFT_HD void set(Rows const& rows, rank_table const& table) {
         left = rows.where.left;
         pooled = rows.where.pooled;
         inverse = static_cast<Real>(1 / rows.mass);
-        passed = f;
-        certain_factor = factor;
+        double const refused = rows.children.certain > 0 ? table.refused() : 0.0;
+        passed = static_cast<Real>(passed_on(refused, rows.certain_mass));
+        auto const f = static_cast<double>(passed);
+        certain_factor = rows.certain_mass > 0 ? static_cast<Real>(fp::mul(refused, f) / rows.certain_mass) : Real(0);
+        Real here = picked(table, 0, f);
+        for (index_t b = 0; b < rank_table::grid_points; ++b) {
+            Real const next = picked(table, b + 1 < rank_table::grid_points ? b + 1 : b, f);
+            density[b].set(here, next);
+            here = next;
+        }
     }
 
-    /// The laws of the candidate and of the selected child; q is the draft's row itself.
+    /// The ratios of tokens and their places on the grid; q is the draft's row itself.
     template <distribution P, distribution Q>
-    [[nodiscard]] MULTIDRAFT_HD auto candidate(P const& p, Q const& q, candidate_list children) const {
-        using row = in_units_of<Q, Real>;
-        row const in = in_units<Real>(q);
-        return candidate_law<P, row>{draws(p, in), {in, children.certain_tokens()}};
+    [[nodiscard]] MULTIDRAFT_HD auto where(P const& p, Q const& q) const {
+        return ratio_of<P, in_units_of<Q, Real>>{p, in_units<Real>(q), left, pooled};
     }
     /// The law of the selected child for these rows and children.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto law(P const& p, Q const& q, candidate_list children) const {
         using row = in_units_of<Q, Real>;
-        row const in = in_units<Real>(q);
-        return picked_law<P, row>{{draws(p, in), 1 - passed}, {in, children.certain_tokens()}, certain_factor};
+        return picked_law<P, row>{
+            {where(p, q), density, inverse}, {in_units<Real>(q), children.certain_tokens()}, certain_factor};
     }
 
 private:
-    template <distribution P, distribution Q>
-    [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> draws(P const& p, Q const& q) const {
-        return {ratio_of<P, Q>{p, q, left, pooled}, density, inverse};
+    [[nodiscard]] MULTIDRAFT_HD static Real picked(rank_table const& table, index_t grid_point, double f) {
+        double const all = table.density[grid_point];
+        if (!(f > 0)) return static_cast<Real>(all);
+        double const kept = table.kept(grid_point);
+        return static_cast<Real>(fp::fma(all - kept, 1 - f, kept));
     }
 };
 
 namespace detail {
-
-/// min(p, m~): the part of the candidate's law that is kept.
-template <distribution P, class Law>
-struct accepted_mass {
-    P p;
-    Law m;
-
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD probability_of<P> operator()(index_t i) const {
-        auto const law = m(i);
-        auto const here = p(i);
-        return here < law ? here : law;
-    }
-    [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires has_elsewhere<Law> {
-        return m.is_elsewhere(begin, end);
-    }
-    [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<Law> {
-        return accepted_mass<P, decltype(m.elsewhere())>{p, m.elsewhere()};
-    }
-    /// Rows truncated by top-k or top-p have few tokens of p, and m is expensive.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return may_have_mass(p, i); }
-};
-template <class P, class Law>
-accepted_mass(P, Law) -> accepted_mass<P, Law>;
 
 /// The outcome of computing the sets of a node.
 enum class made : std::uint8_t {
@@ -161,31 +135,9 @@ template <group G, distribution P, class Real>
     return made::sets;
 }
 
-/// R, the probability that the candidate is refused: a sum over the rows. NaN where a row holds NaN.
-template <group G, distribution P, class Law>
-[[nodiscard]] MULTIDRAFT_HD probability_of<P> refused_mass(G const& g, P const& p, Law const& candidate) {
-    using real = probability_of<P>;
-    real const accepted = g.sum(p.size(), accepted_mass{p, candidate});
-    return accepted >= 1 ? real(0) : 1 - accepted;
-}
-
-/// f, the probability that a certain token is selected instead of a refused candidate: such that the certain tokens get
-/// their full mass under the target if R is large enough. The laws are exact for any f in [0, 1].
-template <class Real>
-[[nodiscard]] MULTIDRAFT_HD Real passed_on(Real refused, Real certain_mass) {
-    if (!(refused > Real(1e-15))) return 0;
-    return certain_mass < refused ? fp::div(certain_mass, refused) : Real(1);
-}
-
-/// R f / p(certain).
-template <class Real>
-[[nodiscard]] MULTIDRAFT_HD Real factor_of_certain(Real refused, Real passed, Real certain_mass) {
-    return certain_mass > 0 ? fp::div(fp::mul(refused, passed), certain_mass) : Real(0);
-}
-
 /// Computes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all
-/// lanes see. One counting pass (two in double), and a sum where there are certain tokens; neither where all are
-/// certain.
+/// lanes see. One counting pass (two in double); none where all are certain. The operations of the group do not depend
+/// on the curve.
 template <group G, distribution P, distribution Q, class Curve, class Real>
 [[nodiscard]] MULTIDRAFT_HD made make_pick(G const& g, P const& p, Q const& q, candidate_list children,
                                            Curve const& curve, rank_table& table, pick_numbers<Real>& numbers) {
@@ -193,20 +145,14 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
     g.barrier();  // every lane has finished with the old content of `table`
     if (children.draws() == 0) return pick_certain(g, p, children, numbers);
     ranked_rows<P, in_units_of<Q, Real>> rows(g, p, in_units<Real>(q), children);
-    if (!rows.template build<true>(g, curve, table, numbers.density)) return made::nothing;
-    Real refused = 0;
-    auto const certain_mass = static_cast<Real>(rows.certain_mass);
-    if (children.certain > 0) {
-        refused = refused_mass(g, p, rows.law(numbers.density));
-        if (refused != refused) return made::nothing;
-    }
-    Real const passed = passed_on(refused, certain_mass);
-    if (g.leader()) numbers.set(rows, passed, factor_of_certain(refused, passed, certain_mass));
+    if (rows.certain_mass != rows.certain_mass) return made::nothing;
+    if (!rows.template make_sets<true>(g, curve, table)) return made::nothing;
+    if (g.leader()) numbers.set(rows, table);
     g.barrier();
     return made::sets;
 }
 
-/// Has a group do the operations of `make_pick` that do not depend on the curve; overwrites `table`.
+/// Has a group do the operations of `make_pick`; overwrites `table`.
 template <group G, distribution P, distribution Q>
 void count_for_pick(G const& g, P const& p, Q const& q, candidate_list children, rank_table& table) {
     using real = probability_of<P>;
