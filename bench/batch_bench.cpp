@@ -27,7 +27,7 @@ using namespace multidraft;
 constexpr index_t vocabulary = 32000;
 constexpr sampling_params sampling{.temperature = 0.8F, .top_p = 0.95F};
 
-/// Trees of 3 to 16 nodes. All requests of one shape read the same rows, with seeds of their own.
+/// Trees of 3 to 16 nodes. All requests of one shape read the same rows, with different seeds.
 template <class Sampler>
 struct batch {
     explicit batch(std::int32_t requests) {
@@ -88,7 +88,7 @@ private:
     }
 };
 
-/// What a caller writes who has no batch: request after request.
+/// The code of a caller without batches: request after request.
 template <class Sampler, class Verifier>
 void in_a_loop(benchmark::State& state) {
     batch<Sampler> b(static_cast<std::int32_t>(state.range(0)));
@@ -112,7 +112,7 @@ void in_a_loop(benchmark::State& state) {
                 b.accepted[at] = v.accepted;
                 b.next[at] = v.next;
             };
-            // Verifiers of whole trees ask for a row more than once.
+            // Verifiers of whole trees read a row more than once.
             if constexpr (verify::needs_scratch<Verifier>)
                 with(remembered_rows(p, of_target), remembered_rows(q, of_draft));
             else

@@ -49,7 +49,7 @@ private:
     void* data_ = nullptr;
 };
 
-/// Times `launch()` by events, the L2 cache filled with something else before. Returns the seconds of one launch.
+/// Times `launch()` by events, after filling the L2 cache with other data. Returns the seconds of one launch.
 class stopwatch {
 public:
     stopwatch() : flush_(flush_bytes) {
@@ -82,7 +82,7 @@ private:
     cudaEvent_t end_ = nullptr;
 };
 
-/// Bytes read and written a second by a device-to-device copy of 1 GiB: the median of 11.
+/// Bytes read and written per second by a device-to-device copy of 1 GiB: the median of 11.
 double copy_rate() {
     static double const rate = [] {
         constexpr std::size_t bytes = std::size_t{1} << 30;
@@ -98,7 +98,7 @@ double copy_rate() {
     return rate;
 }
 
-/// The median time of the launches goes to the report; google-benchmark's own mean stands beside it.
+/// The median time of the launches goes to the report, beside google-benchmark's own mean.
 template <class Launch>
 void measure(benchmark::State& state, double bytes, Launch const& launch) {
     stopwatch watch;
@@ -178,7 +178,7 @@ struct batch {
         draft = std::make_unique<buffer<T>>(n);
         fill<<<4096, 256>>>(target->data(), draft->data(), rows * v, difference);
         require(cudaGetLastError());
-        // All inner nodes at once: the draws do not depend on one another.
+        // All inner nodes at once, since the draws are independent.
         std::vector<std::int32_t> host_request, host_wanted;
         std::vector<node_id> host_nodes;
         std::vector<std::int64_t> host_first;
@@ -235,8 +235,8 @@ struct batch {
     buffer<token_id> next{static_cast<std::size_t>(size)};
 };
 
-/// Verification. With equal models every tree is accepted down to a leaf: one row of the target a level and no other.
-/// With different ones rejections add passes over a row of each model; the bytes are then a lower bound.
+/// Verification. With equal models every tree is accepted down to a leaf: one row of the target per level and no other.
+/// With different models rejections add passes over a row of each; the bytes are then a lower bound.
 template <class T>
 void verify_trees(benchmark::State& state, float difference) {
     batch<T> const b(static_cast<std::int32_t>(state.range(0)), static_cast<node_id>(state.range(1)),
@@ -312,7 +312,7 @@ double bytes_of(std::int64_t requests, std::int64_t nodes, std::int64_t vocabula
     return 2.0 * static_cast<double>(requests * nodes * vocabulary) * static_cast<double>(entry);
 }
 
-/// Registers a benchmark; without a device it is listed, and runs to say that nothing was measured.
+/// Registers a benchmark; without a device it is listed, and reports that nothing was measured.
 template <class Function>
 benchmark::internal::Benchmark* add(std::string const& name, Function const& function) {
     auto const run = [function](benchmark::State& state) {
@@ -332,7 +332,7 @@ benchmark::internal::Benchmark* add(std::string const& name, Function const& fun
 template <class T>
 void add_rows(std::string const& type, std::int64_t requests, std::int64_t nodes, std::int64_t v, double memory) {
     if (bytes_of(requests, nodes, v, sizeof(T)) > 0.9 * memory) return;
-    // A block a tree, clusters, the blocks of a grid; with rows asked ahead where requests are few, and without.
+    // One block per tree, clusters, the blocks of a grid; with rows prefetched where requests are few, and without.
     auto const in_every_shape = [&](benchmark::internal::Benchmark* b) {
         b->ArgNames({"B", "nodes", "V", "cluster", "grid", "ahead"});
         b->Args({requests, nodes, v, 1, 1, 0})->Args({requests, nodes, v, 8, 1, 0});

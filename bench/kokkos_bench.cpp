@@ -43,7 +43,7 @@ Kokkos::View<T*, memory> to_machine(std::vector<T> const& from) {
     return to;
 }
 
-/// A tree of n nodes: two children a node, cut off at n.
+/// A tree of n nodes: two children per node, truncated at n.
 topology tree_of(node_id n) {
     std::vector<node_id> parents{none};
     for (node_id i = 1; i < n; ++i) parents.push_back((i - 1) / 2);
@@ -67,8 +67,8 @@ struct trees {
     std::vector<std::uint64_t> seeds;
 };
 
-/// The same with tokens, drawn on the host. All requests read the same rows, with other seeds: a batch of trees of 64
-/// nodes has 4 GB of rows otherwise.
+/// The same with tokens, drawn on the host. All requests read the same rows, with different seeds: a batch of trees of
+/// 64 nodes would have 4 GB of rows otherwise.
 struct batch : trees {
     batch(index_t vocabulary, node_id count) : trees(count), v(vocabulary), rows(count, vocabulary) {
         host_group const g;
@@ -243,7 +243,7 @@ void mask_with_kokkos(benchmark::State& state) {
     }
 }
 
-/// The cases, `V` and `nodes`; `team` 0 is teams of the size that suits.
+/// The cases, `V` and `nodes`; `team` 0 is the default team size.
 constexpr int vocabularies[] = {32000, 128256};
 constexpr int sizes[] = {8, 64};
 

@@ -1,6 +1,6 @@
-// How fast ancestor masks are built, packed and dense, against walking the ancestors of every node.
+// Building ancestor masks, packed and dense, against walking the ancestors of every node.
 //
-// items are nodes; bytes are those of the mask. A batch is that many trees, each with memory of its own.
+// items are nodes; bytes are those of the mask. A batch is that many trees, each with separate memory.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 using multidraft::node_id;
 using multidraft::topology;
 
-/// A tree of n nodes: two children a node, cut off at n, so about log2(n) deep.
+/// A tree of n nodes: two children per node, truncated at n, so about log2(n) deep.
 topology tree_of(std::int64_t n) {
     std::vector<node_id> parents{multidraft::none};
     for (node_id i = 1; i < n; ++i) parents.push_back((i - 1) / 2);
@@ -57,7 +57,7 @@ void packed(benchmark::State& state) {
     b.report(state, b.nodes * b.row_words * 8);
 }
 
-/// The baseline: each row by walking up to the root; what a device does with a thread a row.
+/// The baseline: each row by walking up to the root, as a device does with one thread per row.
 void packed_by_walking(benchmark::State& state) {
     batch const b(state);
     std::vector<std::uint64_t> words(static_cast<std::size_t>(b.trees * b.nodes * b.row_words));
@@ -109,7 +109,7 @@ void dense(benchmark::State& state) {
     b.report(state, b.nodes * b.nodes * static_cast<std::int64_t>(sizeof(T)));
 }
 
-/// The baseline: every entry asked of the packed mask.
+/// The baseline: every entry by a look-up in the packed mask.
 void dense_bias_by_entry(benchmark::State& state) {
     batch const b(state);
     multidraft::ancestor_mask const owner(b.shape.parents());

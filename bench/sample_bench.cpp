@@ -26,7 +26,7 @@ namespace {
 using namespace multidraft;
 using bench::report_bytes;
 
-/// Softmax written out: the pass that engines make today, and the yardstick of the samplers.
+/// Softmax written out: the pass that engines make today, and the baseline of the samplers.
 void softmax_written(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     bench::rows const r(1, v);
@@ -83,7 +83,7 @@ void logits_processing(benchmark::State& state, sampling_params const& w) {
     report_bytes(state, state.range(0) * 4);
 }
 
-/// A mask that allows so many of a thousand tokens, spread evenly at random: a word of it is seldom of one kind.
+/// A mask that allows that many of a thousand tokens, spread at random: a word rarely has all bits equal.
 std::vector<std::uint32_t> mask_of(index_t v, std::int64_t allowed_of_1000) {
     testing::test_numbers numbers(1);
     std::vector<std::uint32_t> words(static_cast<std::size_t>((v + 31) / 32));
@@ -93,7 +93,7 @@ std::vector<std::uint32_t> mask_of(index_t v, std::int64_t allowed_of_1000) {
     return words;
 }
 
-/// What an engine writes that knows nothing of runs: the bit of each token.
+/// A view without runs, as an engine might write it: tests the bit of each token.
 struct own_view {
     using real = float;
     row_view<float> row;
@@ -127,7 +127,7 @@ void mask_of_ones_own(benchmark::State& state) {
     auto const words = mask_of(v, state.range(1));
     normalise(state, own_view{row_view<float>(r.target_logits.data(), v), words.data()});
 }
-/// The normaliser of a row with a bias of so many tokens, evenly far apart.
+/// The normaliser of a row with a bias of that many tokens, equally spaced.
 void bias(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     bench::rows const r(1, v);

@@ -1,5 +1,5 @@
-// The library's share of a decoding step: drawing a tree, its mask, its verification, with models that cost nothing but
-// a copy.
+// The library's share of a decoding step: drawing a tree, its mask, its verification, with models that cost only a
+// copy.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>

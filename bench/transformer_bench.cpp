@@ -105,11 +105,11 @@ void forward(benchmark::State& state, precision numbers, multiplier by) {
     double const memory = multidraft::bench::memory_rate(weights->threads());
     state.counters["weights"] = Counter(bytes * calls, Counter::kIsRate, Counter::kIs1000);
     state.counters["memory"] = Counter(memory, Counter::kDefaults, Counter::kIs1000);
-    // Seconds a call, divided by the seconds of reading.
+    // Seconds per call, divided by the seconds of reading.
     state.counters["slower"] = Counter(calls * bytes / memory, Counter::kIsRate | Counter::kInvert);
 }
 
-/// Tokens a second of a prompt of which only the last logits are wanted.
+/// Tokens per second of a prompt whose last logits only are needed.
 void prompt(benchmark::State& state) {
     transformer model(load(state.range(0), 0, precision::automatic, multiplier::automatic));
     auto const length = static_cast<std::size_t>(state.range(1));
@@ -154,7 +154,7 @@ void register_all() {
     };
     add("forward/automatic", precision::automatic, multiplier::automatic, all);
     add("forward/f32", precision::f32, multiplier::automatic, all);
-    // What the kernels for large models are compared with, and the option that halves their bytes.
+    // The baseline for the kernels for large models, and the option that halves their bytes.
     add("forward/int8", precision::int8, multiplier::automatic, more);
     add("forward/onednn", precision::automatic, multiplier::onednn, more);
     for (std::int64_t m = 0; m < count; ++m) {

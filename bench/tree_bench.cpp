@@ -1,4 +1,4 @@
-// Verifiers of whole trees and paths: cost of a verdict from rows that are ready, and the naive form beside it.
+// Verifiers of whole trees and paths: cost of a verdict from normalised rows, and the naive form beside it.
 #include <benchmark/benchmark.h>
 
 #include <algorithm>
@@ -91,7 +91,7 @@ void verdict_of(benchmark::State& state, std::vector<int> const& children, bench
     state.counters["accepted"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
 }
 
-/// Traversal with residuals and drafts written out for every node, as its formulas read.
+/// Traversal with residuals and drafts written out for every node, literally as in its formulas.
 struct naive_traversal {
     drawn_trees<draft::sequential> const& trees;
     std::vector<token_id> const& tokens;
@@ -142,8 +142,8 @@ void traversal_written_out(benchmark::State& state) {
     state.counters["accepted"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
 }
 
-/// One rejection at every node with children: what verifiers that look at all of them are measured against. The rows of
-/// a tree are more than a cache holds.
+/// One rejection at every node with children: the baseline of verifiers that read all of them. The rows of a tree
+/// exceed the cache.
 void rejection_at_every_inner_node(benchmark::State& state) {
     drawn_trees<draft::sequential> trees(branching({4, 2, 2, 1}), static_cast<index_t>(state.range(0)));
     host_group const g;

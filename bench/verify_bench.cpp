@@ -35,7 +35,7 @@ namespace {
 using namespace multidraft;
 using bench::report_bytes;
 
-/// sum max(p - q, 0) with one accumulator: what a loop without explicit lanes costs.
+/// sum max(p - q, 0) with one accumulator: the cost of a loop without explicit lanes.
 void scalar_sum(benchmark::State& state) {
     bench::rows const r(1, static_cast<index_t>(state.range(0)));
     for (auto _ : state) {
@@ -79,7 +79,7 @@ void rejection_pass(benchmark::State& state) {
 
 constexpr bench::sampling nucleus{0.6F, 0.9};
 
-/// One histogram of p/q, of which a ranked verifier makes the law of its candidate.
+/// One histogram of p/q, from which a ranked verifier computes the law of its candidate.
 template <class Real, bool Cut = false>
 void ratio_histogram(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
@@ -180,7 +180,7 @@ void node(benchmark::State& state) {
     state.counters["acceptance_rate"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
 }
 
-/// The rows of several draft models, one a candidate.
+/// The rows of several draft models, one per candidate.
 struct rows_of_drafts {
     float const* data;
     index_t size;
@@ -189,7 +189,7 @@ struct rows_of_drafts {
     }
 };
 
-/// One node whose candidates were drawn from a model each.
+/// One node whose candidates were each drawn from a different model.
 template <class Verifier>
 void node_of_several_drafts(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
@@ -219,7 +219,7 @@ void node_of_several_drafts(benchmark::State& state) {
     state.counters["acceptance_rate"] = static_cast<double>(accepted) / static_cast<double>(state.iterations());
 }
 
-/// A whole tree straight from logits: the normalisers of the rows on the path are made as they are met.
+/// A whole tree straight from logits: the normalisers of the rows on the path are computed as they are read.
 void tree_from_logits(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     topology const shape = branching({4, 2, 2, 1});

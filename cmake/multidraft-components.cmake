@@ -1,9 +1,9 @@
-# What the components cuda, kokkos and mpi need, and what their targets carry. Used by the build of the library and,
-# installed next to it, by the package's config file, so that both agree.
+# The requirements of the components cuda, kokkos and mpi, and the properties of their targets. Used by the build of the
+# library and, installed next to it, by the package's config file, so that both agree.
 
 set(multidraft_components cuda kokkos mpi)
 
-# multidraft_find_component(<component> <missing>): looks for what the component needs. <missing> becomes empty, or says
+# multidraft_find_component(<component> <missing>): looks for what the component needs. <missing> becomes empty, or names
 # what was not found. A macro, so that the caller keeps the variables that the find modules set.
 macro(multidraft_find_component component missing)
     set(${missing} "")
@@ -62,7 +62,7 @@ function(multidraft_repair_kokkos)
         endif()
     endwhile()
     foreach(directory IN LISTS directories)
-        # An expression cannot be judged here; a package that uses one is none of Debian's.
+        # An expression cannot be evaluated here; Debian's package does not use one.
         if(directory MATCHES "\\$<" OR EXISTS "${directory}/Kokkos_Core.hpp")
             return()
         endif()
@@ -72,7 +72,7 @@ function(multidraft_repair_kokkos)
     endif()
 endfunction()
 
-# multidraft_define_component(<target> <component>): gives an INTERFACE target what the component carries. Call it after
+# multidraft_define_component(<target> <component>): sets the component's properties on an INTERFACE target. Call after
 # multidraft_find_component.
 function(multidraft_define_component target component)
     target_link_libraries(${target} INTERFACE multidraft::multidraft)

@@ -8,7 +8,7 @@ endif()
 if(NOT DEFINED CMAKE_CUDA_HOST_COMPILER AND NOT DEFINED ENV{CUDAHOSTCXX})
     set(CMAKE_CUDA_HOST_COMPILER "${CMAKE_CXX_COMPILER}" CACHE FILEPATH "The host compiler of nvcc")
 endif()
-# Named, because there may be no device here to ask.
+# Named, because there may be no device here to query.
 if(NOT DEFINED CMAKE_CUDA_ARCHITECTURES AND NOT DEFINED ENV{CUDAARCHS})
     set(CMAKE_CUDA_ARCHITECTURES "80;90" CACHE STRING "CUDA architectures")
 endif()

@@ -48,7 +48,7 @@ if(MULTIDRAFT_SANITIZE)
     add_link_options("-fsanitize=${sanitizers}")
 endif()
 
-# --- Linear programs: link multidraft_glpk, which is empty and says so where GLPK is not there ---------------------------
+# --- Linear programs: link multidraft_glpk, which is empty, with a message, without GLPK -----------------------------
 
 add_library(multidraft_glpk INTERFACE)
 find_path(GLPK_INCLUDE_DIR glpk.h)
@@ -62,12 +62,12 @@ else()
     message(STATUS "Limits of whole trees: off (missing: GLPK (libglpk-dev))")
 endif()
 
-# --- CUDA as a language: only our own .cu files need it, users of multidraft::cuda bring their own -------------------
+# --- CUDA as a language: only the repository's .cu files need it, users of multidraft::cuda enable it themselves -----
 
 set(multidraft_compiles_cuda OFF)
 if(multidraft_has_cuda AND (MULTIDRAFT_BUILD_TESTS OR MULTIDRAFT_BUILD_BENCH OR MULTIDRAFT_BUILD_EXAMPLES))
     if(MULTIDRAFT_SANITIZE AND MULTIDRAFT_CUDA STREQUAL "AUTO")
-        # The CUDA driver and the address sanitizer want the same addresses.
+        # The CUDA driver and the address sanitizer use the same addresses.
         message(STATUS "CUDA tests and benchmarks: off (sanitizers)")
     else()
         include("${CMAKE_CURRENT_LIST_DIR}/multidraft-cuda-language.cmake")

@@ -1,5 +1,5 @@
 // Requests that come and go: each has its own tree, temperature and seed; every step drafts, scores and verifies all of
-// them at once, on a pool of threads. A text depends neither on who else is in the batch nor on the threads.
+// them at once, on a pool of threads. A text depends neither on the other requests of the batch nor on the threads.
 //
 // `batched 2` cuts the draft to its 2 likeliest tokens: nodes then have fewer children than their shape has for them.
 #include <algorithm>
@@ -25,7 +25,7 @@ using verifier = md::verify::recursive_rejection<sampler::law>;
 struct request {
     std::uint64_t seed;
     md::sampling_params sampling;
-    md::topology shape;  // how many children each node is to have
+    md::topology shape;  // the number of children of each node
     int arrives;         // at this step
     int wanted = 40;     // tokens
     std::vector<std::int32_t> text{7, 42};
@@ -47,11 +47,11 @@ struct engine {
     std::vector<std::int32_t> positions;
     std::vector<md::sampling_params> sampling;
     std::vector<float> target, draft;
-    // The nodes that get children now: a level of all trees.
+    // The nodes whose children are drawn next: a level of all trees.
     std::vector<std::int32_t> of_request, wanted;
     std::vector<md::node_id> nodes;
     std::vector<std::int64_t> first, row;
-    // What comes out.
+    // The output.
     std::vector<md::node_id> path;
     std::vector<std::int32_t> accepted;
     std::vector<md::token_id> next;
@@ -72,7 +72,7 @@ struct engine {
         toy::forward(which, text, rows.data() + (offsets[static_cast<std::size_t>(b)] + node) * toy::row_stride);
     }
 
-    // Every tree has its shape's nodes. Which tokens they have the draft says; until then they are not there.
+    // Every tree has its shape's nodes. The draft determines their tokens; until then they count as not drawn.
     void lay_out(std::vector<request*> const& active) {
         offsets.assign(1, 0);
         parents.clear();
@@ -96,8 +96,8 @@ struct engine {
         next.resize(active.size());
     }
 
-    // Draws the trees, a level of all of them at a time. Where the draft has fewer tokens to choose from than a node is
-    // to have children, the others stay `none`, and what is below them is not asked for.
+    // Draws the trees, a level of all of them at a time. Where the draft has fewer tokens than a node has children, the
+    // others stay `none`, and nothing is drawn below them.
     void draw(std::vector<request*> const& active, md::sampling_params const& of_draft) {
         for (std::int32_t depth = 0;; ++depth) {
             of_request.clear();
@@ -128,7 +128,7 @@ struct engine {
         }
     }
 
-    // The one verification call of a step. Its rows are where the models wrote them.
+    // The one verification call of a step. Its rows are read where the models wrote them.
     void verify(std::vector<request*> const& active, md::sampling_params const& of_draft) {
         for (std::int32_t b = 0; b < trees().requests; ++b)
             for (md::node_id v = 0; v < trees().size(b); ++v)

@@ -1,4 +1,4 @@
-// An engine whose method is named on the command line: draw a tree, verify it, for any name of the list.
+// An engine whose method is chosen on the command line: draw a tree and verify it, by any method of the list.
 //
 // `choose_method` runs the default, `choose_method recursive_rejection/iid 3x2` another one with a tree of that shape,
 // `choose_method --list` prints the names with their laws.
@@ -17,7 +17,7 @@ namespace md = multidraft;
 struct tree {
     std::vector<std::int32_t> parents{-1};
     std::vector<std::int32_t> tokens;
-    std::vector<std::int32_t> certain{};  // children of each node that are certain, as the sampler said
+    std::vector<std::int32_t> certain{};  // certain children of each node, as returned by the sampler
     std::vector<std::int32_t> depths{0};
 
     std::vector<std::int32_t> text_of(std::vector<std::int32_t> const& text, std::int32_t node) const {
@@ -30,7 +30,7 @@ struct tree {
     }
 };
 
-// The rows of a tree, one a node, as a model writes them.
+// The rows of a tree, one per node, as a model writes them.
 struct model_rows {
     toy::model model;
     std::vector<float> logits{};
@@ -48,15 +48,15 @@ struct model_rows {
 
 using method_memory = md::method_memory<md::logit_rows<float>>;
 
-// One step of one request; gives the number of accepted tokens.
+// One step of one request; returns the number of accepted tokens.
 int step(md::any_method const& method, md::topology const& shape, std::vector<std::int32_t>& text, std::uint64_t seed,
          md::sampling_params const& sampling, method_memory& kept) {
     md::draw_key const key{.seed = seed, .position = static_cast<std::int32_t>(text.size()) - 1};
 
-    // 1. The tree, node by node. What is not drawn, for want of tokens, is not in the tree.
+    // 1. The tree, node by node. Children that cannot be drawn, for lack of tokens, are not in the tree.
     tree t{.tokens = {text.back()}};
     model_rows draft{toy::model::draft};
-    std::vector<md::node_id> like{0};  // the node of the shape that each node stands for
+    std::vector<md::node_id> like{0};  // the node of the shape that each node corresponds to
     for (std::size_t v = 0; v < like.size(); ++v) {
         md::node_range const wanted = shape.children(like[v]);
         float const* const row = draft.forward(t.text_of(text, static_cast<std::int32_t>(v)), v);
@@ -76,7 +76,7 @@ int step(md::any_method const& method, md::topology const& shape, std::vector<st
     model_rows target{toy::model::target};
     for (std::size_t v = 0; v < like.size(); ++v) target.forward(t.text_of(text, static_cast<std::int32_t>(v)), v);
 
-    // 3. The verdict. The tree carries the law that it was drawn by.
+    // 3. The verdict. The tree carries the law by which it was drawn.
     std::vector<md::node_id> path(like.size());
     md::verdict const verdict =
         method.verify({{t.parents, t.tokens}, t.certain, method.law_name()}, target.rows(like.size(), sampling),

@@ -1,4 +1,4 @@
-// What the programs share: numbers that are read strictly, input that can be read, output that has arrived.
+// Common to the programs: strict reading of numbers, and checks of standard input and output.
 #pragma once
 
 #include <array>
@@ -14,8 +14,8 @@
 
 namespace multidraft::examples {
 
-/// What is wrong with a number of 64 bits without a sign; nothing when it is one. Numbers are read by `strtoull`
-/// elsewhere, which takes -1 and whatever is too large for 2^64 - 1.
+/// The fault of an unsigned 64-bit number as text, empty if valid. Numbers are otherwise read by `strtoull`, which
+/// accepts -1 and numbers above 2^64 - 1.
 inline std::string fault_of_unsigned(std::string const& text) {
     std::uint64_t value = 0;
     char const* const end = text.data() + text.size();
@@ -40,13 +40,13 @@ inline std::string read_standard_input() {
     }
 }
 
-/// Whether what was written to standard output has arrived so far.
+/// Whether everything written to standard output so far was written successfully.
 inline bool output_arrives() {
     std::cout.flush();
     return static_cast<bool>(std::cout) && std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
 }
 
-/// Throws `std::runtime_error` when it has not: a full disk, a closed output.
+/// Throws `std::runtime_error` if not: a full disk, a closed output.
 inline void check_output() {
     if (!output_arrives()) throw std::runtime_error("the result cannot be written to standard output");
 }

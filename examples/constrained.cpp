@@ -1,4 +1,4 @@
-// A grammar and penalties: a bit a token for each node of the tree, and a bias of the few tokens that the text has.
+// A grammar and penalties: one bit per token for each node of the tree, and a bias of the few tokens in the text.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -15,12 +15,12 @@ namespace md = multidraft;
 
 using text = std::vector<std::int32_t>;
 
-// The grammar: after an even token an odd one, and the other way round. Engines get such words from xgrammar or
-// llguidance, 32 tokens a word.
+// The grammar: an even token follows an odd one and vice versa. Engines get such words from xgrammar or llguidance, 32
+// tokens per word.
 constexpr int words_a_row = (toy::vocabulary + 31) / 32;
 bool follows(std::int32_t last, std::int32_t token) { return (last + token) % 2 == 1; }
 
-// What an engine has of each node of a tree: its row of logits, its mask and its penalties.
+// An engine's data for each node of a tree: its row of logits, its mask and its penalties.
 struct rows {
     std::vector<float> logits;
     std::vector<std::uint32_t> allowed;
@@ -35,7 +35,7 @@ struct rows {
         allowed.resize(first + words_a_row);
         for (int i = 0; i < toy::vocabulary; ++i)
             if (follows(of.back(), i)) allowed[first + static_cast<std::size_t>(i / 32)] |= 1U << i % 32;
-        // A frequency penalty of 0.6 and a presence penalty of 0.4. Tokens rise, as those of a map do.
+        // A frequency penalty of 0.6 and a presence penalty of 0.4. Tokens are in increasing order, as in a map.
         std::map<std::int32_t, int> counts;
         for (auto const token : of) ++counts[token];
         for (auto const& [token, count] : counts) {

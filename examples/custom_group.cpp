@@ -1,8 +1,8 @@
-// A group of your own: the machine that walks rows. This one is the host group with a meter: it counts how many entries
-// each operation looks at, which shows what a verification costs.
+// A group of your own: the row operations of a machine. This one is the host group with a meter: it counts how many
+// entries each operation reads, which shows the cost of a verification.
 //
-// A group for real hardware is written the same way: the same dozen operations, the sums in the order that
-// core/group.hpp fixes, and every sampler and verifier of the library runs on it and takes the same decisions.
+// A group for real hardware is written the same way: the same dozen operations, with sums in the order fixed in
+// core/group.hpp. Every sampler and verifier of the library then runs on it and takes the same decisions.
 #include <cstdio>
 #include <vector>
 
@@ -79,7 +79,7 @@ static_assert(md::group<metered_group>);
 
 int main() {
     md::index_t const vocabulary = 100'000;
-    // The target likes the first half of the vocabulary, the draft all of it.
+    // The target has mass on the first half of the vocabulary, the draft on all of it.
     std::vector<float> p(static_cast<std::size_t>(vocabulary), 0.0F);
     for (std::size_t i = 0; i < p.size() / 2; ++i) p[i] = 2.0F / static_cast<float>(vocabulary);
     std::vector<float> const q(p.size(), 1.0F / static_cast<float>(vocabulary));
@@ -93,11 +93,11 @@ int main() {
         md::token_id const candidates[] = {candidate};
         auto const v =
             md::verify::recursive_rejection<md::law::iid>{}.decide(g, target, draft, candidates, source, {0, 0});
-        std::printf("candidate %d: %s; entries of the row that the group looked at: %lld\n", candidate,
+        std::printf("candidate %d: %s; entries of the row that the group read: %lld\n", candidate,
                     v.child == 0 ? "accepted" : "rejected", entries);
     }
 }
 
 // Output:
-// candidate 123: accepted; entries of the row that the group looked at: 0
-// candidate 77000: rejected; entries of the row that the group looked at: 104096
+// candidate 123: accepted; entries of the row that the group read: 0
+// candidate 77000: rejected; entries of the row that the group read: 104096

@@ -1,8 +1,9 @@
-// A draft law of your own: say what it is, draw from it, and let the compiler and the proof judge.
+// A draft law of your own: define it, draw from it, and let the compiler and the proof check it.
 //
-// The law here: a token that is likely on other grounds comes first, whatever the draft thinks of it, then draws from
-// the draft without it. `verify::naive` fits every law, a new one too; verify::recursive_rejection<guess_then_draw>
-// does not compile, for p / q would be wrong for a token that was not drawn from q.
+// The law here: first a token that is likely for other reasons, whatever its probability under the draft, then draws
+// from the draft without it. `verify::naive` accepts every law, including new ones.
+// verify::recursive_rejection<guess_then_draw> does not compile, since p / q would be wrong for a token that was not
+// drawn from q.
 #include <cstddef>
 #include <cstdio>
 #include <string_view>
@@ -46,7 +47,7 @@ int main() {
                 proof.holds() ? "yes" : "no", proof.cases);
     if (!proof.holds()) std::puts(proof.report().c_str());
 
-    // How often it accepts one of two children, beside the most that any lossless verifier could, alpha*.
+    // How often it accepts one of two children, and the bound alpha* of any lossless verifier.
     md::testing::model_pair models{md::testing::small_model(4, 1), md::testing::small_model(4, 1)};
     for (std::size_t context = 0; context < models.target.contexts(); ++context) {
         models.target[context] = {0.40, 0.25, 0.05, 0.30};

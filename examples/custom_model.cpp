@@ -1,7 +1,7 @@
-// A model of your own: forward and keep make any model one that the generation loops take.
+// A model of your own: with `forward` and `keep` the generation loops accept any model.
 //
-// The models here are counts of a text: the target looks at six characters, the draft at three. The cache holds the
-// tokens themselves; a transformer keeps keys and values in their place and treats the mask alike.
+// The models here are n-gram counts of a text: the target uses six characters of context, the draft three. The cache
+// holds the tokens themselves; a transformer keeps keys and values instead and treats the mask alike.
 #include <cstdio>
 #include <span>
 #include <string>
@@ -25,7 +25,7 @@ public:
     std::int32_t context_limit() const { return 1 << 16; }
     std::int32_t length() const { return static_cast<std::int32_t>(cache_.size()); }
 
-    /// One cache entry a token; logits for the last tokens of the batch.
+    /// One cache entry per token; logits for the last tokens of the batch.
     void forward(md::token_batch const& batch, std::span<float> logits) {
         auto const width = static_cast<std::size_t>(vocabulary());
         std::size_t const rows = logits.size() / width;
@@ -45,7 +45,7 @@ public:
     }
 
 private:
-    /// The characters that a token of the batch attends to: the context, and what the mask says of the rest.
+    /// The characters that a token of the batch attends to: the context, and the rest by the mask.
     std::string seen_by(md::token_batch const& batch, std::size_t token, std::int32_t first) const {
         std::string seen;
         std::int32_t const self = first + static_cast<std::int32_t>(token);

@@ -1,5 +1,4 @@
-// A verifier of your own: one decision at one node makes a verifier of whole trees, and the proof says what it is
-// worth.
+// A verifier of your own: a decision at one node becomes a verifier of whole trees, and the proof checks it.
 //
 // The one here is lenient: it accepts a candidate with probability min(1, leniency * p / q). With leniency 1 it is
 // speculative sampling and lossless; with more it accepts more and no longer has the target's law.
@@ -18,8 +17,8 @@
 
 namespace md = multidraft;
 
-// Verifies the first candidate. `decide` gets the two rows, the candidates in the order drawn, and where draws are
-// made.
+// Verifies the first candidate. `decide` gets the two rows, the candidates in the order drawn, and the source and site
+// of draws.
 template <int Leniency>
 class lenient : public md::verify::node_by_node<lenient<Leniency>, md::law::iid> {
 public:
@@ -51,7 +50,7 @@ std::vector<double> random_row(std::mt19937& numbers) {
     return row;
 }
 
-// What a verifier accepts of rows too long to enumerate: trials of each, and the interval of their mean over the rows.
+// The acceptance rate on rows too long to enumerate: trials on each, and the interval of the mean over the rows.
 template <class Verifier>
 md::analysis::estimate acceptance(Verifier verifier) {
     std::mt19937 numbers(1);
@@ -67,14 +66,14 @@ md::analysis::estimate acceptance(Verifier verifier) {
 }
 
 int main() {
-    // Every branch of drawing and verifying, over trees of up to six children and three levels, with rows of every
-    // kind that has shown a fault, in doubles and in floats.
+    // Every branch of drawing and verifying, over trees of up to six children and three levels, with rows of many
+    // kinds, in doubles and in floats.
     auto const right = md::testing::prove_lossless(md::draft::iid{}, lenient<1>{});
     auto const biased = md::testing::prove_lossless(md::draft::iid{}, lenient<3>{});
     std::printf("lenient<1> is lossless: %s, in %d cases\n", right.holds() ? "yes" : "no", right.cases);
     std::printf("lenient<3> is lossless: %s, total variation from the target up to %.2f\n",
                 biased.holds() ? "yes" : "no", biased.distance.value);
-    // What leniency brings and costs on one pair of rows; `biased.report()` says where it costs most.
+    // The gain and the bias of leniency on one pair of rows; `biased.report()` names the worst case.
     md::testing::model_pair models{md::testing::small_model(4, 1), md::testing::small_model(4, 1)};
     for (std::size_t context = 0; context < models.target.contexts(); ++context) {
         models.target[context] = {0.40, 0.25, 0.05, 0.30};
@@ -88,7 +87,7 @@ int main() {
     };
     report("lenient<1>", lenient<1>{});
     report("lenient<3>", lenient<3>{});
-    // The same of rows of your own models, with intervals; `acceptance` prints it beside the library's verifiers
+    // The same for rows of your own models, with intervals; `acceptance` prints it beside the library's verifiers
     // (README.md here, "Your verifier in acceptance").
     auto const estimated = [](char const* name, md::analysis::estimate const& found) {
         std::printf("%s: acceptance rate %.2f over %zu rows of 1000 tokens, 95 %% interval %.2f .. %.2f\n", name,

@@ -1,5 +1,5 @@
 // An engine on a device: its own pointers to logits, its stream, its memory, and one launch that it captures in a graph
-// together with its own kernels. Nothing here allocates or waits but the engine itself.
+// together with its own kernels. Only the engine allocates or waits.
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -61,7 +61,7 @@ int main() {
             sampler{}(g, row.row, row.sums, source, {position, 0}, {tokens + 1, 2});
     }
 
-    // What the engine has on the device. `out` is written by the launch.
+    // The engine's data on the device. `out` is written by the launch.
     using verifier = md::verify::recursive_rejection<sampler::law>;
     // The trees carry the sampler's law: with a verifier of another one the launch below does not compile.
     md::tree_batch const trees{1, 3, device_array(2, offsets), device_array(3, parents), device_array(3, tokens)};

@@ -1,5 +1,5 @@
-// An engine with its own tensors: raw pointers, its row stride, a seed a request, and of ours what lies between its
-// model calls - grow the tree, write the mask, verify, compact the cache.
+// An engine with its own tensors: raw pointers, a row stride, a seed per request. The library does the work between its
+// model calls: grow the tree, write the mask, verify, compact the cache.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -17,7 +17,7 @@
 
 namespace md = multidraft;
 
-// The engine's memory, as it always was: nothing here is a type of the library.
+// The engine's memory, without any type of the library.
 struct engine {
     static constexpr int max_nodes = 16;
     static constexpr int kv_width = 4;
@@ -26,9 +26,9 @@ struct engine {
     std::vector<float> draft_logits = std::vector<float>(max_nodes * toy::row_stride);
     std::vector<float> target_logits = std::vector<float>(max_nodes * toy::row_stride);
     std::vector<std::uint8_t> attention = std::vector<std::uint8_t>(max_nodes * max_nodes);
-    std::vector<float> kv;  // one entry of kv_width numbers a token
+    std::vector<float> kv;  // one entry of kv_width numbers per token
 
-    // The text that a node of the tree stands for.
+    // The context of a node of the tree.
     std::vector<std::int32_t> text_of(std::int32_t const* parents, std::int32_t const* tokens, int node) const {
         std::vector<std::int32_t> result = text;
         int end = 0;
@@ -59,7 +59,7 @@ int step(engine& e, md::draft::tree_growth<md::law::sequential>& tree, std::uint
     }
     int const nodes = tree.size();
 
-    // 2. Who attends to whom, as bytes in the engine's own tensor; then its target call.
+    // 2. The attention mask, as bytes in the engine's own tensor; then its target call.
     md::write_bytes(tree.mask(), 0, {e.attention.data(), nodes, nodes, engine::max_nodes});
     for (int v = 0; v < nodes; ++v) {
         toy::forward(toy::model::target, e.text_of(tree.parents().data(), tree.tokens().data(), v),
@@ -68,7 +68,7 @@ int step(engine& e, md::draft::tree_growth<md::law::sequential>& tree, std::uint
             e.kv.push_back(static_cast<float>(tree.tokens()[static_cast<std::size_t>(v)]));
     }
 
-    // 3. The verdict. Rows are read where they lie; nothing is copied, nothing vocabulary-sized is written.
+    // 3. The verdict. Rows are read in place; nothing is copied, nothing of the vocabulary's size is written.
     md::logit_rows<float> const p({e.target_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
     md::logit_rows<float> const q({e.draft_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
     std::int32_t path[engine::max_nodes];
@@ -76,7 +76,7 @@ int step(engine& e, md::draft::tree_growth<md::law::sequential>& tree, std::uint
     md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(g, drafts, p, q, source, position,
                                                                                  {path, engine::max_nodes});
 
-    // 4. What counts of it. The cache keeps the root and the accepted path, in place.
+    // 4. The accepted text. The cache keeps the root and the accepted path, in place.
     md::accepted_text const out(drafts.tree, path, v);
     auto const length = md::compact(std::span<float>(e.kv), engine::kv_width, position, out.nodes());
     e.kv.resize(static_cast<std::size_t>(length) * engine::kv_width);

@@ -1,4 +1,4 @@
-// What the programs that generate text print of a run: one JSON object, or a line for a person.
+// The report of a run by the programs that generate text: one JSON object, or a line of text.
 #pragma once
 
 #include <cstddef>
@@ -59,7 +59,7 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
               {"cache", m.cache_seconds}}}};
 }
 
-/// The share of the decoding time, the prompt's left out, that some seconds are.
+/// Seconds as a fraction of the decoding time, without the prompt's.
 inline double share(generation_metrics const& m, double seconds) {
     double const whole = m.seconds - m.prompt_seconds;
     return whole > 0 ? seconds / whole : 0;

@@ -1,6 +1,7 @@
-// Many requests, one target call a step: rows are shared out to the requests where they are expected to gain most, by
-// what each has had accepted so far. A step's time is that of all rows together, so a tree that pays alone does not pay
-// among many: here by the times of a target whose rows are nearly free up to 16 and cost their products beyond.
+// Many requests, one target call per step: rows are allotted to the requests with the largest expected gain, estimated
+// from what each has had accepted so far. The time of a step depends on all rows together, so a tree that pays for a
+// single request may not pay for many. The times here are those of a target whose rows are nearly free up to 16 and
+// cost their products beyond.
 #include <cstdint>
 #include <cstdio>
 #include <vector>
@@ -31,7 +32,7 @@ struct request {
     std::vector<std::int32_t> text{7, 42};
     md::acceptance_history history{};
 
-    // One step with a tree of this shape; how many tokens it wrote.
+    // One step with a tree of this shape; returns how many tokens it wrote.
     int step(md::topology const& shape) {
         md::host_group const g;
         md::addressed_source source{md::addressed_uniforms(seed)};
@@ -71,7 +72,7 @@ struct request {
     }
 };
 
-// Tokens a second of so many requests over some steps; `shape` is every request's, or none where rows are shared out.
+// Tokens per second of that many requests over some steps; `shape` is every request's, or null if rows are allotted.
 double goodput(int requests, md::topology const* shape) {
     constexpr int steps = 12;
     std::vector<request> all;
@@ -86,7 +87,7 @@ double goodput(int requests, md::topology const* shape) {
             for (auto const& r : all) rates.push_back(r.history.rank_rates(5, 4));
             shapes = md::analysis::share_budget(rates, 512, costs).shapes;
         }
-        // What the step costs: one target call for all nodes, one draft call a level.
+        // The cost of the step: one target call for all nodes, one draft call per level.
         std::int32_t rows = 0;
         std::vector<std::int32_t> of_level;
         for (auto const& s : shapes) {
@@ -107,16 +108,15 @@ int main() {
     md::topology const chain = md::chain(4);
     md::topology const bushy = md::branching({4, 2, 2, 1});
     md::topology const none;
-    std::printf("tokens a second\n%8s %8s %8s %8s %8s\n", "requests", "no tree", "1x1x1x1", "4x2x2x1", "shared");
-    for (int const requests : {1, 4, 16, 64})
+    std::printf("tokens per second\n%8s %8s %8s %8s %8s\n", "requests", "no tree", "1x1x1x1", "4x2x2x1", "shared");
+    for (int const requests : {4, 16, 64})
         std::printf("%8d %8.0f %8.0f %8.0f %8.0f\n", requests, goodput(requests, &none), goodput(requests, &chain),
                     goodput(requests, &bushy), goodput(requests, nullptr));
 }
 
 // Output:
-// tokens a second
+// tokens per second
 // requests  no tree  1x1x1x1  4x2x2x1   shared
-//        1       50      141      131      159
 //        4      197      602      194      633
 //       16      758     1249      212     1172
 //       64     1596     1566      218     1596

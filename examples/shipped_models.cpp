@@ -1,5 +1,5 @@
-// Your own program on the shipped models: a method, or a verifier of your own, in a generation loop. README.md here
-// says how to link it.
+// Your own program on the shipped models: a method, or your own verifier, in a generation loop. README.md in this
+// directory explains how to link it.
 #include <cstdio>
 #include <exception>
 #include <filesystem>
@@ -14,7 +14,7 @@
 
 namespace md = multidraft;
 
-// Yours stands here: any verifier of the law that the sampler draws by.
+// Put your own here: any verifier of the sampler's law.
 using my_verifier = md::verify::recursive_rejection<md::law::sequential>;
 
 int main(int argc, char** argv) try {

@@ -1,5 +1,5 @@
 // Rows in shards over ranks of your own: here threads of one process, each with some columns of every row, which verify
-// a tree together and never see a whole row. What an engine adapts its NCCL, gloo or UCX to is the class below.
+// a tree together without ever having a whole row. An engine writes the class below for its NCCL, gloo or UCX.
 #include <barrier>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@
 namespace md = multidraft;
 using verifier = md::verify::recursive_rejection<md::draft::sequential::law>;
 
-// What the ranks meet at: each shows its data, and all read between two meetings.
+// The synchronisation of the ranks: each publishes its data, and all read between two barriers.
 struct meeting {
     explicit meeting(int ranks) : shown(static_cast<std::size_t>(ranks)), all_here(ranks) {}
     std::vector<void const*> shown;
@@ -54,7 +54,7 @@ private:
     int rank_;
 };
 
-// Logits that any thread can make: an engine's ranks get theirs from their part of the last matrix.
+// Logits that any thread can compute: an engine's ranks get theirs from their part of the last matrix.
 float logit(int model, std::int64_t row, std::int32_t column) {
     md::addressed_uniforms const uniforms(7);
     float const base = uniforms.uniform<float>({static_cast<std::int32_t>(row), 0, md::purpose::test, column});
@@ -125,7 +125,7 @@ int main() {
     bool same = true;
     for (verdict const& v : made) same = same && v.accepted == whole.accepted && v.next == whole.next;
     std::printf("%d accepted, then token %d\n", whole.accepted, whole.next);
-    std::printf("all %d ranks say so: %s\n", ranks, same ? "yes" : "no");
+    std::printf("all %d ranks agree: %s\n", ranks, same ? "yes" : "no");
     std::printf("%d calls; a rank received %.1f KiB, whole rows have %.1f KiB\n", static_cast<int>(sent[1].calls),
                 static_cast<double>(sent[1].received) / 1024, 6 * sizeof(float) * vocabulary / 1024.0);
     return same ? 0 : 1;
@@ -133,5 +133,5 @@ int main() {
 
 // Output (... is what depends on the machine):
 // ... accepted, then token ...
-// all 3 ranks say so: yes
+// all 3 ranks agree: yes
 // ... calls; a rank received ... KiB, whole rows have 1177.9 KiB

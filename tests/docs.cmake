@@ -1,10 +1,10 @@
-# Makes the reference with docs/Doxyfile, and fails with a warning or where something public has no description. Run by
+# Builds the reference with docs/Doxyfile, and fails on a warning or if something public has no description. Run by
 # ctest with cmake -P: DOXYGEN, SOURCE, WORK.
 #
-# Classes, concepts, functions, enumerations and what stands in a namespace are described. Fields, constants and types of
-# a class are where their names do not say what they are, and what follows:
+# Classes, concepts, functions, enumerations and other members of namespaces must be described. Exceptions are fields,
+# constants and types of a class whose names explain them, and the following:
 
-# Members that a concept asks for: their description is the concept's.
+# Members required by a concept, which describes them.
 set(of_concepts
     # distribution, row_source, has_runs and the other optional members (core/optional_members.hpp)
     size rows weight may_have_mass may_have_all_mass order order_limit in_chunk on_run may_be_nonzero is_dense elsewhere

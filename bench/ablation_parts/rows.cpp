@@ -1,8 +1,8 @@
-// Writes what the ablation is made of: the logits of both shipped models after the same tokens of the shipped texts.
+// Writes the input of the ablation: the logits of both shipped models after the same tokens of the shipped texts.
 //
 //   multidraft_ablation_rows DIRECTORY TEXTS_OF_EACH_KIND EVERY
 //
-// DIRECTORY/target.npy and draft.npy: float32, one row a position, every EVERYth of the first 160 tokens of a text.
+// DIRECTORY/target.npy and draft.npy: float32, one row per position, every EVERYth of the first 160 tokens of a text.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>

@@ -1,4 +1,4 @@
-// A model that reads nothing twice: what its cache still holds of a text or a tree costs nothing after `keep(0, {})`.
+// A model that reads nothing twice: the part of a text or tree still in its cache costs nothing after `keep(0, {})`.
 #pragma once
 
 #include <algorithm>
@@ -12,13 +12,14 @@
 
 namespace multidraft::bench {
 
-/// Wraps a model for many short runs on one text. Every loop begins with `keep(0, {})` and the prompt; here only what
-/// differs from the cache is read: the new end of a text, and the nodes from the first that the last tree had not.
+/// Wraps a model for many short runs on one text. Every loop begins with `keep(0, {})` and the prompt; here only the
+/// part that differs from the cache is read: the new end of a text, and the nodes from the first one that the last tree
+/// did not have.
 ///
-/// `keep` reaches the model when something is to be forwarded after it, and a reset never does: until others take their
-/// place, forgotten entries stay, with their logits. An entry is taken for another when token, position and the entries
-/// that it attends to are the same, and so are all before it; with a batch-invariant model the logits then have the
-/// bits they would have without the wrapper. The model is the caller's; nobody else may use it meanwhile.
+/// `keep` is passed to the model only before another forward call, and a reset never is: discarded entries stay, with
+/// their logits, until others replace them. An entry is reused when token, position and the entries that it attends to
+/// are the same, and so are all before it. With a batch-invariant model the logits then have the same bits as without
+/// the wrapper. The model belongs to the caller; it must not be used otherwise meanwhile.
 template <language_model Model>
 class remembered_text {
 public:
@@ -35,7 +36,8 @@ public:
         if (!moved_.empty()) settle();
         auto const v = at(vocabulary());
         std::size_t const tokens = batch.tokens.size();
-        std::size_t const silent = tokens - std::min(tokens, logits.size() / v);  // tokens whose logits nobody wants
+        // Tokens whose logits are not requested.
+        std::size_t const silent = tokens - std::min(tokens, logits.size() / v);
         std::size_t known = 0;
         if (tokens == batch.positions.size() && logits.size() <= tokens * v)
             for (; known < tokens && at(length_) + known < entries_.size(); ++known) {
@@ -76,7 +78,7 @@ public:
 
 private:
     struct entry {
-        token_id token = none;  ///< none: nobody knows
+        token_id token = none;  ///< none: unknown
         std::int32_t position = -1;
         std::vector<std::int32_t> unseen;  ///< entries before it that it does not attend to, in order
         bool scored = false;               ///< its logits are in `logits_`
@@ -105,7 +107,7 @@ private:
         entries_.push_back({batch.tokens[i], batch.positions[i], unseen_, false});
     }
 
-    /// The model forgets what the caller has forgotten.
+    /// Discards from the model what the caller has discarded.
     void settle() {
         if (moved_.empty()) {
             if (model_.length() != length_) model_.keep(length_, {});
@@ -113,7 +115,7 @@ private:
             return;
         }
         model_.keep(fixed_, moved_);
-        // What has moved is remembered no more; it is read again when it is asked for as text.
+        // Moved entries are no longer remembered; they are read again as text if needed.
         std::size_t still = 0;
         while (still < moved_.size() && moved_[still] == static_cast<std::int32_t>(still)) ++still;
         moved_.clear();
@@ -123,9 +125,9 @@ private:
 
     Model& model_;
     std::vector<entry> entries_;  ///< of the model, one each; the first `length_` are the caller's
-    std::vector<logit> logits_;   ///< a row an entry, as far as it is scored
+    std::vector<logit> logits_;   ///< a row per entry, as far as it is scored
     std::vector<std::int32_t> unseen_;
-    std::vector<std::int32_t> moved_;  ///< of the last `keep`, which the model does not know yet
+    std::vector<std::int32_t> moved_;  ///< of the last `keep`, not yet passed to the model
     std::int32_t fixed_ = 0;           ///< and the entries before them
     std::int32_t length_ = 0;
 };

@@ -1,15 +1,15 @@
-// Runs the methods of `generate` on the shipped texts: jobs as JSON, a line each, on standard input; results, a line
-// each, on standard output. What bench/paper_tables starts.
+// Runs the methods of `generate` on the shipped texts: jobs as JSON, one per line, on standard input; results, one per
+// line, on standard output. Started by bench/paper_tables.
 //
 // A job {"method", "tree", "temperature", "kind", "first", "prompts", "words", "tokens", "seed", "draft", "settings"}
-// gives {"runs": [..]}, one object a prompt.
+// gives {"runs": [..]}, one object per prompt.
 //
-// "top_k" and "top_p" cut both models' rows; "draft" names the draft model. Each run also says whether the first token
-// that it emitted is the one with which the shipped text goes on. With "separate_paths" the method is recursive
-// rejection without replacement and the target has no tree attention.
+// "top_k" and "top_p" truncate both models' rows; "draft" names the draft model. Each run also reports whether its
+// first token is the one that follows in the shipped text. With "separate_paths" the method is recursive rejection
+// without replacement and the target has no tree attention.
 //
 // A job {"rates": [N, ..], "temperature", "kind", "first", "prompts", "generated", ..} gives {"rates": {N: {name:
-// [..]}}}: for N candidates the exact rates and bounds of one node, all of the same rows, a mean a text. With
+// [..]}}}: for N candidates the exact rates and bounds of one node, all for the same rows, one mean per text. With
 // "generated" the rows are those of that many tokens that the target generates after each prompt, else those of the
 // shipped texts.
 //
@@ -110,7 +110,7 @@ double negative_log_likelihood(transformer& model, std::span<token_id const> tok
     return sum;
 }
 
-/// A row of logits as the distribution that methods see.
+/// A row of logits as the distribution that methods use.
 std::vector<double> processed(std::span<float const> logits, sampling_params const& sampling) {
     host_group const g;
     auto const row =
@@ -132,7 +132,7 @@ void set(method_settings& s, json const& values) {
     s.beams = values.value("beams", s.beams);
 }
 
-/// What a job says of both loops.
+/// The settings of a job for both loops.
 generation_options options_of(json const& job) {
     generation_options options;
     options.max_tokens = job.value("tokens", 64);
@@ -146,7 +146,7 @@ generation_options options_of(json const& job) {
     return options;
 }
 
-/// Recursive rejection without replacement, the target reading each path of the tree as a row of its own.
+/// Recursive rejection without replacement, where the target reads each path of the tree as a separate row.
 generation run_separately(transformer& target, transformer& draft, topology const& shape,
                           std::span<token_id const> prompt, generation_options const& options) {
     bench::separate_paths model(target);
@@ -199,7 +199,7 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
 json steps(models& loaded, json const& job, std::vector<token_id> const& prompt) {
     transformer& target = loaded["target"];
     generation_options options = options_of(job);
-    options.seed += job.at("first").get<std::uint64_t>();  // prompts have draws of their own
+    options.seed += job.at("first").get<std::uint64_t>();  // prompts have independent draws
     static std::map<json, std::vector<token_id>> texts;
     std::vector<token_id>& text = texts[{prompt, options.sampling.temperature, options.max_tokens, options.seed}];
     if (text.empty()) {
@@ -214,7 +214,7 @@ json steps(models& loaded, json const& job, std::vector<token_id> const& prompt)
                                                      shape, text, prompt.size(), seeds, options)}};
 }
 
-/// Rates and bounds of n candidates at one node, by name: all of one pair of rows.
+/// Rates and bounds of n candidates at one node, by name, for one pair of rows.
 std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector<double> const& q, index_t n) {
     std::map<std::string, double> found;
     analysis::ratio_rows const rows(p, q);
@@ -224,7 +224,7 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
         found["bound/conditional_poisson"] = analysis::alpha_star_conditional_poisson(rows, n);
     else
         found["bound/conditional_poisson"] = analysis::alpha_star_conditional_poisson(rows, rows.support());
-    // Which `greedy_optimal` reaches (Theorem 7), and `spec_hub` for two.
+    // Attained by `greedy_optimal` (Theorem 7), and by `spec_hub` for two.
     found["bound/top_then_one"] = found["greedy_optimal/top_then_one"] = analysis::alpha_star_stratified(rows, n, 1);
     if (n == 2) found["spec_hub/top_paired"] = found["bound/top_then_one"];
     found["recursive_rejection/iid"] = analysis::acceptance_recursive_iid(p, q, n);
@@ -235,15 +235,14 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
     found["naive/sequential"] = analysis::acceptance_naive_sequential(p, q, n);
     found["naive/deterministic"] = analysis::acceptance_naive_deterministic(p, q, n);
     found["k_seq/iid"] = analysis::acceptance_k_seq(p, q, n);
-    found["ranked/iid"] = found["bound/iid"];  // which it reaches
+    found["ranked/iid"] = found["bound/iid"];  // which it attains
     multidraft::testing::certain_selection const chosen(draft::stratified{}, q, n);
     auto const certain = static_cast<index_t>(chosen.tokens.size());
     found["ranked/stratified"] = analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
     return found;
 }
 
-/// The same at temperature 0. Laws that draw a token again have the draft's likeliest alone, the others its n
-/// likeliest.
+/// The same at temperature 0. Laws that may repeat a token have only the draft's likeliest, the others its n likeliest.
 std::map<std::string, double> rates_of_greedy(std::span<float const> p, std::span<float const> q, index_t n) {
     host_group const g;
     auto const size = static_cast<index_t>(q.size());
@@ -304,8 +303,8 @@ json rates(models& loaded, json const& job, std::vector<std::vector<token_id>> c
     return {{"rates", by_count}};
 }
 
-/// Two candidates of two tokens, as in Figure 1 of the RSD paper: `bernoulli` are the draft's chances of the first
-/// token, `targets` the target's.
+/// Two candidates of two tokens, as in Figure 1 of the RSD paper: `bernoulli` are the draft's probabilities of the
+/// first token, `targets` the target's.
 json bernoulli(json const& job) {
     std::map<std::string, std::vector<double>> found;
     for (double const target : job.at("targets").get<std::vector<double>>())
@@ -344,7 +343,7 @@ int main() {
                 bool const of_steps = job.contains("steps");
                 bool const whole = job.contains("rates") && job.value("generated", 0) == 0;
                 std::vector<std::vector<token_id>> prompts;
-                std::vector<token_id> next;  // the token after each prompt; none where the text is cut within one
+                std::vector<token_id> next;  // the token after each prompt; none where the text is cut inside one
                 auto const first = job.value("first", std::size_t{3});
                 auto const count = of_steps ? std::size_t{1} : job.value("prompts", std::size_t{12});
                 for (std::size_t i = first; i < std::min(first + count, of_kind.size()); ++i) {

@@ -1,4 +1,4 @@
-// A model that reads the candidates of a tree as separate rows: what is shared in the tree is computed once a path.
+// A model that reads the candidates of a tree as separate rows: shared nodes are computed once per path.
 #pragma once
 
 #include <algorithm>
@@ -13,12 +13,12 @@
 
 namespace multidraft::bench {
 
-/// Wraps a model: every tree that it is to read becomes its paths from the root, side by side, as if each were a text
-/// of its own in a batch (multi-candidate decoding without tree attention; Yang et al. 2024, table 4). The logits are
-/// those of the tree, and the work is that of all paths. The copies of the cache that a batch of texts takes are not
-/// made: the model attends to one.
+/// Wraps a model: every tree becomes its paths from the root, side by side, as if each were a separate text in a batch
+/// (multi-candidate decoding without tree attention; [MCSD], table 4). The logits are those of the tree, and the work
+/// is that of all paths. Unlike in a batch of texts the cache is not copied: all paths attend to one.
 ///
-/// The model is the caller's; nobody else may use it meanwhile. For calls with a mask that begin at the root.
+/// The model belongs to the caller; it must not be used otherwise meanwhile. For calls with a mask that begin at the
+/// root.
 template <language_model Model>
 class separate_paths {
 public:
@@ -28,7 +28,7 @@ public:
 
     [[nodiscard]] std::int32_t vocabulary() const { return model_.vocabulary(); }
     [[nodiscard]] std::int32_t context_limit() const { return model_.context_limit(); }
-    /// Entries as the caller counts them: one a node.
+    /// Entries as the caller counts them: one per node.
     [[nodiscard]] std::int32_t length() const noexcept { return model_.length() - extra_; }
 
     void forward(token_batch const& batch, std::span<logit> logits) {

@@ -1,4 +1,4 @@
-// What the machine can do at best: the read bandwidth that rates are compared with.
+// The machine's read bandwidth, with which rates are compared.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -10,9 +10,9 @@
 
 namespace multidraft::bench {
 
-/// Bytes a second at which one thread reads `bytes` of memory again and again: the best of several tries, measured once
-/// a size. Rows are compared with the bandwidth at their own size, since a row of 128,256 floats lies in a cache and
-/// not in memory.
+/// Bytes per second at which one thread repeatedly reads `bytes` of memory: the best of several tries, measured once
+/// for each size. Rows are compared with the bandwidth at their own size, since a row of 128,256 floats is in a cache
+/// and not in memory.
 inline double read_bandwidth(std::int64_t bytes) {
     struct known {
         std::int64_t bytes;
@@ -39,7 +39,7 @@ inline double read_bandwidth(std::int64_t bytes) {
     return best;
 }
 
-/// Reports the bytes read an iteration, and the share of the measured read bandwidth at that size.
+/// Reports the bytes read per iteration, and the fraction of the measured read bandwidth at that size.
 inline void report_bytes(benchmark::State& state, std::int64_t bytes) {
     state.SetBytesProcessed(state.iterations() * bytes);
     double const rate = read_bandwidth(bytes);

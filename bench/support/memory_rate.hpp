@@ -1,5 +1,5 @@
-// How fast this machine reads memory that no cache holds, with one thread or several: what a call of a large model is
-// compared with.
+// The rate at which this machine reads uncached memory, with one thread or several: the baseline for a call of a large
+// model.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@
 
 namespace multidraft::bench {
 
-/// A sum over the numbers, with what lies `ahead` bytes further on asked for early.
+/// A sum over the numbers, prefetching `ahead` bytes.
 inline std::uint64_t sum_of(std::span<std::uint64_t const> numbers, std::size_t ahead) {
     constexpr std::size_t line = 8;
     std::uint64_t lane[2 * line] = {};
@@ -32,8 +32,8 @@ inline std::uint64_t sum_of(std::span<std::uint64_t const> numbers, std::size_t 
     return sum;
 }
 
-/// Bytes a second that `threads` threads together read from 256 MiB: the best of several tries and of several ways,
-/// measured once a number of threads.
+/// Bytes per second that `threads` threads together read from 256 MiB: the best of several tries and of several
+/// methods, measured once for each number of threads.
 inline double memory_rate(int threads) {
     static std::map<int, double> known;
     if (auto const found = known.find(threads); found != known.end()) return found->second;
@@ -52,7 +52,7 @@ inline double memory_rate(int threads) {
             read(0);
             for (std::thread& other : others) other.join();
             double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-            // Looking at the sums keeps the loops.
+            // Using the sums keeps the loops from being removed.
             std::uint64_t total = 0;
             for (std::uint64_t const s : sums) total += s;
             if (total != 0)

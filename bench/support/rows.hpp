@@ -1,4 +1,4 @@
-// Synthetic rows: a target and a draft whose logits agree about as well as a small model's do with a large one's.
+// Synthetic rows: a target and a draft whose logits agree about as well as those of a small and a large model.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace multidraft::bench {
 
-/// How rows are made of logits: the settings that engines often have by default are {0.6, 0.9}.
+/// The sampling of rows; common defaults of engines are {0.6, 0.9}.
 struct sampling {
     float temperature = 1;
     double top_p = 1;

@@ -7,7 +7,7 @@
 
 namespace multidraft::examples {
 
-/// Reads {"cases": [{"p": [..], "q": [..], "n": 3}, ..]} and gives, in the same order,
+/// Reads {"cases": [{"p": [..], "q": [..], "n": 3}, ..]} and returns, in the same order,
 ///
 ///     {"cases": [{"n": 3,
 ///                 "alpha_star": {"iid", "sequential", "conditional_poisson", "stratified": {"1", .., "n"}},
@@ -15,15 +15,15 @@ namespace multidraft::examples {
 ///                           "naive_iid"},
 ///                 "kseq_rho"}, ..]}
 ///
-/// "stratified" is by the number j of tokens that are not certain; "ranked_stratified" is with the j that the default
-/// rule picks. Where V^(n-1) is above a million, "recursive_sequential" is an estimate and the case has
+/// "stratified" is by the number j of tokens that are not certain; "ranked_stratified" uses the j of the default rule.
+/// Where V^(n-1) is above a million, "recursive_sequential" is an estimate and the case has
 /// "stderr": {"recursive_sequential": its standard error}.
 ///
 /// Throws `std::runtime_error` naming file and case for anything that is not as described, n below 1 or beyond the
 /// support of q included; other keys of a case are ignored.
 [[nodiscard]] nlohmann::ordered_json rates_of_cases(std::filesystem::path const& file);
 
-/// The same for a person: a line a case.
+/// The same as text: one line per case.
 void print_cases(std::ostream& out, nlohmann::ordered_json const& result);
 
 /// The same as a table for LaTeX.

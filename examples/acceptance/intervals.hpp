@@ -19,7 +19,7 @@ struct interval {
     std::optional<double> high;
 };
 
-/// What is taken for independent: the rows (or trees), or groups of them, such as the rows of one text.
+/// The independent units: the rows (or trees), or groups of them, such as the rows of one text.
 class sampling_units {
 public:
     /// `samples` rows, each for itself.
@@ -33,13 +33,13 @@ public:
     [[nodiscard]] std::size_t samples() const noexcept { return samples_; }
     [[nodiscard]] std::vector<std::int64_t> const& groups() const noexcept { return groups_; }
 
-    /// The mean of `values`, one a row, with its interval: by the bootstrap (BCa) over the units; of more than a
-    /// thousand units the normal interval, from the spread of the units. Ends are cut at `least` and `most`.
+    /// The mean of `values`, one per row, with its interval: by the bootstrap (BCa) over the units; for more than a
+    /// thousand units the normal interval, from the spread of the units. Ends are clamped to `least` and `most`.
     [[nodiscard]] interval mean(std::span<double const> values, double least, double most) const;
 
-    /// How intervals are made, for a person: "by the bootstrap over 12 groups of rows". `what`: "rows" or "trees".
+    /// How intervals are computed, as text: "by the bootstrap over 12 groups of rows". `what`: "rows" or "trees".
     [[nodiscard]] std::string description(std::string const& what) const;
-    /// The same for a program: {"method", "over", "units"}.
+    /// The same as JSON: {"method", "over", "units"}.
     [[nodiscard]] nlohmann::ordered_json json(std::string const& what) const;
 
 private:

@@ -1,4 +1,4 @@
-// A sampler and a verifier of one's own, as a line of the tables that `acceptance` prints.
+// A user's sampler and verifier, as a line of the tables of `acceptance`.
 #pragma once
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct tree_rows {
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
     std::vector<index_t> certain;  ///< certain children of each node, for laws that have such
-    std::vector<double> target;    ///< a row a node, one after another
+    std::vector<double> target;    ///< one row per node, one after another
     std::vector<double> draft;     ///< the same; the rows of nodes without children are not read
     index_t vocabulary = 0;
 
@@ -52,14 +52,14 @@ struct tree_method {
     [[nodiscard]] std::string name() const { return verifier + "/" + law; }
 };
 
-/// What `acceptance` needs of a verifier of one's own: a line of the table of one node, and one of that of whole trees.
+/// A user's verifier for `acceptance`: a line in the table of one node, and one in that of whole trees.
 struct own_verifier {
     measure at_a_node;
     tree_method of_trees;
 };
 
-/// `name` stands in the table; the law is the sampler's. Its rates are estimated by trials (`--trials`), those of the
-/// library's verifiers are computed. In the table of one node it stands for `fewest` to `most` children.
+/// `name` appears in the table; the law is the sampler's. Its rates are estimated by trials (`--trials`), those of the
+/// library's verifiers are computed. In the table of one node it appears for `fewest` to `most` children.
 template <sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] own_verifier make_own_verifier(std::string const& name, Sampler sampler, Verifier verifier,
                                              index_t fewest = 1, index_t most = std::numeric_limits<index_t>::max()) {

@@ -18,7 +18,7 @@ constexpr double right = 560;
 constexpr double top = 50;
 constexpr double bottom = 460;
 
-/// Colours that people who do not see red and green apart can tell (Okabe and Ito).
+/// Colours that are distinguishable with colour vision deficiency (Okabe and Ito).
 constexpr char const* colours[] = {"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000"};
 constexpr char const* dashes[] = {"", "9 3", "2 3", "12 3 2 3"};
 

@@ -7,7 +7,7 @@
 
 namespace multidraft::examples {
 
-/// One colour a law: its bound dashed, its verifiers' means with their intervals in full lines.
+/// One colour per law: its bound dashed, its verifiers' means with their intervals in solid lines.
 void write_plot(std::ostream& out, summary const& found);
 
 }  // namespace multidraft::examples

@@ -1,4 +1,4 @@
-// A line that says how far a long run is, where there is a person to read it.
+// A progress line for long runs on a terminal.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace multidraft::examples {
 
-/// Rewrites one line of standard error when that is a terminal, a few times a second; says nothing otherwise.
+/// Rewrites one line of standard error if that is a terminal, a few times per second; silent otherwise.
 class progress {
 public:
     progress(std::int64_t all, char const* what) : all_(all), what_(what), shown_(::isatty(STDERR_FILENO) == 1) {}

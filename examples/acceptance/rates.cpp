@@ -29,8 +29,8 @@ namespace {
 
 probabilities<double> view(std::vector<double> const& row) { return {row.data(), static_cast<index_t>(row.size())}; }
 
-/// The rate of n candidates that are tried one after the other. What becomes of the first k does not depend on those
-/// behind them, so candidate k adds what the rate of k has over that of k - 1.
+/// The rate of n candidates that are tried one after the other. The fate of the first k does not depend on later ones,
+/// so candidate k adds the rate of k minus that of k - 1.
 template <class RateOf>
 rate in_turn(index_t n, estimation const& how, RateOf rate_of) {
     rate result = rate_of(n);
@@ -54,8 +54,8 @@ rate k_seq(row_pair const& x, index_t n, estimation const& how) {
     return result;
 }
 
-/// By rank: a certain child is accepted whenever the target's token is it, as the verifier is lossless and the draws
-/// are other tokens; draws that are alike share the rest.
+/// By rank: a certain child is accepted whenever the target's token equals it, as the verifier is lossless and the
+/// draws are other tokens. Exchangeable draws share the rest.
 rate shared(double value, testing::certain_selection const& chosen, row_pair const& x, index_t n,
             estimation const& how) {
     rate result{value};
@@ -105,7 +105,7 @@ std::vector<measure> const& measures() {
     auto const top_bound = [](pair, rows r, index_t n, how) -> rate {
         return {analysis::alpha_star_deterministic(r, n)};
     };
-    // Processing may leave fewer tokens than are asked for; drafts without replacement then are all of them.
+    // Processing may leave fewer tokens than drafts; drafts without replacement are then all of them.
     static std::vector<measure> const all{
         {"iid", "", [](pair, rows r, index_t n, how) -> rate { return {analysis::alpha_star_iid(r, n)}; }},
         {"iid", "recursive_rejection",
@@ -116,7 +116,7 @@ std::vector<measure> const& measures() {
         {"iid", "ranked",
          [](pair x, rows, index_t n, how e) {
              rate result{ranked_iid(x, n)};
-             // The best rank is that of any candidate alike.
+             // Every candidate has the best rank with equal probability.
              if (e.by_rank) result.by_rank.assign(static_cast<std::size_t>(n), result.value / n);
              return result;
          }},
@@ -150,7 +150,7 @@ std::vector<measure> const& measures() {
          [](pair x, rows, index_t n, how e) {
              return shared(ranked_stratified(x, n), {draft::stratified{}, x.q, n}, x, n, e);
          }},
-        // The verifiers of these three laws reach their bounds (Optimal MDSD, Theorem 7 and 5.3).
+        // The verifiers of these three laws attain their bounds ([OptimalMDSD], Theorem 7 and 5.3).
         {"top_then_one", "", greedy_bound},
         {"top_then_one", "greedy_optimal",
          [](pair x, rows r, index_t n, how e) {

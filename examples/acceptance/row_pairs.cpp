@@ -31,7 +31,7 @@ std::string number(double x) {
     fail(file, row, "column " + std::to_string(column) + " = " + number(value) + ": " + what);
 }
 
-/// How far a sum may lie from 1: what the format's rounding can do to a row of a large vocabulary.
+/// How far a sum may be from 1: the effect of the format's rounding on a row of a large vocabulary.
 double sum_tolerance(npy_type type) { return type == npy_type::float16 ? 5e-3 : 1e-4; }
 
 std::string shape(npy_array const& array) {

@@ -11,7 +11,7 @@
 
 namespace multidraft::examples {
 
-/// How the numbers of the files become distributions.
+/// How the numbers in the files are turned into distributions.
 struct row_options {
     bool logits = false;
     double temperature = 1;
@@ -27,7 +27,7 @@ struct row_pair {
     std::vector<double> q;
 };
 
-/// The rows of two files of one shape. Every error names the file and, where there is one, row, column and value.
+/// The rows of two files of one shape. Every error names the file and, where applicable, row, column and value.
 class row_pairs {
 public:
     /// Opens the files and compares their shapes; rows are checked when they are loaded. Throws `std::runtime_error`

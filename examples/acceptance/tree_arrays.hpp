@@ -1,5 +1,5 @@
-// Whole trees over large vocabularies: what the verifiers of a law accept of trees that a user drew, with the rows of
-// their nodes.
+// Whole trees over large vocabularies: how much the verifiers of a law accept of trees drawn by a user, with the rows
+// of their nodes.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace multidraft::examples {
 
-/// The arrays of some trees, tree after tree, one entry a node; the rows are those of two `row_pairs` files. A node
+/// The arrays of some trees, tree after tree, one entry per node; the rows are those of two `row_pairs` files. A node
 /// comes after its parent, and the children of a node after those of the nodes before it (level order).
 struct tree_files {
     std::filesystem::path parents;  ///< the node's parent in its own tree, counted from 0; -1 for a root
@@ -38,9 +38,9 @@ struct tree_place {
 /// a law that none takes, and for one whose trees have certain children where `files` does not say which.
 [[nodiscard]] std::vector<tree_method> methods_for(tree_files const& files, std::vector<tree_place> const& trees);
 
-/// How many drafted tokens each of them accepts, and each verifier of one's own of this law: the mean over
-/// `options.trials` verifications of each tree, with draws of their own. Draft rows are read of nodes with children
-/// only. Throws for the first tree that cannot be verified.
+/// How many drafted tokens each of them accepts, and each user's verifier of this law: the mean over `options.trials`
+/// verifications of each tree, with independent draws. Draft rows are read of nodes with children only. Throws for the
+/// first tree that cannot be verified.
 [[nodiscard]] summary survey_trees(row_pairs const& rows, tree_files const& files, std::filesystem::path const& groups,
                                    std::vector<own_verifier> const& own, survey_options const& options);
 

@@ -32,9 +32,9 @@ namespace {
 
 using nlohmann::ordered_json;
 
-/// A tree of this size is not enumerated in a lifetime.
+/// A tree of this size cannot be enumerated in practice.
 constexpr double most_contexts = 1e5;
-/// Of so many draws neither: all are enumerated, each with what the verifiers make of it.
+/// Nor can this many draws: all are enumerated, each with every branch of the verifiers.
 constexpr double most_trees = 1e9;
 
 struct tree_case {
@@ -52,7 +52,7 @@ void read_rows(nlohmann::json const& rows, char const* which, testing::small_mod
     if (row.size() != static_cast<std::size_t>(model.vocabulary()))
         throw std::runtime_error(what + ": has " + std::to_string(row.size()) +
                                  " entries, but V = " + std::to_string(model.vocabulary()));
-    // Checked, but not divided by its sum: what is verified is what was given.
+    // Checked, but not divided by its sum: the given rows are verified as they are.
     (void)analysis::detail::checked(row, what.c_str());
     model[context] = std::move(row);
     if (depth == 0) return;
@@ -94,7 +94,7 @@ tree_case read(nlohmann::json const& one) {
     return result;
 }
 
-/// Where the results of one case are put together.
+/// Collects the results of one case.
 class results {
 public:
     explicit results(tree_case const& given) : given_(given) {
@@ -143,7 +143,7 @@ ordered_json rates_of(tree_case const& given) {
     found.add("recursive_rejection/sequential", draft::sequential{}, verify::recursive_rejection<law::sequential>{});
     found.add("traversal/iid", draft::iid{}, verify::traversal<law::iid>{});
     found.add("traversal/sequential", draft::sequential{}, verify::traversal<law::sequential>{});
-    // Ranks are continuous: integrated over, by the distribution functions that the verifier itself uses.
+    // Ranks are continuous and integrated out, by the verifier's own distribution functions.
     auto const& [models, children] = given;
     found.add("ranked_block/iid", testing::law_of_ranked_step<false>(draft::iid{}, children, models));
     found.add("ranked_block/stratified", testing::law_of_ranked_step<false>(draft::stratified{}, children, models));
@@ -161,7 +161,7 @@ ordered_json rates_of(tree_case const& given) {
 ordered_json rates_of_trees(std::filesystem::path const& file) {
     auto const cases = read_cases(file);
     auto list = ordered_json::array();
-    // All are read before the first, which may take its time, is enumerated.
+    // All are read before the first one is enumerated, which may take long.
     std::vector<tree_case> given;
     for (std::size_t k = 0; k < cases.size(); ++k) {
         try {

@@ -1,4 +1,4 @@
-// Whole trees over a handful of tokens: what every verifier accepts, exactly, and the limit of its draft law.
+// Whole trees over a few tokens: the exact mean accepted length of every verifier, and the limit of its draft law.
 #pragma once
 
 #include <filesystem>
@@ -22,7 +22,7 @@ namespace multidraft::examples {
 /// described; other keys of a case are ignored.
 [[nodiscard]] nlohmann::ordered_json rates_of_trees(std::filesystem::path const& file);
 
-/// The same for a person.
+/// The same as text.
 void print_trees(std::ostream& out, nlohmann::ordered_json const& result);
 
 /// The same as a table for LaTeX.

@@ -1,21 +1,20 @@
-// `generate --tree auto`, `--method auto`: what steps cost, measured or from a file, and the choices made of it.
+// `generate --tree auto`, `--method auto`: the cost of steps, measured or from a file, and the choices based on it.
 #pragma once
 
 #include <algorithm>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <span>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "generate/call_seconds.hpp"
 #include "generate/methods.hpp"
 #include "generate/tree_choices.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
@@ -24,8 +23,8 @@
 
 namespace multidraft::examples {
 
-/// The family of trees that a method can be given while it runs. Throws `std::runtime_error` for a method of which
-/// trees cannot be chosen.
+/// The family of trees to choose from for a method. Throws `std::runtime_error` for a method whose trees cannot be
+/// chosen.
 inline controller_options choices_of(method const& how, std::int32_t nodes) {
     if (!how.run_choices)
         throw std::runtime_error("--tree auto: the trees of " + how.name + " are not chosen by their shape");
@@ -38,39 +37,17 @@ inline controller_options choices_of(method const& how, std::int32_t nodes) {
     return options;
 }
 
-/// Median seconds of a call of so many rows below a text of 64 tokens, of up to 15 calls within a third of a second.
-inline double median_seconds_of_rows(transformer& model, std::int32_t rows) {
-    constexpr std::int32_t context = 64;
-    std::vector<token_id> tokens(static_cast<std::size_t>(std::max(rows, context)), 5);
-    std::vector<std::int32_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), 0);
-    model.keep(0, {});
-    model.forward(token_batch{std::span(tokens).first(context), std::span(positions).first(context), 0, {}}, {});
-    std::iota(positions.begin(), positions.end(), context);
-    auto const n = static_cast<std::size_t>(rows);
-    std::vector<float> logits(n * static_cast<std::size_t>(model.vocabulary()));
-    std::vector<double> seconds;
-    for (double whole = 0; seconds.size() < 15 && (seconds.size() < 3 || whole < 0.33); whole += seconds.back()) {
-        auto const begin = std::chrono::steady_clock::now();
-        model.forward(token_batch{std::span(tokens).first(n), std::span(positions).first(n), context, {}}, logits);
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-        model.keep(context, {});
-    }
-    auto const middle = seconds.begin() + static_cast<std::ptrdiff_t>(seconds.size() / 2);
-    std::nth_element(seconds.begin(), middle, seconds.end());
-    return *middle;
-}
-
-/// Measures what steps cost: calls of both models by rows, and the library's part by short texts of the method with
+/// Measures the cost of steps: calls of both models by rows, and the library's part by short texts of the method with
 /// each of its verifiers, without trees and with small ones.
 inline step_times measure_times(transformer& target, transformer& draft, method const& how,
                                 std::span<token_id const> prompt, generation_options options, std::int32_t nodes) {
+    constexpr double longest = 0.33;  // seconds for each number of rows
     std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
     std::vector<std::int32_t> sizes;
     for (std::int32_t rows = 1; rows <= nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
     for (std::int32_t const rows : sizes) {
-        of_target.emplace_back(rows, median_seconds_of_rows(target, rows));
-        of_draft.emplace_back(rows, median_seconds_of_rows(draft, rows));
+        of_target.emplace_back(rows, median_call_seconds(target, rows, longest));
+        of_draft.emplace_back(rows, median_call_seconds(draft, rows, longest));
     }
     step_times times{analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)), {}};
     options.max_tokens = std::min(options.max_tokens, 12);
@@ -81,7 +58,7 @@ inline step_times measure_times(transformer& target, transformer& draft, method 
             fixed_tree one(shape, static_cast<std::int32_t>(v));
             generation_metrics const m = how.run_choices(target, draft, one, prompt, options, {}).metrics;
             auto const steps = static_cast<double>(std::max<std::int64_t>(m.target_calls, 1));
-            // Every tree has its shape but for the last ones of the text, which end earlier.
+            // Every tree has its shape except the last ones of the text, which end earlier.
             inner = static_cast<double>(m.drafted) / steps;
             return step_seconds::of(m).library / steps;
         };

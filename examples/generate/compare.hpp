@@ -21,7 +21,7 @@
 
 namespace multidraft::examples {
 
-/// How far a longer piece of work has come, on standard error; nothing when that is no terminal.
+/// The progress of a longer piece of work, on standard error if that is a terminal.
 class progress {
 public:
     explicit progress(std::size_t steps) : steps_(steps), shown_(isatty(STDERR_FILENO) != 0) { draw(""); }
@@ -59,10 +59,10 @@ struct comparison {
     double speed_up = 0;
     std::size_t same_text = 0;  ///< runs whose tokens were those of the autoregressive loop
     std::size_t runs = 0;
-    std::int32_t depth = 0;                ///< of the tree that was asked for
+    std::int32_t depth = 0;                ///< of the requested tree
     double size_ratio = 0;                 ///< parameters of the draft / of the target
     std::vector<generation_metrics> each;  ///< the runs, for intervals
-    std::vector<double> nll;               ///< of each run's tokens, where it was asked for
+    std::vector<double> nll;               ///< of each run's tokens, if requested
     std::vector<double> joules;            ///< of each run, where there is a counter
     std::string energy_source;
 
@@ -92,14 +92,14 @@ struct comparison {
         for (generation_metrics const& m : each) tokens.push_back(static_cast<double>(m.tokens));
         return analysis::bootstrap_ratio(joules, tokens);
     }
-    /// Memory-bound speed-up: what the block efficiency is worth where a call costs the bytes of its model. Draft calls
-    /// a step stand for the depth, so that it holds for trees of changing depth too.
+    /// Memory-bound speed-up: the speed-up if the cost of a call is the bytes of its model. Draft calls per step are
+    /// used as the depth, so that it holds for trees of varying depth too.
     [[nodiscard]] double memory_bound_speed_up(generation_metrics const& m) const {
         if (m.target_calls == 0) return 0;
         double const calls = static_cast<double>(m.draft_calls) / static_cast<double>(m.target_calls);
         return m.block_efficiency() / (calls * size_ratio + 1);
     }
-    /// What the acceptance rate alone promises for the measured costs (Leviathan et al. 2023, Theorem 3.8).
+    /// The improvement factor from the acceptance rate and the measured costs ([Leviathan23], Theorem 3.8).
     [[nodiscard]] double improvement_factor(generation_metrics const& m) const {
         if (m.target_calls == 0 || m.target_seconds <= 0) return 1;
         double const target = m.target_seconds / static_cast<double>(m.target_calls);
@@ -112,7 +112,7 @@ struct comparison {
 using prompt_tokens = std::vector<token_id>;
 
 /// Runs every method on every prompt with seeds `options.seed` .. + repeat - 1, the methods in turn on each prompt so
-/// that all meet the same machine. `shape_of` gives the tree of a method.
+/// that all run under the same conditions. `shape_of` returns the tree of a method.
 template <class ShapeOf>
 std::vector<comparison> compare(transformer& target, transformer& draft, std::vector<prompt_tokens> const& prompts,
                                 generation_options options, std::uint64_t repeat, ShapeOf shape_of,
@@ -158,7 +158,7 @@ std::vector<comparison> compare(transformer& target, transformer& draft, std::ve
 
 inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     std::printf("%-36s %-12s %9s %9s %11s %11s %7s %7s %7s%s\n", "method", "tree", "tokens/s", "speed-up", "block eff.",
-                "acceptance", "target", "draft", "ours", greedy ? "  same text" : "");
+                "acceptance", "target", "draft", "library", greedy ? "  same text" : "");
     for (comparison const& row : rows) {
         generation_metrics const& m = row.sum;
         std::printf("%-36s %-12s %9.1f %8.2fx %11.3f %11.3f %6.1f%% %6.1f%% %6.1f%%", row.how->name.c_str(),
@@ -185,7 +185,7 @@ inline void print_table(std::vector<comparison> const& rows, bool greedy) {
     }
     std::printf("energy: %s\n", rows.front().energy_source.c_str());
     std::printf(
-        "\nacceptance: how often a node with children had one accepted. target, draft: forward calls; ours: "
+        "\nacceptance: how often a node with children had one accepted. target, draft: forward calls; library: "
         "sampling, masks, verification.\n");
 }
 

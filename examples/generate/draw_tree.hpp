@@ -15,10 +15,10 @@
 
 namespace multidraft::examples {
 
-/// The text of a token, as a person should read it.
+/// The readable text of a token.
 using token_text = std::function<std::string(token_id)>;
 
-/// A step that was kept to be drawn.
+/// A step to be drawn.
 struct drawn_tree {
     std::vector<node_id> parents;
     std::vector<token_id> tokens;
@@ -52,7 +52,7 @@ struct drawn_tree {
 
 namespace detail {
 
-/// In quotes, with what a line cannot hold written out.
+/// In quotes, with special characters escaped.
 inline std::string quoted(std::string const& text) {
     std::string result = "\"";
     for (char const c : text) {
@@ -131,7 +131,7 @@ inline void text_below(drawn_tree const& tree, token_text const& name, std::size
 
 }  // namespace detail
 
-/// The tree as lines; `*` marks the accepted path, `->` what is emitted after it.
+/// The tree as lines; `*` marks the accepted path, `->` the token emitted after it.
 [[nodiscard]] inline std::string tree_as_text(drawn_tree const& tree, token_text const& name) {
     if (tree.size() == 0) return "";
     std::string out = detail::quoted(name(tree.tokens[0])) + '\n';
@@ -160,7 +160,7 @@ inline void text_below(drawn_tree const& tree, token_text const& name, std::size
     return out + "}\n";
 }
 
-/// The tree as SVG: the root on the left, a column a level, siblings by rank from the top.
+/// The tree as SVG: the root on the left, one column per level, siblings by rank from the top.
 [[nodiscard]] inline std::string tree_as_svg(drawn_tree const& tree, token_text const& name) {
     constexpr int column = 190;
     constexpr int row = 46;
@@ -170,8 +170,8 @@ inline void text_below(drawn_tree const& tree, token_text const& name, std::size
     std::vector<int> depth(tree.size() + 1, 0);
     std::vector<double> place(tree.size() + 1, 0);
     double lines = 0;
-    // Leaves get lines of their own from the top; a parent stands between its first and its last child. What is
-    // emitted after the path stands as the last child there; it has the number size().
+    // Each leaf gets a line, from the top; a parent is between its first and its last child. The token emitted after
+    // the path is drawn as the last child; it has the number size().
     auto const put = [&](auto const& self, std::size_t v, int level) -> void {
         depth[v] = level;
         auto below = v == tree.size() ? std::vector<std::size_t>{} : tree.children(v);

@@ -1,4 +1,4 @@
-// Energy that a run took: NVML's counter on a GPU, RAPL's on a CPU, where they can be read.
+// The energy of a run: NVML's counter on a GPU, RAPL's on a CPU, where they can be read.
 #pragma once
 
 #include <dlfcn.h>
@@ -16,7 +16,7 @@
 
 namespace multidraft::examples {
 
-/// Reads energy counters. They are the whole package's or GPU's: leave the machine alone while it measures.
+/// Reads energy counters. They count the whole package or GPU: nothing else should run during a measurement.
 class energy_meter {
 public:
     /// With `gpu` the first GPU's counter, else those of the CPU's packages.
@@ -35,7 +35,7 @@ public:
     energy_meter& operator=(energy_meter const&) = delete;
 
     [[nodiscard]] bool available() const { return read_gpu_ != nullptr || !zones_.empty(); }
-    /// Where the numbers come from, or why there are none.
+    /// The source of the numbers, or why there are none.
     [[nodiscard]] std::string const& source() const { return source_; }
 
     void start() { (void)take(); }
@@ -45,7 +45,7 @@ public:
 private:
     struct zone {
         std::filesystem::path file;
-        double range = 0;  ///< microjoules after which the counter begins again
+        double range = 0;  ///< microjoules after which the counter wraps
         double last = 0;
     };
 

@@ -82,8 +82,8 @@ topology narrowed(topology const& shape, std::int32_t most) {
     return topology::from_parents(parents);
 }
 
-/// The tree of a method: its own, or the one asked for; a chain as deep as that for methods that take only chains, a
-/// fork as deep and with no more nodes for those that take only forks.
+/// The tree of a method: its own, or the requested one. Methods that accept only chains get a chain of the same depth;
+/// those that accept only forks get a fork of the same depth with no more nodes.
 std::pair<std::string, topology> shape_of(method const& m, std::string const& asked) {
     if (m.tree.empty()) return {"", topology()};
     std::string const text = asked.empty() ? m.tree : asked;
@@ -254,7 +254,7 @@ int run(int argc, char** argv) {
     }
     if (repeat - 1 > std::numeric_limits<std::uint64_t>::max() - options.seed)
         throw std::runtime_error("--repeat " + std::to_string(repeat) + ": the last seed would exceed 2^64 - 1");
-    // Before a model is opened, which would take the place of an input that is closed.
+    // Before a model is opened, whose file descriptor would replace that of a closed input.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
     validate(options.sampling);
     options.draft_sampling = options.sampling;
@@ -315,7 +315,7 @@ int run(int argc, char** argv) {
         if (!compare_all) texts.resize(1);
     } else {
         texts.push_back(prompt);
-        // A text that is much too long is not tokenised for minutes first.
+        // A text that is much too long is refused before it is tokenised.
         if (tokens.is_longer_than(prompt, target.context_limit()))
             throw std::runtime_error("--prompt: its " + std::to_string(prompt.size()) +
                                      " bytes are more tokens than the model's context has, " +

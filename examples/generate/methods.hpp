@@ -28,23 +28,23 @@ struct method {
     std::function<generation(transformer& target, transformer& draft, topology const& shape,
                              std::span<token_id const> prompt, generation_options const&, token_callback const&)>
         run;
-    bool forks_only = false;         ///< takes chains that part at the root, K x 1 x 1 ..
+    bool forks_only = false;         ///< accepts only chains that branch at the root, K x 1 x 1 ..
     std::int32_t most_children = 0;  ///< of a node; 0: any number
-    /// The same over trees that are chosen step by step, where a method's trees are shapes; else empty.
+    /// The same over trees that are chosen at each step, for methods whose trees are shapes; else empty.
     std::function<generation(transformer& target, transformer& draft, tree_choices& choices,
                              std::span<token_id const> prompt, generation_options const&, token_callback const&)>
         run_choices{};
     std::vector<std::string> verifiers{};  ///< which the choices choose among
 };
 
-/// What single methods read beside the tree: set by the command line before the first run.
+/// Settings of single methods besides the tree: set by the command line before the first run.
 struct method_settings {
     std::string second_draft;  ///< directory of the second draft model
     std::string early_stop;    ///< directory of the decision models' weights
     transformer_options models;
-    double least = 0.1;               ///< best_first: no draw that is worth less
+    double least = 0.1;               ///< best_first: the least worth of a draw
     std::string stop_by = "none";     ///< target_initialised: by which decision model: probabilities, hidden
-    double stop_below = 0.4;          ///< early stopping: the chance below which a level is not drawn
+    double stop_below = 0.4;          ///< early stopping: the probability below which a level is not drawn
     std::int32_t lookup_paths = 2;    ///< look-up: continuations
     std::int32_t lookup_longest = 4;  ///< look-up: tokens of the longest match
     double fallback = 0.5;            ///< BiLD
@@ -58,14 +58,14 @@ struct method_settings {
 /// The settings of this program. They are read when a method runs.
 method_settings& settings();
 
-/// The second draft model, loaded when it is first asked for. Throws `std::runtime_error` as the others do.
+/// The second draft model, loaded on first use. Throws `std::runtime_error` as the others do.
 transformer& second_draft();
 
 /// All methods. The first drafts nothing; the second is the default.
 ///
 /// Their trees are the best ones measured for the shipped models (bench/results): where a row of the target's forward
-/// call is nearly free, bushy and deep; where it costs its multiplications, a short chain. The choice looks at the
-/// CPU's kind, not at a clock: equal seeds give equal texts.
+/// call is nearly free, wide and deep; where it costs its multiplications, a short chain. The choice depends on the
+/// kind of CPU, not on a clock: equal seeds give equal texts.
 std::vector<method> const& all_methods();
 
 /// The method that chooses its verifier too, of those for stratified trees: `--method auto`, in no list.
@@ -74,7 +74,7 @@ method const& automatic_method();
 /// The method of that name, `auto` among them. Throws `std::runtime_error` that lists the names there are.
 method const& find_method(std::string_view name);
 
-// The parts of the list, a source file each, so that none takes long to compile.
+// The parts of the list, one source file each, so that none takes long to compile.
 void add_best_method(std::vector<method>& all);
 void add_node_methods(std::vector<method>& all);
 void add_ranked_methods(std::vector<method>& all);

@@ -1,4 +1,4 @@
-// Methods whose trees are no fixed shape of one sampler: look-up, sequences, beams, best-first, several models.
+// Methods whose trees are not a fixed shape of one sampler: look-up, sequences, beams, best-first, several models.
 #include <algorithm>
 
 #include "generate/tree_methods.hpp"
@@ -37,8 +37,8 @@ best_first_options budget_of(topology const& shape) {
     return options;
 }
 
-/// The same of a tree whose nodes have children by their reach. Where a node's own context alone is looked at, trees
-/// have so many nodes in the mean, and up to three times as many.
+/// The same for trees whose nodes have children by their reach. If only a node's own context is used, trees have that
+/// many nodes on average, and up to three times as many.
 reach_options reach_of(topology const& shape, bool mean) {
     reach_options options;
     std::int32_t const nodes = std::max(1, shape.size() - 1);
@@ -49,7 +49,7 @@ reach_options reach_of(topology const& shape, bool mean) {
     return options;
 }
 
-/// As many sequences as the tree has nodes for at its depth.
+/// As many sequences as fit the number of nodes at the tree's depth.
 sequence_drafter<transformer> sequences_of(transformer& draft, topology const& shape) {
     std::int32_t const depth = shape.max_depth();
     return {draft, depth == 0 ? 1 : std::max(1, (shape.size() - 1) / depth), depth};

@@ -1,4 +1,4 @@
-// Methods that end a tree early when a decision model sees no more to gain.
+// Methods that end a tree early when a decision model predicts no further gain.
 #include "generate/decisions.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/draft/sequential.hpp"

@@ -1,4 +1,4 @@
-// Methods that change the distribution of the text, each marked so.
+// Lossy methods, which change the distribution of the text.
 #include <algorithm>
 
 #include "generate/decisions.hpp"

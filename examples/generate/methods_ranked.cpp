@@ -1,4 +1,4 @@
-// Ranked verification: the candidate that is offered is chosen by ranks, at a node and along whole paths.
+// Ranked verification: candidates are selected by rank, at a node and along whole paths.
 #include "generate/tree_methods.hpp"
 
 namespace multidraft::examples {

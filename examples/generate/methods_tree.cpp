@@ -1,4 +1,4 @@
-// Methods that weigh whole paths and trees.
+// Methods that verify whole paths and trees.
 #include "generate/tree_methods.hpp"
 
 namespace multidraft::examples {

@@ -1,4 +1,4 @@
-// A bar on standard error for what takes long.
+// A progress bar on standard error for long operations.
 #pragma once
 
 #include <unistd.h>
@@ -12,7 +12,7 @@
 
 namespace multidraft::examples {
 
-/// Appears when work has gone on for half a second, on a terminal only, and is gone when it ends.
+/// Appears after half a second, on a terminal only, and disappears at the end.
 class progress_bar {
 public:
     explicit progress_bar(std::string what, std::FILE* to = stderr)

@@ -1,4 +1,4 @@
-// The text of what `generate` emitted, and a run of one of its methods as JSON.
+// The text emitted by `generate`, and a run of one of its methods as JSON.
 #pragma once
 
 #include <cstdint>

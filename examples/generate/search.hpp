@@ -1,21 +1,20 @@
-// `generate --search`: the best trees of every budget, from what is measured on the two models.
+// `generate --search`: the best trees of every budget, from measurements of the two models.
 #pragma once
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <numeric>
 #include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
+#include "generate/call_seconds.hpp"
 #include "generate/compare.hpp"
 #include "generate/methods.hpp"
 #include "multidraft/analysis/bootstrap.hpp"
@@ -40,7 +39,7 @@ struct measured_tree {
     }
 };
 
-/// What the search measured and what it found.
+/// The measurements and results of the search.
 struct search_result {
     /// Whether rates by rank carry over from tree to tree for the method; else trees are not predicted, only measured.
     bool predicts = false;
@@ -53,7 +52,7 @@ struct search_result {
         std::int32_t budget;
         analysis::configuration k_configuration;
         analysis::configuration tree;
-        analysis::configuration largest;  ///< the tree that accepts most, whatever it costs
+        analysis::configuration largest;  ///< the tree with the most accepted tokens, regardless of cost
     };
     std::vector<entry> entries;                                              ///< by nodes
     std::vector<std::pair<std::int32_t, analysis::configuration>> of_paths;  ///< by K = k1 k2 ..
@@ -61,30 +60,8 @@ struct search_result {
     std::vector<measured_tree> measured;                                     ///< the fastest first
 };
 
-/// The median of some seconds of forward calls of that many rows below a text of 64 tokens.
-inline double seconds_of_rows(transformer& model, std::int32_t rows) {
-    constexpr std::int32_t context = 64;
-    std::vector<token_id> tokens(static_cast<std::size_t>(std::max(rows, context)), 5);
-    std::vector<std::int32_t> positions(tokens.size());
-    std::iota(positions.begin(), positions.end(), 0);
-    model.keep(0, {});
-    model.forward(token_batch{std::span(tokens).first(context), std::span(positions).first(context), 0, {}}, {});
-    std::iota(positions.begin(), positions.end(), context);
-    auto const n = static_cast<std::size_t>(rows);
-    std::vector<float> logits(n * static_cast<std::size_t>(model.vocabulary()));
-    std::vector<double> seconds;
-    for (int run = 0; run < 15; ++run) {
-        auto const begin = std::chrono::steady_clock::now();
-        model.forward(token_batch{std::span(tokens).first(n), std::span(positions).first(n), context, {}}, logits);
-        seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-        model.keep(context, {});
-    }
-    std::nth_element(seconds.begin(), seconds.begin() + 7, seconds.end());
-    return seconds[7];
-}
-
-/// Whether the chance that the child of a rank is accepted is the same in every tree: the method tries children one by
-/// one in their order, and what it does with one depends on no later sibling and on nothing below.
+/// Whether the probability that the child of a rank is accepted is the same in every tree: the method tries children
+/// one by one in order, and its decision on one depends on no later sibling and on nothing below.
 inline bool rank_rates_carry_over(method const& how) {
     constexpr std::array<std::string_view, 7> names{"recursive_rejection/iid",
                                                     "recursive_rejection/sequential",
@@ -120,8 +97,9 @@ public:
         }
     }
 
-    /// Rates of `levels` levels with the ranks of the root. Where a depth was not seen often enough, or not so wide, it
-    /// has the root's rates times what its own first ranks are of the root's; deeper levels are as the last one seen.
+    /// Rates of `levels` levels with the ranks of the root. A depth with too few observations, or too few ranks, gets
+    /// the root's rates scaled by the ratio of its own first ranks to the root's. Deeper levels equal the last one
+    /// observed.
     [[nodiscard]] analysis::rank_rates rates(std::size_t levels) const {
         analysis::rank_rates result;
         if (tried_.empty()) return analysis::rank_rates(levels);
@@ -155,7 +133,7 @@ private:
     std::vector<std::vector<std::int64_t>> tried_, accepted_;
 };
 
-/// A tree that the method takes: chains, chains that part at the root, two children a node at most, or any.
+/// Whether the method accepts the tree: chains, chains that branch at the root, at most two children per node, or any.
 inline bool takes(method const& how, topology const& shape) {
     for (node_id v = 0; v < shape.size(); ++v) {
         std::int32_t const children = shape.child_count(v);
@@ -167,7 +145,7 @@ inline bool takes(method const& how, topology const& shape) {
 }
 
 /// k-configurations of at most `nodes` nodes and eight levels that the method takes, their factors not increasing
-/// ([MCSD] 4.4 finds those best) and of a few sizes: few enough to look at each.
+/// ([MCSD] 4.4 finds those best) and of a few sizes.
 inline std::vector<topology> trees_to_try(method const& how, std::int32_t nodes) {
     std::vector<topology> found;
     std::vector<std::int32_t> factors;
@@ -207,8 +185,8 @@ inline measured_tree measure(transformer& target, transformer& draft, method con
 /// Measures rates by rank and the costs of both models, and looks for the best trees of every budget.
 ///
 /// Where rates by rank carry over (`rank_rates_carry_over`), trees are predicted, and the best three of the whole
-/// budget are run. Other methods have no rates that hold for a tree that was not run: for them the predictions only
-/// choose `most_measured` trees of all depths and widths, and what is reported is what those did.
+/// budget are run. For other methods rates do not hold for trees that were not run. There the predictions only select
+/// `most_measured` trees of all depths and widths, and measured results are reported.
 inline search_result search(transformer& target, transformer& draft, method const& how,
                             std::vector<prompt_tokens> const& prompts, generation_options const& options,
                             std::int32_t budget, std::size_t most_measured = 12) {
@@ -234,8 +212,8 @@ inline search_result search(transformer& target, transformer& draft, method cons
         }
     result.rates = counts.rates(levels);
     for (std::int32_t rows = 1; rows < 2 * (budget + 1); rows *= 2) {
-        result.target_seconds.emplace_back(rows, seconds_of_rows(target, rows));
-        result.draft_seconds.emplace_back(rows, seconds_of_rows(draft, rows));
+        result.target_seconds.emplace_back(rows, median_call_seconds(target, rows));
+        result.draft_seconds.emplace_back(rows, median_call_seconds(draft, rows));
     }
     double const ours = sum.sample_seconds + sum.mask_seconds + sum.verify_seconds + sum.cache_seconds;
     double const per_node = sum.drafted > 0 ? ours / static_cast<double>(sum.drafted) : 0;

@@ -1,4 +1,4 @@
-// How `generate` comes by the tree of each step: one for all of them, or chosen while the text grows.
+// The trees of `generate`: one for all steps, or chosen at each step.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace multidraft::examples {
 
-/// A `tree_controller` of which a program has several kinds, so that each method is compiled once.
+/// A polymorphic `tree_controller`, so that each method is compiled once.
 class tree_choices {
 public:
     tree_choices() = default;
@@ -44,7 +44,7 @@ private:
     std::int32_t verifier_;
 };
 
-/// The library's controller, and how often it has chosen what.
+/// The library's controller, with counts of its choices.
 class automatic_tree final : public tree_choices {
 public:
     automatic_tree(step_times times, controller_options const& options) : inner_(std::move(times), options) {}

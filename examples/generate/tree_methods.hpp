@@ -1,4 +1,4 @@
-// How the parts of the list of methods make their entries.
+// Helpers for the entries of the list of methods.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +27,7 @@ inline std::string default_tree(trees_taken trees) {
     return default_tree();
 }
 
-/// A method of the library's lists over trees that are chosen step by step.
+/// A method of the library's lists over trees that are chosen at each step.
 template <class Listed>
 generation run_listed(transformer& target, transformer& draft, tree_choices& choices, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
@@ -48,7 +48,7 @@ method tree_method() {
              Listed::trees == trees_taken::forks,
              Listed::trees == trees_taken::pairs ? 2 : 0};
     if constexpr (is_addressed_by_text<typename Listed::sampler>) {
-        // Its noise is that of a place in the text: no choice may look at it.
+        // Its noise is fixed by the position in the text: no choice may depend on it.
         m.run = [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                    generation_options const& options, token_callback const& on_tokens) {
             return make_speculative<typename Listed::sampler, typename Listed::verifier>(target, draft, shape)(
@@ -72,7 +72,7 @@ void add_methods_of(std::vector<method>& all) {
     List::for_each([&](auto listed) { all.push_back(tree_method<decltype(listed)>()); });
 }
 
-/// The trees of a drafter that `make(draft, shape)` gives.
+/// The trees of the drafter `make(draft, shape)`.
 template <class Verifier, class Make>
 method drafter_method(std::string name, std::string summary, std::string tree, Make make, bool chains_only = false) {
     return {std::move(name),

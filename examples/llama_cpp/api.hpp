@@ -1,12 +1,12 @@
-// What differs between versions of llama.cpp's C interface, all of it here. Needed at least: llama_memory_seq_*, which
-// came in June 2025. Each function below uses a newer thing where the headers that are included have it.
+// All code that depends on the version of llama.cpp's C interface. Needed at least: llama_memory_seq_*, which came in
+// June 2025. Each function below uses a newer thing where the headers that are included have it.
 #pragma once
 
 #include <llama.h>
 
 namespace multidraft::examples::llama_api {
 
-/// Whether the model's state is more than one entry a token: recurrent models and those that are so in part.
+/// Whether the model's state is other than one entry per token: recurrent and hybrid models.
 template <class Model>
 [[nodiscard]] bool is_recurrent(Model const* model) {
     if constexpr (requires { llama_model_is_hybrid(model); })

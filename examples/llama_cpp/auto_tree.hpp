@@ -1,4 +1,4 @@
-// `--tree auto`: the tree that is fastest by what the two models cost here and how well they agree on this prompt.
+// `--tree auto`: the fastest tree by the measured costs of the two models and their agreement on this prompt.
 #pragma once
 
 #include <algorithm>
@@ -18,7 +18,7 @@
 namespace multidraft::examples {
 
 /// Seconds of a forward call of 1, 2, 4, .. rows behind a prompt: of each the median of three, the first call of that
-/// size not among them. Ends at `most` rows, or where a call costs more than `dearest` of one row.
+/// size not among them. Ends at `most` rows, or where a call costs more than `dearest` calls of one row.
 inline std::vector<std::pair<std::int32_t, double>> seconds_by_rows(llama_decoder& model,
                                                                     std::span<token_id const> text, std::int32_t most,
                                                                     double dearest) {
@@ -51,19 +51,19 @@ inline std::vector<std::pair<std::int32_t, double>> seconds_by_rows(llama_decode
     return points;
 }
 
-/// What was measured and chosen.
+/// The measurements and the choice.
 struct chosen_tree {
-    topology shape;  ///< the root alone: nothing is faster than one token a call
+    topology shape;  ///< the root alone if one token per call is fastest
     double block_efficiency = 1;
-    double speed_up = 1;  ///< over one token a call, by the measured costs
+    double speed_up = 1;  ///< over one token per call, by the measured costs
     double seconds = 0;   ///< that the choice took
 };
 
 /// Chooses among trees of at most `budget` nodes below the root. A short text is generated with a wide tree for the
-/// rates by rank: they hold for methods that try children one by one, and stand for the others too.
+/// rates by rank: they hold for methods that try children one by one, and approximate those of others.
 inline chosen_tree choose_tree(llama_decoder& target, llama_decoder& draft, llama_method const& how,
                                std::span<token_id const> prompt, generation_options options, std::int32_t budget) {
-    constexpr double dearest = 8;  // a call that costs as much is worth no tree: eight tokens a call are rare
+    constexpr double dearest = 8;  // no tree pays for a call that costs as much: eight tokens per call are rare
     auto const begin = std::chrono::steady_clock::now();
     auto const target_seconds = seconds_by_rows(target, prompt, budget + 1, dearest);
     auto const draft_seconds = seconds_by_rows(draft, prompt, budget + 1, dearest);

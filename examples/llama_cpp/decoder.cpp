@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::int32_t free_sequence = -2;  // of `tip_`; -1 is a sequence without entries
 
-/// What llama.cpp says goes to its log; the errors among it are kept, for the exceptions.
+/// llama.cpp's messages go to its log; errors are kept for exceptions.
 class error_log {
 public:
     static void start() {
@@ -92,7 +92,7 @@ llama_decoder::llama_decoder(std::shared_ptr<gguf_model const> model, decoder_op
     if (options_.batch < 1) refuse("batch", options_.batch, "a batch has one token or more");
     if (options_.threads < 1) refuse("threads", options_.threads, "one thread or more");
     options_.batch = std::max(options_.batch, options_.tree_nodes);
-    options_.sequences = std::min(options_.sequences, options_.tree_nodes);  // llama.cpp wants a batch for each
+    options_.sequences = std::min(options_.sequences, options_.tree_nodes);  // llama.cpp needs a batch for each
     vocabulary_ = llama_vocab_n_tokens(model_->vocabulary());
 
     llama_context_params params = llama_context_default_params();
@@ -187,7 +187,7 @@ void llama_decoder::read_batch(token_batch const& batch) {
                "a tree is read in one batch, of " + std::to_string(options_.batch) + " tokens at most");
 }
 
-/// Whether the tokens of `batch_` are one path that goes on where the cache's only path ends.
+/// Whether the tokens of `batch_` are one path that continues the cache's only path.
 bool llama_decoder::is_chain() const {
     if (!nodes_.empty()) return false;
     for (std::size_t i = 0; i < batch_.size(); ++i)
@@ -254,7 +254,7 @@ std::span<float const> llama_decoder::forward_in_place(token_batch const& batch,
         if (one.fresh && one.attached >= 0)
             llama_memory_seq_cp(memory_, sequence_of(one.attached), one.sequence, 0, position_of(one.attached) + 1);
 
-    // A long prompt goes in pieces of which the last one has all the rows.
+    // A long prompt is read in pieces; the last one has all the rows.
     auto const count = static_cast<std::int32_t>(batch_.size());
     std::int32_t const last = count - std::min(count, options_.batch);
     wanted_.assign(batch_.size(), 0);
@@ -285,7 +285,7 @@ std::span<float const> llama_decoder::forward_in_place(token_batch const& batch,
     return {llama_get_logits(context_.get()), at(rows) * at(vocabulary_)};
 }
 
-/// Takes out of llama.cpp's cache what a failed call may have put there.
+/// Removes from llama.cpp's cache what a failed call may have added.
 void llama_decoder::undo() noexcept {
     for (leaf const& one : leaves_)
         llama_memory_seq_rm(memory_, one.sequence, one.fresh || one.attached < 0 ? 0 : position_of(one.attached) + 1,

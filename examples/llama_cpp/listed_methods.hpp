@@ -1,4 +1,4 @@
-// How the library's lists of methods become entries of the program's.
+// Entries of the program's list from the library's lists of methods.
 #pragma once
 
 #include <string>

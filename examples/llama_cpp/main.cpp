@@ -33,7 +33,7 @@ namespace {
 using namespace multidraft;
 using namespace multidraft::examples;
 
-/// The arguments with llama.cpp's short names of several letters written out, last first as CLI11 takes them.
+/// The arguments with llama.cpp's short names of several letters expanded, last first as CLI11 takes them.
 std::vector<std::string> written_out(int argc, char** argv) {
     constexpr std::pair<std::string_view, std::string_view> names[] = {
         {"-md", "--model-draft"},   {"-ngl", "--gpu-layers"}, {"-ngld", "--gpu-layers-draft"},
@@ -182,7 +182,7 @@ int run(int argc, char** argv) {
     if (prompt_option->count() == 0 && prompt_file.empty())
         throw std::runtime_error("--prompt or --file: a text to continue is needed");
     if (!prompt_file.empty()) prompt = file_text(prompt_file);
-    // Before a model is opened, which would take the place of an input that is closed.
+    // Before a model is opened, whose file descriptor would replace that of a closed input.
     if (prompt_option->count() > 0 && prompt == "-") prompt = read_standard_input();
     validate(options.sampling);
     options.draft_sampling = options.sampling;

@@ -1,4 +1,4 @@
-// The methods that `llama-multidraft` knows: the library's lists, and drafters of trees that look at what was drawn.
+// The methods of `llama-multidraft`: the library's lists, and drafters whose trees depend on draws.
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ struct llama_method {
     std::string summary;
     trees_taken trees = trees_taken::any;
     bool needs_draft = true;  ///< a draft model; look-up drafts without one
-    bool drafts = true;       ///< false: one token a call
+    bool drafts = true;       ///< false: one token per call
     function run;
 };
 
@@ -35,10 +35,10 @@ std::vector<llama_method> const& llama_methods();
 /// The method of that name. Throws `std::runtime_error` with the names there are.
 llama_method const& find_llama_method(std::string_view name);
 
-/// The shape as the method takes it: a chain of its depth for methods that take chains, and so on.
+/// The shape adapted to the method: a chain of its depth for methods that accept chains, and so on.
 topology fitted(llama_method const& how, topology const& shape);
 
-/// The parts of the list, a source file each, so that none takes long to compile.
+/// The parts of the list, one source file each, so that none takes long to compile.
 void add_llama_methods_by_node(std::vector<llama_method>& all);
 void add_llama_methods_by_rank(std::vector<llama_method>& all);
 void add_llama_methods_by_tree(std::vector<llama_method>& all);

@@ -27,7 +27,7 @@ std::string text_of(llama_vocab const* vocabulary, std::vector<token_id> const& 
 /// The tokens that end a text or a turn.
 std::vector<token_id> end_tokens(llama_vocab const* vocabulary);
 
-/// The first difference of a draft model's vocabulary from the target's, in words; nothing where they are one.
+/// The first difference of a draft model's vocabulary from the target's, in words; empty if they are equal.
 std::optional<std::string> vocabulary_difference(llama_vocab const* target, llama_vocab const* draft);
 
 /// A conversation of role and content, up to where the assistant is to speak, by a template: that of the model where

@@ -1,9 +1,9 @@
-// Verifies draft trees over rows whose columns are shared out over the ranks of MPI, and says what it took:
+// Verifies draft trees over rows whose columns are distributed over MPI ranks, and prints the cost:
 //
 //   mpirun -n 4 sharded --vocabulary 50257 --requests 8 --tree 4x2x2x1 --method naive/sequential --json
 //
-// The rows are made up from the seed, and every rank makes its own columns only. The tokens are the same for any number
-// of ranks, and with --host, which is one process without MPI.
+// The rows are generated from the seed, and every rank generates its own columns only. The tokens are the same for any
+// number of ranks, and with --host, which is one process without MPI.
 #include <mpi.h>
 
 #include <CLI/CLI.hpp>
@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
             sharded_result const result = examples::run_on_ranks(ranks, options);
             if (ranks.rank() == 0) print(result, json);
         } catch (std::exception const& e) {
-            // What is wrong is wrong on all ranks.
+            // Errors are the same on all ranks.
             if (ranks.rank() == 0) std::cerr << "sharded: " << e.what() << '\n';
             status = 1;
         }

@@ -1,11 +1,11 @@
-// The step on ranks of which each has some columns of every row.
+// The step on ranks, each with some columns of every row.
 #include "sharded/ranks.hpp"
 
 #include <algorithm>
-#include <chrono>
 
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/shards.hpp"
+#include "sharded/draw_and_verify.hpp"
 
 namespace multidraft::examples {
 
@@ -16,26 +16,10 @@ using entry = made_up_rows::entry;
 template <class Draft>
 sharded_result run(shards::rank_team<mpi::communicator>& team, sharded_options const& options,
                    shards::shard_batch<entry> const& p, Draft const& q, trees_of_step& step) {
-    sharded_result result;
-    with_method(options.method, [&](auto method) {
-        using verifier = typename decltype(method)::verifier;
-        step.draw_levels([&](level_batch const& level, std::int64_t const* row_of, children_batch const& out) {
-            Draft of_level = q;
-            of_level.row_of = row_of;
-            draft_batch(team, typename decltype(method)::sampler{}, level, draft_rows(of_level), step.requests(), out);
-        });
-        verify::scratch_memory memory;
-        auto const bytes =
-            memory.of(verify_workspace_size<verifier>(team, options.requests, step.nodes_of_one(), step.depth()));
-        shards::traffic const before = team.sent();
-        auto const begin = std::chrono::steady_clock::now();
-        verify_batch(team, verifier{}, drawn_by<typename verifier::law>(step.trees()), target_rows(p), draft_rows(q),
-                     step.requests(), step.verdicts(), bytes);
-        result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-        result.calls = team.sent().calls - before.calls;
-        result.bytes = team.sent().received - before.received;
-    });
-    step.emitted(result);
+    shards::traffic before{};
+    sharded_result result = draw_and_verify(team, options, p, q, step, [&] { before = team.sent(); });
+    result.calls = team.sent().calls - before.calls;
+    result.bytes = team.sent().received - before.received;
     return result;
 }
 
@@ -63,7 +47,7 @@ sharded_result run_on_ranks(mpi::communicator& ranks, sharded_options const& opt
     }
     auto const rows = static_cast<std::uint64_t>(nodes) * (options.draft_in_shards ? 2 : 1);
     result.gathered = static_cast<std::uint64_t>(options.vocabulary - mine.size()) * sizeof(entry) * rows;
-    // What the rank says that has the most.
+    // The largest number over the ranks.
     std::uint64_t const own[] = {result.bytes, result.gathered};
     std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(ranks.size()));
     ranks.all_gather(own, sizeof own, all.data());

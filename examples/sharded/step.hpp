@@ -1,4 +1,4 @@
-// One step of speculative decoding over made-up rows: trees are drawn level by level and verified, on any machine.
+// One step of speculative decoding over generated rows: trees are drawn level by level and verified, on any machine.
 #pragma once
 
 #include <cstddef>
@@ -37,11 +37,11 @@ struct sharded_result {
     std::vector<std::int32_t> accepted;
     std::uint64_t calls = 0;     ///< of the communicator, by the verification
     std::uint64_t bytes = 0;     ///< that a rank received by them, at most
-    std::uint64_t gathered = 0;  ///< that it would have received of whole rows
+    std::uint64_t gathered = 0;  ///< that it would have received for whole rows
     double seconds = 0;          ///< of the verification
 };
 
-/// Columns of the rows of both models, made up from a seed: any rank can make any of them.
+/// Columns of the rows of both models, generated from a seed: any rank can generate any of them.
 class made_up_rows {
 public:
     using entry = bfloat16;
@@ -53,7 +53,7 @@ public:
         for (std::int64_t r = 0; r < rows; ++r)
             for (index_t i = begin; i < end; ++i) {
                 philox_block const words = uniforms.words({static_cast<std::int32_t>(r), 0, purpose::test, i});
-                // Sums of uniforms: bells, the draft's a little beside the target's.
+                // Sums of uniforms, bell-shaped, with the draft's close to the target's.
                 float const base = bell(words.word[0]) + bell(words.word[1]);
                 data_.push_back(entry(of_draft ? base + 0.4F * bell(words.word[2]) : base));
             }
@@ -73,7 +73,7 @@ private:
     std::vector<entry> data_;
 };
 
-/// The trees of a batch, all of one shape, and what is drawn for them.
+/// The trees of a batch, all of one shape, and their draws.
 class trees_of_step {
 public:
     explicit trees_of_step(sharded_options const& options) : shape_(parse_shape(options.tree)) {
@@ -107,7 +107,7 @@ public:
     [[nodiscard]] std::int32_t depth() const { return shape_.max_depth(); }
     [[nodiscard]] node_id nodes_of_one() const { return shape_.size(); }
 
-    /// Draws the children of all nodes, a level at a time: `draw(level, row_of, out)`.
+    /// Draws the children of all nodes, one level at a time: `draw(level, row_of, out)`.
     template <class Draw>
     void draw_levels(Draw const& draw) {
         for (std::int32_t depth = 0;; ++depth) {
@@ -160,7 +160,7 @@ private:
     std::vector<std::int32_t> positions_, accepted_;
 };
 
-/// Calls `use(method)` with the method of a name, one that draws trees of a fixed shape.
+/// Calls `use(method)` with the method of that name, which must draw trees of a fixed shape.
 template <class Use>
 void with_method(std::string const& name, Use const& use) {
     bool found = false;

@@ -1,4 +1,4 @@
-// What a device does for the example transformer: the layers of one block of tokens, and moving cache entries.
+// The device interface of the example transformer: the layers of one block of tokens, and moving cache entries.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace multidraft::examples {
 
-/// Tokens that go through the layers together on a device, and the rows of its buffers. Every product is made for all
-/// of them, so that a row's sums do not depend on how many there are.
+/// Tokens that go through the layers together on a device, and the rows of its buffers. Every product is computed for
+/// all of them, so that a row's sums do not depend on their number.
 inline constexpr std::int32_t device_rows = 64;
 
 /// Up to `device_rows` tokens. Token r becomes cache entry `first + r` and attends to the entries [0, context) and to

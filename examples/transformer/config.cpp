@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// The file with its name, so that every complaint can say where it comes from.
+/// The file with its name, which every error includes.
 class config_file {
 public:
     explicit config_file(std::filesystem::path const& path) : name_(path.string()) {

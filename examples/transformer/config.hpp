@@ -7,7 +7,7 @@
 
 namespace multidraft::examples {
 
-/// What `config.json` says, with Hugging Face's defaults filled in.
+/// The contents of `config.json`, with Hugging Face's defaults filled in.
 struct model_config {
     std::int32_t vocabulary = 0;             ///< `vocab_size`
     std::int32_t hidden = 0;                 ///< `hidden_size`
@@ -25,7 +25,7 @@ struct model_config {
 };
 
 /// Reads and checks a `config.json`. Throws `std::runtime_error` that names the file, the key and the value when the
-/// file cannot be read, a number makes no sense, or the model needs something that the example does not implement.
+/// file cannot be read, a number is invalid, or the model needs a feature that the example does not implement.
 [[nodiscard]] model_config read_config(std::filesystem::path const& file);
 
 }  // namespace multidraft::examples

@@ -57,7 +57,7 @@ private:
     std::vector<void*> pieces_;
 };
 
-/// How one shape of product is made: the same way every time, so that equal rows have equal bits.
+/// The algorithm for one shape of product: always the same, so that equal rows have equal bits.
 struct product {
     product(cublasLtHandle_t handle, std::int32_t outputs, std::int32_t inputs, std::size_t workspace) {
         // Row-major out[rows][outputs] is column-major outputs x rows: transposed weights times the rows.

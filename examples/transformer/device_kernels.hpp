@@ -1,8 +1,8 @@
 // The loops between the matrix products of the example transformer, for the threads of a block on a device.
 //
 // Each is the work of one block on one row (one token), written over a lane context
-// (`multidraft/cuda/lane_context.hpp`), so that the tests run this text on the CPU. A row's sums depend on its own
-// numbers and on the order of the entries that it attends to, not on where those lie nor on what else is in the batch.
+// (`multidraft/cuda/lane_context.hpp`), so that the tests run this source on the CPU. A row's sums depend on its own
+// numbers and on the order of the entries that it attends to, not on their location nor on the rest of the batch.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +18,7 @@ inline constexpr int threads = 128;
 inline constexpr int largest_head = 256;  ///< numbers of a head at most
 inline constexpr int keys_together = 512;
 
-/// What the host says about a block of tokens; lies in device memory.
+/// The host's description of a block of tokens, in device memory.
 struct step {
     std::int32_t rows;
     std::int32_t first;
@@ -148,7 +148,7 @@ private:
     }
 };
 
-/// Where the keys and the values of a layer lie: head h's entry e begins at `(h * capacity + e) * head_dim`.
+/// The layout of a layer's keys and values: head h's entry e begins at `(h * capacity + e) * head_dim`.
 struct layer_cache {
     float* keys;
     float* values;

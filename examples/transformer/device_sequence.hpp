@@ -43,7 +43,7 @@ struct device_sequence {
                 block.context = batch.context;
                 block.words = batch.mask.words + std::int64_t{begin} * batch.mask.row_words;
                 block.row_words = batch.mask.row_words;
-                // A row may have fewer words than the block's last one, and its later ones are not the caller's to set.
+                // A row may have fewer words than the block's last one; the later ones are not set by the caller.
                 std::int32_t const wide = (length + rows - batch.context + 63) / 64;
                 for (std::int32_t r = 0; r < rows; ++r) {
                     std::int32_t const own = (length + r - batch.context) / 64 + 1;

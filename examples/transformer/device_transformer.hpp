@@ -33,9 +33,9 @@ struct matrix {
 //
 // and, for a sequence, `M::stream stream(machine)` with
 //
-// - `launch(kernel, blocks)`: the kernel for every block, after what was asked for before.
+// - `launch(kernel, blocks)`: the kernel for every block, after earlier requests.
 // - `multiply(matrix, in, out)`: out = in * transposed matrix, for `device_rows` rows, float sums.
-// - `record(f)`: a recording of what f asks for; `play(recording)`.
+// - `record(f)`: a recording of the requests in f; `play(recording)`.
 // - `staging(n)`: memory of the host that `fetch(to, from, bytes)` copies from, in order with the rest.
 // - `read(to, from, n)`: a copy to the host; `compact(cache, kept)`: see `cuda::compact`; `wait()`.
 
@@ -163,7 +163,7 @@ public:
         entries_ = stream_.template array<std::int32_t>(rows * at(model_->capacity));
         counts_ = stream_.template array<std::int32_t>(rows);
 
-        // What the host says of a block, in one piece: the step, tokens, positions, mask.
+        // The host's description of a block, in one piece: the step, tokens, positions, mask.
         words_at_ = sizeof(step) + 2 * rows * sizeof(std::int32_t);
         told_bytes_ = words_at_ + rows * at(row_words_) * sizeof(std::uint64_t);
         told_ = stream_.template array<std::byte>(told_bytes_);
@@ -172,7 +172,7 @@ public:
     }
 
     void forward(device_block const& block, std::span<float> logits) override {
-        stream_.wait();  // nobody reads what is said any more
+        stream_.wait();  // the description is no longer read
         auto const rows = static_cast<std::int32_t>(block.tokens.size());
         std::int32_t const words = (block.first + rows - block.context + 63) / 64;
         *reinterpret_cast<step*>(said_) = {rows, block.first, block.context, words};
@@ -225,7 +225,7 @@ private:
         return {keys, keys + plane_};
     }
 
-    /// All that a block of tokens takes, whatever their number: every launch finds it in the step.
+    /// All launches for a block of tokens, independent of their number, which every launch reads from the step.
     void layers() {
         weights<Machine> const& m = *model_;
         model_config const& c = m.config;

@@ -16,7 +16,7 @@ constexpr auto buffer_rows = static_cast<std::size_t>(block_rows);
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
-/// The most that a matrix of the model needs, for any number of rows of a block.
+/// The largest workspace of the model's matrices, for any number of rows of a block.
 std::size_t largest_workspace(transformer_weights::implementation const& w) {
     std::size_t most = 0;
     auto const& layer = w.layers.front();  // all are of one size
@@ -129,7 +129,7 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
         w.embedding->read(size(batch.tokens[size(first) + r]) * hidden, {residual_.data() + r * hidden, hidden});
     }
 
-    float const* pending = nullptr;  // what the layer before adds to the residual
+    float const* pending = nullptr;  // the preceding layer's contribution to the residual
     auto const normalise = [&](std::vector<float> const& scale, std::int32_t count) {
         for (std::size_t r = 0; r < size(count); ++r) {
             kernels::norm(residual_.data() + r * hidden, pending == nullptr ? nullptr : pending + r * hidden,
@@ -140,10 +140,10 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
     auto const multiply = [&](linear const& by, float const* from, std::int32_t count, float* to) {
         by.multiply(threads_, active, from, count, to, workspace_.data());
     };
-    // Other threads for some 10 us of work, or not at all.
+    // Other threads only for at least about 10 us of work.
     auto const threads_for = [&](std::int64_t work, std::int64_t enough) { return work > enough ? active : 1; };
 
-    std::int32_t skipped = 0;  // rows in front that nobody asks for any more
+    std::int32_t skipped = 0;  // leading rows that are no longer needed
     std::int32_t const queries = c.heads / c.kv_heads;
     float const scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim));
     for (std::int32_t l = 0; l < c.layers; ++l) {
@@ -152,7 +152,7 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
         multiply(*layer.qkv, normed_.data(), rows, qkv_.data());
         rotate_and_cache(l, positions);
         if (l + 1 == c.layers) {
-            // Of the other tokens only the cache entries were needed.
+            // Only the cache entries of the other tokens are needed.
             if (wanted == 0) return;
             skipped = rows - wanted;
             if (skipped != 0) {

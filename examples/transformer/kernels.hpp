@@ -1,8 +1,7 @@
 // The loops between a transformer's matrix products: norms, rotary positions, attention, the gate.
 //
-// Each works on one token and gives the same bits whatever else is in the batch: a sum runs over the token's own
-// numbers (for attention: over the sequence of the entries that it attends to) in an order that depends on their count
-// alone.
+// Each works on one token and gives the same bits whatever else is in the batch. A sum is over the token's own numbers
+// (for attention: over the sequence of the entries that it attends to), in an order that depends on their count alone.
 #pragma once
 
 #include <bit>
@@ -50,11 +49,11 @@ void gated(float const* gate_up, std::int32_t n, float* out);
 /// Rotates one head in place: halves (a, b) become (a cos - b sin, b cos + a sin).
 void rotate(float* head, float const* cosines, float const* sines, std::int32_t half);
 
-/// What the tokens attend to, for one layer and one key-value head.
+/// The cache that tokens attend to, for one layer and one key-value head.
 ///
 /// Keys lie transposed in groups of `lanes` entries, `keys[(entry / lanes) * head_dim * lanes + d * lanes + entry %
-/// lanes]`, so that the scores of neighbouring entries are the lanes of a vector and none depends on where its entry
-/// lies. Values lie entry by entry, each padded with zeros to a multiple of `lanes`.
+/// lanes]`, so that the scores of neighbouring entries are the lanes of a vector and none depends on the position of
+/// its entry. Values are stored entry by entry, each padded with zeros to a multiple of `lanes`.
 struct attention_view {
     float const* keys;
     float const* values;

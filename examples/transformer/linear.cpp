@@ -27,11 +27,11 @@ struct stored_matrix {
     std::int32_t outputs = 0;
     std::byte const* weights = nullptr;
     std::size_t row_bytes = 0;
-    aligned_array<std::byte> own{};  ///< where the weights do not lie in the file
+    aligned_array<std::byte> own{};  ///< if the weights are not used from the file
     aligned_array<float> scales{};   ///< for 8 bits
 };
 
-/// The matrix as the kernel reads it: where it lies if that will do, or else a copy.
+/// The matrix as the kernel reads it: in place if possible, otherwise a copy.
 stored_matrix store(tensor_view const& tensor, kernel const& by, std::int32_t outputs, std::int32_t inputs,
                     team& threads) {
     stored_matrix m;
@@ -136,7 +136,7 @@ private:
     bool rounded_;
 };
 
-/// Products by oneDNN, in slabs of outputs for the threads to share out.
+/// Products by oneDNN, in slabs of outputs that are distributed over threads.
 class packed_linear final : public linear {
 public:
     struct slab {
@@ -178,7 +178,7 @@ public:
         else
             std::memcpy(workspace, rows, bytes);
         std::fill(workspace + bytes, workspace + input_bytes(count), std::byte{});
-        // oneDNN's rows lie one after the other, and some more than asked for may be written.
+        // oneDNN's rows are consecutive, and more rows than requested may be written.
         bool const direct = slabs_.size() == 1 && padded(count) == count;
         auto* const results = reinterpret_cast<float*>(workspace + input_bytes(count));
         std::byte* const scratchpads = workspace + input_bytes(count) + output_bytes(count);
@@ -219,12 +219,12 @@ private:
 /// Outputs of a slab of a large model: enough for a call of oneDNN, few enough for several threads.
 constexpr std::int32_t slab_outputs = 512;
 
-/// A model of so many bytes of weights stays in a cache from call to call.
+/// A model with up to this many bytes of weights stays in a cache between calls.
 constexpr std::size_t cached_bytes = std::size_t{16} << 20U;
 
-/// In a cache the order of the weights counts: packed for many outputs at a time they are read from one end to the
-/// other, and no sum has to be added up from vectors. That is oneDNN's way, with as many rows as need be where it has
-/// AVX-512; its products of fewer bits are padded to 16 rows.
+/// In a cache the order of the weights counts: packed for many outputs at a time they are read sequentially, and no sum
+/// has to be reduced over a vector. oneDNN does this, with any number of rows, where it has AVX-512; its products of
+/// fewer bits are padded to 16 rows.
 bool suits_onednn(precision numbers, std::size_t model_bytes) {
     if (numbers == precision::int8) return false;
     if (numbers == precision::bf16 && multiplies_by_tiles()) return true;

@@ -1,8 +1,9 @@
-// The matrices of a model, and how they are multiplied.
+// The matrices of a model and their multiplication.
 //
 // Where the CPU multiplies bfloat16 by tiles of 16 rows (AMX), oneDNN does it (see matmul.hpp): 16 rows cost little
-// more than one. So it does, with AVX-512, for models that stay in a cache. Elsewhere product.hpp does: a call with few
-// rows takes the time of reading the weights, and it reads them faster (bench/transformer_bench.cpp compares the two).
+// more than one. With AVX-512 it is also used for models that stay in a cache. Otherwise product.hpp is used: a call
+// with few rows takes the time of reading the weights, which it reads faster (bench/transformer_bench.cpp compares the
+// two).
 #pragma once
 
 #include <cstddef>
@@ -21,10 +22,11 @@ enum class precision {
     automatic,  ///< bf16 where the CPU multiplies it natively (AVX512_BF16, AMX), f32 elsewhere
     bf16,       ///< inputs and weights are rounded to bfloat16
     f32,        ///< weights as the file has them, inputs in float
-    int8,  ///< weights of 8 bits with a scale a row, inputs rounded to bfloat16: another function, of half the bytes
+    int8,       ///< weights of 8 bits with a scale per row, inputs rounded to bfloat16: another function, with half the
+                ///< bytes
 };
 
-/// Who multiplies.
+/// The implementation of products.
 enum class multiplier {
     automatic,  ///< as said above
     ours,       ///< product.hpp
@@ -50,7 +52,7 @@ public:
     [[nodiscard]] virtual std::int32_t outputs() const noexcept = 0;
     /// The bytes of the weights, which a product reads once.
     [[nodiscard]] virtual std::size_t bytes() const noexcept = 0;
-    /// The bytes of workspace that `multiply` needs for so many rows.
+    /// The bytes of workspace that `multiply` needs for that many rows.
     [[nodiscard]] virtual std::size_t workspace_bytes(std::int32_t rows) const = 0;
     [[nodiscard]] virtual std::string description() const = 0;
 
@@ -74,14 +76,14 @@ public:
     linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows);
     ~linear_maker();
 
-    /// Weights that the kernels can read as they lie stay where they are: the tensors must outlive the result. Others
-    /// are converted, in the threads of the team.
+    /// Weights that the kernels can read in place are not copied: the tensors must outlive the result. Others are
+    /// converted, in the threads of the team.
     [[nodiscard]] std::unique_ptr<linear> make(std::vector<part> const& parts, std::int32_t inputs, team& threads);
 
 private:
     precision numbers_;
     struct library;
-    std::unique_ptr<library> library_;  ///< null where we multiply
+    std::unique_ptr<library> library_;  ///< null if product.hpp is used
 };
 
 }  // namespace multidraft::examples

@@ -62,7 +62,7 @@ openmp_functions const& openmp() noexcept {
 #if defined(_OPENMP)
     static openmp_functions const functions{&omp_get_max_threads, &omp_set_num_threads};
 #else
-    // Compiled without OpenMP we still have to ask the one that oneDNN brought along, if it did.
+    // Without OpenMP at compile time, uses the one that oneDNN loaded, if any.
     static openmp_functions const functions = [] {
         openmp_functions found{[] { return 1; }, [](int) {}};
         void* const get = ::dlsym(RTLD_DEFAULT, "omp_get_max_threads");
@@ -77,7 +77,7 @@ openmp_functions const& openmp() noexcept {
     return functions;
 }
 
-/// While it lives, oneDNN's calls in this thread take one thread. The threads that share out a product are ours.
+/// While it lives, oneDNN's calls in this thread take one thread. A product is distributed over the threads of `team`.
 class one_thread {
 public:
     one_thread() noexcept : before_(openmp().get()) {
@@ -137,7 +137,7 @@ matmul::matmul(std::int32_t k, std::int32_t n, dnnl::memory::data_type type, std
     for (std::int32_t const rows : candidate_rows(max_rows)) {
         desc const input({rows, k}, type, tag::ab);
         desc const output({rows, n}, dnnl::memory::data_type::f32, tag::ab);
-        // The reference chooses how the weights are packed; one copy of them serves all.
+        // The reference determines the packing of the weights; all primitives share one copy.
         desc const weights = sizes_.empty() ? desc({k, n}, type, tag::any) : packed_;
         try {
             auto const description = describe(input, weights, output);

@@ -18,9 +18,9 @@ namespace multidraft::examples {
 /// Products of `rows` x K inputs with K x N matrices in bfloat16 or float, results in float.
 ///
 /// There is a primitive for each of some numbers of rows; other numbers are padded to the next. The order of the sum
-/// over K may depend on the number of rows, and then a token's bits would depend on its company. So the constructor
-/// multiplies random numbers and keeps only those primitives whose rows have the bits of the 16-row one, wherever a row
-/// lies; if even that one depends on the place, only the 1-row primitive.
+/// over K may depend on the number of rows, and then a token's bits would depend on the rest of the batch. So the
+/// constructor multiplies random numbers and keeps only those primitives whose rows have the bits of the 16-row one, at
+/// any index; if even that one depends on the index, only the 1-row primitive.
 class matmul {
 public:
     /// `type` is that of inputs and weights: bf16 or f32. Throws `dnnl::error` where oneDNN has no such product.
@@ -59,7 +59,7 @@ private:
 
     /// oneDNN's objects for one call at a time.
     struct objects {
-        /// Memory that is told where it lies when that changes, for the telling takes time.
+        /// Memory whose address is updated only when it changes, since the update takes time.
         struct bound {
             dnnl::memory memory;
             void const* at = nullptr;
@@ -72,7 +72,7 @@ private:
         std::vector<buffers> by_size;
     };
 
-    /// The place in `sizes_` of the primitive for so many rows.
+    /// The index in `sizes_` of the primitive for that many rows.
     [[nodiscard]] std::size_t next(std::int32_t rows) const noexcept;
     [[nodiscard]] std::unique_ptr<objects> borrow() const;
     void keep_equal_bits();

@@ -53,7 +53,7 @@ std::vector<kernel const*> find_kernels() {
     return found;
 }
 
-/// Seconds of a product that lies in the second-level cache, with as many rows as are taken together.
+/// Seconds of a product that fits in the second-level cache, with as many rows as are multiplied together.
 double seconds_of(kernel const& k) {
     constexpr std::int32_t inputs = 1024;
     constexpr std::int32_t outputs = 4 * panel;
@@ -123,7 +123,7 @@ kernel const& kernel_for(weight_type weights, bool rounded) {
 }
 
 std::int32_t rows_together(kernel const& k, std::int32_t inputs) noexcept {
-    // Of short sums more rows would share out less than adding up their ends costs.
+    // For short sums the final reductions of more rows cost more than sharing the weights saves.
     return inputs < 512 ? std::min(k.together, 4) : k.together;
 }
 

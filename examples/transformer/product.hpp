@@ -1,11 +1,11 @@
-// Products of a few rows with a large matrix that lies as it does in its file: each weight is read once from memory,
-// and what a row's sums are does not depend on how many rows there are.
+// Products of a few rows with a large matrix in its file's layout: each weight is read once from memory, and a row's
+// sums do not depend on the number of rows.
 //
-// A sum over K inputs is made of 16 partial sums. For the inputs in order, by 32, partial sum l takes first
-// w[2 l + 1] x[2 l + 1], then w[2 l] x[2 l], each by a fused multiply-add whose denormal operands and results are 0;
-// at the end partial sums l and l + 8 are added, then l and l + 4, l + 2, l + 1. That is what AVX512_BF16's dot product
-// of pairs does, so its bits are those of plain multiply-adds, and every CPU with those gives the same bits. Weights of
-// 8 bits are integers in such a sum, and the sum is multiplied by the scale of its row.
+// A sum over K inputs consists of 16 partial sums. For each 32 inputs in order, partial sum l adds first w[2 l + 1] x[2
+// l + 1], then w[2 l] x[2 l], each by a fused multiply-add whose denormal operands and results are 0. At the end
+// partial sums l and l + 8 are added, then l and l + 4, l + 2, l + 1. This matches AVX512_BF16's dot product of pairs,
+// so plain multiply-adds on other CPUs give the same bits. Weights of 8 bits are integers in such a sum, and the sum is
+// multiplied by the scale of its row.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +16,12 @@
 
 namespace multidraft::examples::product {
 
-/// The kernels that this CPU can run, those to prefer first. With MULTIDRAFT_EXAMPLE_ISA=avx512, =avx2 or =portable in
+/// The kernels that this CPU can run, in order of preference. With MULTIDRAFT_EXAMPLE_ISA=avx512, =avx2 or =portable in
 /// the environment, without those that need more.
 [[nodiscard]] std::vector<kernel const*> const& kernels();
 
-/// The kernel to take for weights of a type. With inputs that are `rounded` to bfloat16 kernels of both forms have the
-/// same bits, and the faster one is measured when this is first called.
+/// The kernel for weights of a type. With inputs that are `rounded` to bfloat16 kernels of both forms have the same
+/// bits, and the first call measures which one is faster.
 [[nodiscard]] kernel const& kernel_for(weight_type weights, bool rounded);
 
 /// Rows that are packed together at most in products of that many inputs.

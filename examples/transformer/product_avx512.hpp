@@ -18,7 +18,7 @@ struct vectors_of_16 {
     template <std::size_t n>
     static MULTIDRAFT_EXAMPLE_INLINE void totals(sum const (&sums)[n], float (&out)[n]) {
         constexpr std::size_t rest = n % 16;
-        constexpr std::size_t whole = n - (rest > 8 ? 0 : rest);  // these by 16, what is left by 8
+        constexpr std::size_t whole = n - (rest > 8 ? 0 : rest);  // these by 16, the rest by 8
         MULTIDRAFT_EXAMPLE_UNROLL
         for (std::size_t first = 0; first < whole; first += 16) {
             std::size_t const count = n - first < 16 ? n - first : 16;

@@ -1,4 +1,4 @@
-// What a kernel of products is: numbers and pointers only, for files that are compiled for one instruction set each.
+// A kernel of products: numbers and pointers only, for files that are each compiled for one instruction set.
 #pragma once
 
 #include <cstddef>

@@ -6,7 +6,7 @@
 namespace multidraft::examples::product {
 namespace {
 
-/// Fused where the CPU has it, or else two roundings: as a function it would take the time of many.
+/// Fused where the CPU has it, otherwise two roundings: the library function would be many times slower.
 MULTIDRAFT_EXAMPLE_INLINE float multiplied(float a, float b, float c) {
 #if defined(__FP_FAST_FMAF) || defined(__FMA__)
     return __builtin_fmaf(a, b, c);

@@ -1,7 +1,7 @@
 // The loops of a product, written once over the vectors of an instruction set.
 //
 // Everything here has internal linkage: the files that include this are compiled for different instruction sets, and
-// the linker must not give the code of one to another. For the same reason they call no inline function of the standard
+// the linker must not use the code of one in another. For the same reason they call no inline function of the standard
 // library.
 //
 // An arithmetic A has
@@ -22,7 +22,7 @@
 #include <immintrin.h>
 #endif
 
-// g++ 12 takes the undefined operands of its own intrinsics for a mistake (GCC bug 105593).
+// g++ 12 warns of the undefined operands of its own intrinsics (GCC bug 105593).
 #if defined(__GNUC__) && !defined(__clang__)
 #pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
 #pragma GCC diagnostic ignored "-Wuninitialized"
@@ -69,10 +69,10 @@ struct part {
     std::byte const* inputs;
     float* output;             ///< of output 0 of the first of these rows
     std::int32_t first, last;  ///< outputs
-    bool fetch;                ///< whether to ask for the weights to come, which the first rows do for all
+    bool fetch;                ///< whether to prefetch the next weights, which the first rows do for all
 };
 
-/// Adds `steps` steps to the sums of N outputs and R rows, and may ask for the weights `ahead` bytes further on.
+/// Adds `steps` steps to the sums of N outputs and R rows, and may prefetch the weights `ahead` bytes further on.
 template <class A, std::size_t N, std::size_t R, bool fetch>
 MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* const (&weights)[N], std::byte const* inputs,
                                           std::int32_t steps, std::ptrdiff_t ahead, typename A::sum (&sums)[N * R]) {
@@ -129,7 +129,7 @@ void multiply_panel(task const& t, part const& p) {
         for (std::int32_t n = p.first; n < p.last; n += tile, ++place) {
             std::int32_t const there = smaller(tile, p.last - n);
             std::byte const* const row = t.weights + static_cast<std::size_t>(n) * t.weight_row_bytes + offset;
-            std::byte const* weights[N];  // rows that are not there are the first one again
+            std::byte const* weights[N];  // missing rows repeat the first one
             MULTIDRAFT_EXAMPLE_UNROLL
             for (std::size_t i = 0; i < N; ++i)
                 weights[i] = static_cast<std::int32_t>(i) < there ? row + i * t.weight_row_bytes : row;

@@ -111,7 +111,7 @@ struct tensor_store::mapped_file {
         if (::madvise(const_cast<std::byte*>(data) + first, bytes, MADV_POPULATE_READ) == 0) return;
         if (errno == EFAULT || errno == EIO) fail(name, "cannot be read to its end");
 #endif
-        // An older system: the pages come when they are used.
+        // An older system: pages are loaded on use.
         static_cast<void>(first);
     }
     mapped_file(mapped_file const&) = delete;
@@ -252,7 +252,7 @@ tensor_store tensor_store::open(std::filesystem::path const& directory) {
     for (auto const& [tensor, shard] : map.items()) {
         if (!shard.is_string()) fail(index.string(), "weight_map: " + tensor + " = " + shard.dump() + ": not a file");
         std::filesystem::path const file(shard.get<std::string>());
-        // A shard lies beside its index: the index must not send the reader elsewhere.
+        // A shard is in the directory of its index: the index must not refer elsewhere.
         if (!file.has_filename() || file.filename() != file || file == "..") {
             fail(index.string(), "weight_map: " + tensor + " = " + shard.dump() + ": must be a plain file name");
         }

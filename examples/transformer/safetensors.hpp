@@ -40,8 +40,8 @@ public:
     /// The tensor of that name, which must have the given shape.
     [[nodiscard]] tensor_view const& get(std::string const& name, std::vector<std::int64_t> const& shape) const;
 
-    /// Brings all tensors into memory, and tells now and then how many bytes are there: a file that has just been
-    /// written or read is, and one on a slow disk takes its time. Throws when the file cannot be read to its end.
+    /// Loads all tensors into memory, and reports from time to time how many bytes are loaded; on a slow disk this
+    /// takes a while. Throws when the file cannot be read to its end.
     void load(std::function<void(std::size_t)> const& told) const;
 
     /// The bytes of all tensors' files.

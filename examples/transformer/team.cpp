@@ -85,7 +85,7 @@ void team::share(job const& work) {
         calls_.notify_all();
     }
     work_on(work, jobs_, 0);
-    // Sleeping, and not only looking, leaves this core to a helper that has been interrupted on its own.
+    // Sleeping instead of spinning leaves this core to a helper that was interrupted on its own core.
     if (!comes_soon([this] { return unfinished_.load(std::memory_order_acquire) == 0; })) {
         for (std::int32_t left = unfinished_.load(std::memory_order_acquire); left != 0;
              left = unfinished_.load(std::memory_order_acquire))
@@ -122,7 +122,7 @@ void team::help(int thread) {
         if (!comes_soon(there_is_more)) {
             std::int32_t const call = calls_.load();
             asleep_.fetch_add(1);
-            // Who calls after this looks at `asleep_`; who called before has changed the ticket.
+            // Later callers read `asleep_`; earlier ones have changed the ticket.
             if (!there_is_more()) calls_.wait(call);
             asleep_.fetch_sub(1);
             continue;
@@ -160,10 +160,10 @@ void thread_choice::took(int kind, double seconds) {
     auto const at = [&](int level) -> double& { return r.seconds[static_cast<std::size_t>(level)]; };
     double& known = at(r.tried);
     bool const trial = r.tried != r.now;
-    // A trial counts in full, for it comes seldom; of the calls between a few make a mean.
+    // A trial counts fully, since it is rare; the calls in between are averaged.
     known = known == 0 || trial ? seconds : known + (seconds - known) / 4;
     if (trial) {
-        // Seldomer while it changes nothing.
+        // Less often while nothing changes.
         r.interval = std::min(256, 2 * r.interval);
         r.until_trial = r.interval;
     }

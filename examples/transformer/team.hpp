@@ -1,8 +1,8 @@
-// Threads that share out pieces of work, for a machine whose cores may have other work too.
+// A team of threads that takes pieces of work, for machines whose cores may have other work too.
 //
-// Every piece is taken when a thread has time for it, so a slow or interrupted core takes less. Nobody waits at a
-// barrier: the calling thread works too, and at the end waits only for pieces that others have begun. Threads that have
-// nothing to do look for work for some microseconds and then sleep.
+// A thread takes a piece when it is free, so a slow or interrupted core takes fewer. There is no barrier: the calling
+// thread works too, and at the end waits only for pieces that others have started. Idle threads spin for some
+// microseconds and then sleep.
 #pragma once
 
 #include <array>
@@ -72,9 +72,9 @@ private:
     std::vector<std::thread> helpers_;
 };
 
-/// How many threads calls take: the number that has been fastest lately. A core that another program holds makes more
-/// threads slower than one, and nothing but the time of a call shows it. Calls of like size are compared, by `kind`;
-/// now and then one tries another number, of the powers of two.
+/// The number of threads for calls: the one that was recently fastest. If another program uses a core, more threads can
+/// be slower than one, which shows only in the time of a call. Calls of similar size are compared, by `kind`; from time
+/// to time one tries another power of two.
 class thread_choice {
 public:
     /// Between 1 and `most` threads.
@@ -84,7 +84,7 @@ public:
 
     /// The threads of the next call.
     [[nodiscard]] int next(int kind);
-    /// What that call took.
+    /// Records the time of that call.
     void took(int kind, double seconds);
 
 private:

@@ -15,8 +15,8 @@ namespace {
 constexpr std::string_view replacement = "\xEF\xBF\xBD";  // U+FFFD
 constexpr std::string_view space_mark = "\xE2\x96\x81";   // U+2581, SentencePiece's space
 
-/// How the bytes at the front of a string stand: a whole character of `length` bytes, the beginning of one
-/// (`complete` false), or no UTF-8 at all (`length` 0).
+/// The bytes at the front of a string: a whole character of `length` bytes, the beginning of one (`complete` false), or
+/// invalid UTF-8 (`length` 0).
 struct utf8_prefix {
     std::size_t length;
     bool complete;
@@ -51,8 +51,8 @@ utf8_prefix examine(std::string_view bytes) noexcept {
     return {length, true};
 }
 
-/// Moves what is decided of `held` to the end of `text`: whole characters as they are, bytes that belong to none as
-/// U+FFFD, one each. With `all` the unfinished character at the end counts as such bytes.
+/// Moves the decoded part of `held` to the end of `text`: whole characters as they are, invalid bytes as U+FFFD, one
+/// each. With `all` the unfinished character at the end counts as such bytes.
 void release(std::string& held, std::string& text, bool all) {
     std::size_t done = 0;
     while (done < held.size()) {
@@ -124,7 +124,7 @@ bool tokenizer::is_longer_than(std::string_view text, std::int32_t tokens) const
     auto const& processor = implementation_->processor;
     auto const limit = static_cast<std::size_t>(std::max(tokens, 0));
     std::size_t const longest = implementation_->longest_piece();
-    // What normalisation may do to the characters before the cut because of those behind it.
+    // The reach of normalisation: characters before the cut that may change because of those after it.
     constexpr std::size_t at_the_cut = 64;
     for (std::size_t take = 2 * (limit + at_the_cut) * longest; take < text.size(); take *= 2) {
         std::size_t cut = take;

@@ -16,8 +16,8 @@ namespace multidraft::examples {
 /// A `tokenizer.model`. Constant after construction, so one may serve several threads.
 class tokenizer {
 public:
-    /// Loads the file. With a `vocabulary` other than 0 the number of pieces must equal it: pass the model's, so that
-    /// a tokenizer of another model is refused here rather than answered with nonsense. Throws `std::runtime_error`.
+    /// Loads the file. With a `vocabulary` other than 0 the number of pieces must equal it: pass the model's, so that a
+    /// tokenizer of another model is refused. Throws `std::runtime_error`.
     explicit tokenizer(std::filesystem::path const& file, std::int32_t vocabulary = 0);
     ~tokenizer();
     tokenizer(tokenizer&&) noexcept;
@@ -25,8 +25,8 @@ public:
 
     /// The tokens of a text, with the token that begins one in front.
     [[nodiscard]] std::vector<token_id> encode(std::string_view text) const;
-    /// Whether a text certainly has more than so many tokens, found out from its beginning: a token is a piece of some
-    /// characters at most, whatever follows. False says nothing.
+    /// Whether a text certainly has more than that many tokens, determined from its beginning: a token has a bounded
+    /// number of characters. False is inconclusive.
     [[nodiscard]] bool is_longer_than(std::string_view text, std::int32_t tokens) const;
     /// The text of some tokens; control tokens have none.
     [[nodiscard]] std::string decode(std::span<token_id const> tokens) const;
@@ -48,13 +48,13 @@ private:
 /// back until it is complete.
 class stream_decoder {
 public:
-    /// At the beginning of a text the space that SentencePiece puts there is dropped; not so in a continuation.
+    /// At the beginning of a text the space that SentencePiece inserts is dropped, but not in a continuation.
     explicit stream_decoder(tokenizer const& tokens, bool at_beginning = true)
         : tokens_(&tokens), at_beginning_(at_beginning) {}
 
     /// The text that the token completes.
     [[nodiscard]] std::string push(token_id token);
-    /// What was held back; the decoder is then as after the text so far.
+    /// The remaining text; afterwards the decoder is in the state after the text so far.
     [[nodiscard]] std::string finish();
 
 private:
@@ -63,7 +63,7 @@ private:
     bool at_beginning_;
 };
 
-/// Where a model directory's tokenizer lies: `tokenizer.model` in it, or beside it for models that share one.
+/// The tokenizer of a model directory: `tokenizer.model` in it, or beside it for models that share one.
 [[nodiscard]] std::filesystem::path find_tokenizer(std::filesystem::path const& model_directory);
 
 }  // namespace multidraft::examples

@@ -23,8 +23,8 @@ struct device_sequence;
 
 /// How a model is loaded.
 struct transformer_options {
-    /// Threads of a forward call. 0: one for a model of less than 64 MB, else at each call as many as have been fastest
-    /// lately, up to one a core, so that a core that another program holds does no harm.
+    /// Threads of a forward call. 0: one for a model of less than 64 MB, else at each call the number that was recently
+    /// fastest, up to one per core, so that other programs on a core do no harm.
     int threads = 0;
     precision numbers = precision::automatic;
     multiplier by = multiplier::automatic;
@@ -34,7 +34,7 @@ struct transformer_options {
     std::int32_t tree_entries = 512;
     /// Where the layers run, such as `on_cuda()`; empty: on the CPU. Threads and precision are the CPU's.
     examples::accelerator accelerator{};
-    /// Told now and then how much of the loading is done, from 0 to 1.
+    /// Called from time to time with the fraction loaded, from 0 to 1.
     std::function<void(double)> progress{};
 };
 
@@ -55,7 +55,7 @@ public:
     [[nodiscard]] std::size_t bytes_per_step() const;  ///< of the weights that every forward call reads once
     [[nodiscard]] std::int64_t parameters() const noexcept;
 
-    /// The matrix products of a layer and of the head in words: sizes, types, who multiplies.
+    /// A description of the matrix products of a layer and of the head: sizes, types, implementation.
     [[nodiscard]] std::string description() const;
 
 private:
@@ -73,12 +73,12 @@ private:
 /// One sequence: a model with its key-value cache. Satisfies `multidraft::language_model`.
 ///
 /// Batch-invariant: a token's logits have the same bits whether it is scored alone, in a prompt, in a chain or in a
-/// tree, before or after `keep` moved its ancestors together, and in any number of threads. The matrix products see to
+/// tree, before or after `keep` moved its ancestors together, and in any number of threads. The matrix products ensure
 /// it for the rows (see product.hpp and matmul.hpp), the attention by summing over the sequence of attended entries,
-/// wherever they lie in the cache.
+/// wherever they are in the cache.
 ///
 /// `forward` itself allocates nothing once the first calls have sized the lists of attended entries, except in oneDNN.
-/// Not for two threads at a time.
+/// For one thread at a time.
 class transformer {
 public:
     /// A sequence of an already loaded model.
@@ -93,8 +93,8 @@ public:
     [[nodiscard]] std::int32_t context_limit() const noexcept;
     [[nodiscard]] std::int32_t length() const noexcept;
 
-    /// See `multidraft::language_model`. Throws `invalid_input`, with the cache as it was, for tokens, positions or a
-    /// mask that make no sense, or when the cache has no room.
+    /// See `multidraft::language_model`. Throws `invalid_input`, with the cache as it was, for invalid tokens,
+    /// positions or mask, or when the cache is full.
     void forward(token_batch const& batch, std::span<float> logits);
 
     /// See `multidraft::language_model`. Throws `invalid_input`, with the cache as it was.

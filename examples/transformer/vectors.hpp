@@ -8,7 +8,7 @@
 #include "multidraft/core/config.hpp"
 #include "transformer/kernels.hpp"
 
-// A build for the baseline instruction set gets these loops in wider versions too and chooses when the program starts.
+// A build for the baseline instruction set also contains wider versions of these loops and chooses at program start.
 // Sanitizers run before that choice can be made.
 #if defined(__x86_64__) && defined(__linux__) && !defined(__AVX2__) && !defined(__SANITIZE_ADDRESS__) && \
     !defined(__SANITIZE_THREAD__) && !defined(__clang__)
@@ -32,7 +32,7 @@ using halves = std::uint16_t __attribute__((vector_size(lanes * 2)));
 
 MULTIDRAFT_INLINE floats splat(float value) { return floats{} + value; }
 
-/// Makes g++ read a vector once that is used several times; left alone it reads memory again for every use.
+/// Makes g++ load a vector once that is used several times; otherwise it loads it again for every use.
 #if defined(__AVX512F__) && defined(__GNUC__) && !defined(__clang__)
 #define MULTIDRAFT_EXAMPLE_IN_REGISTER(v) asm("" : "+v"(v))
 #else

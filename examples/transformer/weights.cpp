@@ -10,9 +10,9 @@
 namespace multidraft::examples {
 namespace {
 
-/// Models with fewer bytes of weights run on one thread unless told otherwise. Their products take 2 to 50 us each, and
-/// there are four a layer: threads that meet so often are the first to suffer from another program on a core, and the
-/// draft, which runs between the target's calls, would keep the target's helpers from their sleep.
+/// Models with fewer bytes of weights run on one thread unless told otherwise. Their products are short, four per
+/// layer: threads that synchronise so often suffer most from another program on a core. And the draft, which runs
+/// between the target's calls, would keep the target's helpers from sleeping.
 constexpr std::size_t small_model_bytes = std::size_t{64} << 20U;
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
@@ -105,7 +105,7 @@ void transformer_weights::implementation::make_layers(std::string const& head_na
 }
 
 void transformer_weights::implementation::set_angles() {
-    // As Hugging Face has them: products of floats.
+    // As in Hugging Face: products of floats.
     std::int32_t const half = config.head_dim / 2;
     cosines.resize(size(context_limit) * size(half));
     sines.resize(cosines.size());

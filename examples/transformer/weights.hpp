@@ -1,4 +1,4 @@
-// What a loaded model is made of.
+// The parts of a loaded model.
 #pragma once
 
 #include <cstddef>
@@ -15,7 +15,7 @@
 
 namespace multidraft::examples {
 
-/// Tokens that go through the layers together; longer batches go in blocks of so many.
+/// Tokens that go through the layers together; longer batches are split into blocks.
 inline constexpr std::int32_t block_rows = 64;
 
 struct transformer_weights::implementation {
@@ -29,7 +29,7 @@ struct transformer_weights::implementation {
     [[nodiscard]] std::int32_t query_width() const noexcept { return config.heads * config.head_dim; }
     [[nodiscard]] std::int32_t kv_width() const noexcept { return config.kv_heads * config.head_dim; }
 
-    /// Refuses a batch, or a number of logits, that makes no sense for a cache of that length.
+    /// Refuses a batch, or a number of logits, that is invalid for a cache of that length.
     void check(token_batch const& batch, std::size_t logits, std::int32_t length) const;
 
     model_config config;

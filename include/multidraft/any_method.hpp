@@ -1,4 +1,4 @@
-// Methods chosen by name while a program runs: how to draw and how to verify, in one small value.
+// Methods chosen by name at run time: a sampler and a verifier behind one small value.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -42,10 +42,10 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The randomness of one step of one request: with it, every draw of the step is a pure function of its address.
+/// The randomness of one step of one request: it makes every draw of the step a pure function of its address.
 struct draw_key {
     std::uint64_t seed = 0;
-    std::uint32_t request = 0;  ///< tells apart requests of one seed
+    std::uint32_t request = 0;  ///< distinguishes requests with the same seed
     std::int32_t position = 0;  ///< of the tree's root in the text
 
     friend bool operator==(draw_key const&, draw_key const&) = default;
@@ -55,13 +55,13 @@ struct draw_key {
 struct parent_node {
     node_id node = 0;
     std::int32_t depth = 0;   ///< levels below the root
-    index_t first_child = 0;  ///< of law `independent` only: which of its children the first one drawn is
+    index_t first_child = 0;  ///< for law `independent` only: the index of the first child drawn by this call
 };
 
-/// A draft tree whose law is known while the program runs: what `drafted<Law>` is where it is known before.
+/// A draft tree whose law is known at run time: the counterpart of `drafted<Law>`.
 struct any_drafted {
     tree_view tree;
-    /// One number a node, as the sampler said; not read for laws without certain children.
+    /// One number for each node, as returned by the sampler; not read for laws without certain children.
     span<index_t const> certain;
     /// How the children were drawn: `law_name()` of the method that drew them.
     std::string_view law;
@@ -69,7 +69,7 @@ struct any_drafted {
 
 namespace detail {
 
-/// A method with a line for users.
+/// A method with a summary for users.
 template <class Method>
 concept has_summary = requires {
     { Method::summary } -> std::convertible_to<std::string_view>;
@@ -78,12 +78,12 @@ concept has_summary = requires {
 template <class Method>
 inline constexpr bool of_several_drafts = std::is_same_v<typename Method::law, law::independent>;
 
-/// Whether a verifier asks for rows more than once: all but those that decide node by node.
+/// Whether a verifier reads rows more than once: all except those that decide node by node.
 template <class Method>
 inline constexpr bool asks_again = !verify::decides_by_node<typename Method::verifier> &&
                                    !std::is_same_v<typename Method::verifier, verify::shared_randomness>;
 
-/// What is known of a method without rows.
+/// The properties of a method that do not depend on rows.
 struct method_facts {
     std::string_view name;
     std::string_view summary;
@@ -113,15 +113,14 @@ constexpr method_facts facts_of() {
             }};
 }
 
-/// One array a list: what `Of<Method>` has for each of its methods.
+/// An array for a list: the value of `Of<Method>` for each of its methods.
 template <class... Methods>
 struct facts_of_methods {
     static constexpr std::array<method_facts, sizeof...(Methods)> facts{facts_of<Methods>()...};
     static constexpr std::array<std::string_view, sizeof...(Methods)> names{Methods::name...};
 };
 
-/// The rows of several draft models: child k of a node was drawn from those of model k, and after the last model comes
-/// the first again.
+/// The rows of several draft models: child k of a node was drawn from model k modulo their number.
 template <class Rows>
 struct rows_of_several {
     span<Rows const> models;
@@ -216,7 +215,7 @@ private:
     }
 };
 
-/// How many letters are to be put in, left out or replaced to make b of a.
+/// The edit distance between a and b.
 inline std::size_t edits(std::string_view a, std::string_view b) {
     std::vector<std::size_t> row(b.size() + 1);
     for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
@@ -232,7 +231,7 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
     return row[b.size()];
 }
 
-/// Throws `invalid_input` for a name that none of `names` is, with those that are nearest.
+/// Throws `invalid_input` for a name that is not in `names`, listing the nearest ones.
 [[noreturn]] inline void refuse_name(std::string_view name, std::span<std::string_view const> names) {
     constexpr std::size_t longest = 100;
     constexpr std::size_t most = 3;
@@ -249,11 +248,11 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
     refuse("name", shown, "no method has this name; the nearest are " + list + " (method_names() has all)");
 }
 
-/// Rows that are made anew each time they are asked for, and can be remembered.
+/// Rows that are normalised at each read, and can be remembered.
 template <class Rows>
 concept made_each_time = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
 
-/// What `method_memory` keeps for one kind of rows: nothing for rows that are ready.
+/// The memory of `method_memory` for one kind of rows: nothing for rows that need no normalising.
 template <class Rows>
 struct memory_of_rows {};
 template <made_each_time Rows>
@@ -270,8 +269,8 @@ template <class Rows>
 
 }  // namespace detail
 
-/// Memory that `any_method::verify` works in, owned: it grows, and is kept from one call to the next, of whatever
-/// method. Not for two threads at a time.
+/// Owned memory for `any_method::verify`: it grows as needed and is reused by later calls of any method. For one thread
+/// at a time.
 template <class Target, class Draft = Target>
 class method_memory {
 public:
@@ -280,69 +279,70 @@ public:
     detail::memory_of_rows<Draft> draft;
 };
 
-/// One of the methods of a list, to be chosen by name: its sampler and its verifier with their defaults, on the host.
+/// One of the methods of a list, chosen by name: its sampler and its verifier with their defaults, on the host.
 ///
-/// A number: copied for nothing, nothing allocated; a call is one through a table. Drawing and verifying take the same
-/// decisions, bit for bit, as the sampler and the verifier themselves. The tables are made from the list, one for each
-/// type of rows that a program calls `draw` and `verify` with, and each compiles every method of the list: some 15 s
-/// with g++ 12 at -O2. So include this header, which includes all samplers and verifiers, in one source file, and name
-/// few types of rows there, or a short list of your own, `any_method_of<method_list<..>>`.
+/// Holds an index only: copies are free, nothing is allocated, and a call goes through a table. Drawing and verifying
+/// take the same decisions, bit for bit, as the sampler and the verifier themselves. The tables are made from the list,
+/// one for each type of rows that a program calls `draw` and `verify` with, and each compiles every method of the list,
+/// which takes long. So include this header, which includes all samplers and verifiers, in one source file, and use few
+/// types of rows there, or your own short list, `any_method_of<method_list<..>>`.
 template <class List>
 class any_method_of {
 public:
     static constexpr std::size_t count = List::size;
 
-    /// The first of the list.
+    /// The first method of the list.
     any_method_of() = default;
 
-    /// The names of all, in the list's order.
+    /// The names of all methods, in the list's order.
     [[nodiscard]] static std::span<std::string_view const> names() noexcept { return of_all::names; }
 
-    /// The method of a name. Throws `invalid_input` naming `name`, with the nearest names, when none has it.
+    /// The method with this name. Throws `invalid_input` naming `name`, with the nearest names, when none has it.
     [[nodiscard]] static any_method_of parse(std::string_view name) {
         for (std::size_t k = 0; k < count; ++k)
             if (of_all::names[k] == name) return any_method_of(k);
         detail::refuse_name(name, names());
     }
 
-    /// Its place in `names()`.
+    /// Its index in `names()`.
     [[nodiscard]] std::size_t index() const noexcept { return index_; }
     /// The name that `parse` takes, such as "nested_ranked_block/stratified".
     [[nodiscard]] std::string_view name() const noexcept { return facts().name; }
     /// One line for users; empty where the list has none.
     [[nodiscard]] std::string_view summary() const noexcept { return facts().summary; }
-    /// How the children of a node are drawn.
+    /// The law by which the children of a node are drawn.
     [[nodiscard]] std::string_view law_name() const noexcept { return facts().law; }
-    /// The trees that it takes.
+    /// The trees that it accepts.
     [[nodiscard]] trees_taken trees() const noexcept { return facts().trees; }
-    /// Whether what is emitted has the target's law.
+    /// Whether the output has the target's law.
     [[nodiscard]] bool is_lossless() const noexcept { return facts().lossless; }
-    /// Whether verifying reads rows of the draft; `verify::no_draft_rows{}` may stand for them if not.
+    /// Whether verifying reads rows of the draft; if not, `verify::no_draft_rows{}` may be passed for them.
     [[nodiscard]] bool reads_draft() const noexcept { return facts().reads_draft; }
-    /// Whether trees say how many children of each node are certain (`any_drafted::certain`).
+    /// Whether trees carry how many children of each node are certain (`any_drafted::certain`).
     [[nodiscard]] bool counts_certain() const noexcept { return facts().counts_certain; }
-    /// Whether the children of a node are drawn from a draft model each (law `independent`).
+    /// Whether each child of a node is drawn from its own draft model (law `independent`).
     [[nodiscard]] bool of_several_drafts() const noexcept { return facts().several_drafts; }
 
     /// Bytes that `verify` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root,
-    /// for rows of any type: 0 for many methods, never less for more nodes or levels, a multiple of 16. Throws
-    /// `invalid_input` for numbers that no tree has.
+    /// for rows of any type: 0 for many methods, nondecreasing in both arguments, a multiple of 16. Throws
+    /// `invalid_input` for numbers impossible for a tree.
     [[nodiscard]] std::size_t scratch_bytes(node_id nodes, std::int32_t depth) const {
         if (nodes < 1 || nodes > max_nodes) refuse("nodes", nodes, "a tree has 1 to 2^24 nodes");
         if (depth < 0 || depth >= nodes) refuse("depth", depth, "a tree has fewer levels below its root than nodes");
         return facts().scratch_bytes(nodes, depth);
     }
 
-    /// Draws up to `out.size()` children of one node from the draft's distribution after it, the chunk sums of whose
-    /// weights are `sums` (which may be changed), writes them in the order drawn and returns how many there are and how
-    /// many are certain. Fewer than wanted mean that the draft's support was exhausted; entries of `out` behind them
-    /// mean nothing.
+    /// Draws up to `out.size()` children of one node from the draft's distribution after it, writes them in the order
+    /// drawn and returns how many there are and how many are certain. `sums` are the chunk sums of the row's weights,
+    /// and may be changed. Fewer than `out.size()` mean that the draft's support was exhausted; the remaining entries
+    /// of `out` are unspecified.
     ///
-    /// All methods draw node by node. Two ask for something more: `../sequences` share nodes while they agree
-    /// (`draft::share_nodes` says which of the children go on, and for how many); of law `independent` child k comes
-    /// from draft model k, so one call a model, with the number of the child in `parent.first_child`.
+    /// All methods draw node by node. Two kinds need more. The sequences of `../sequences` share nodes while they
+    /// agree: `draft::share_nodes` returns which children continue, and for how many sequences. For law `independent`
+    /// child k comes from draft model k, so there is one call for each model, with the index of the child in
+    /// `parent.first_child`.
     ///
-    /// Throws `invalid_input` for a node that no tree has, and what the sampler throws.
+    /// Throws `invalid_input` for an impossible node, and as the sampler does.
     template <distribution Row, class Sums>
     [[nodiscard]] drawn_children draw(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
@@ -361,8 +361,8 @@ public:
         return draw(q.row, q.sums, key, parent, out);
     }
 
-    /// The same from a row of probabilities. Throws for a row without mass, with an infinite one, or with NaN; what
-    /// else a row can have wrong `validate` finds.
+    /// The same from a row of probabilities. Throws for a row without mass, with infinite mass, or with NaN; `validate`
+    /// detects other faults of a row.
     template <class T, class Layout>
     [[nodiscard]] drawn_children draw(probabilities<T, Layout> const& q, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
@@ -375,28 +375,28 @@ public:
         return draw(q, sums, key, parent, out);
     }
 
-    /// Verifies one tree: writes the accepted nodes to `path`, which has room for as many as the tree is deep, and
+    /// Verifies one tree: writes the accepted nodes to `path`, which is at least as long as the tree is deep, and
     /// returns how many there are and the token that follows.
     ///
-    /// - `drafts`: in level order (see `tree_view`), and of this method's law;
-    /// - `target`: the target's rows, one a node: `logit_rows`, `probability_rows` or any type that a verifier takes;
-    /// - `draft`: the draft's, one for each node that has children; they may be of another type;
+    /// - `drafts`: in level order (see `tree_view`), with this method's law;
+    /// - `target`: the target's rows, one for each node: `logit_rows`, `probability_rows` or any `row_source`;
+    /// - `draft`: the draft's rows, one for each node with children; they may have another type;
     /// - `scratch`: `scratch_bytes(..)` bytes or more, aligned to 16, of any content.
     ///
     /// Throws `invalid_input`, before `path` is changed, for a tree of another law, a shape that the method does not
-    /// take, rows that do not fit or are not distributions, tokens that cannot have been drawn, a path too short, and
-    /// scratch that is too small (the message says how many bytes are wanted) or not aligned.
+    /// accept, rows that do not fit or are not distributions, and tokens that cannot have been drawn. So do a path that
+    /// is too short, and scratch that is misaligned or too small; the message states the size needed.
     ///
-    /// Nothing is allocated. Methods of whole trees ask for a row more than once; rows of logits are then made anew
-    /// (the form with `method_memory` remembers them).
+    /// Nothing is allocated. Methods of whole trees read a row more than once; rows of logits are then normalised again
+    /// (the overload with `method_memory` remembers them).
     template <row_source<host_group> Target, row_source<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
         return verify(drafts, target, span<Draft const>(&draft, 1), key, path, scratch);
     }
 
-    /// The same with the rows of several draft models, for law `independent`: child k of a node was drawn from model k,
-    /// or where there are fewer models, from model k modulo their number.
+    /// The same with the rows of several draft models, for law `independent`: child k of a node was drawn from model k
+    /// modulo the number of models.
     template <row_source<host_group> Target, verify::draft_row_source<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, span<Draft const> draft,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
@@ -405,15 +405,15 @@ public:
         return table::functions[index_](drafts, target, draft, key, path, scratch);
     }
 
-    /// The same for methods that read no rows of the draft.
+    /// The same for methods that do not read the draft's rows.
     template <row_source<host_group> Target>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, verify::no_draft_rows /*draft*/,
                                  draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
         return verify(drafts, target, span<verify::no_draft_rows const>{}, key, path, scratch);
     }
 
-    /// The same in memory that is owned, in which rows of logits are remembered as well: each is made once, however
-    /// often a method of whole trees asks for it. It allocates where a tree is larger than any before.
+    /// The same with owned memory, which also remembers rows of logits: each is normalised once, however often a method
+    /// of whole trees reads it. Allocates when a tree is larger than any before.
     template <row_source<host_group> Target, row_source<host_group> Draft>
     [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
                                  draw_key const& key, span<node_id> path, method_memory<Target, Draft>& memory) const {
@@ -432,7 +432,7 @@ public:
 private:
     using of_all = typename List::template as<detail::facts_of_methods>;
 
-    /// Verifying with rows that are remembered where a method asks for them again.
+    /// Verifying with rows that are remembered if the method reads them again.
     template <class Target, class Draft>
     struct with_memory {
         using function = verdict (*)(any_drafted const& drafts, Target const& target, Draft const& draft,
@@ -453,7 +453,7 @@ private:
             }
         }
 
-        /// One function a method of the list.
+        /// One function for each method of the list.
         template <class... Methods>
         struct table {
             static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
@@ -485,11 +485,11 @@ private:
     std::size_t index_ = 0;
 };
 
-/// Any method that an engine may want; the default is the library's.
+/// Any method for engines; the default is the library's default method.
 using any_method = any_method_of<methods::for_engines>;
 
-/// The method of a name, such as "nested_ranked_block/stratified". Throws `invalid_input` naming `name`, with the
-/// nearest names, when there is none.
+/// The method with this name, such as "nested_ranked_block/stratified". Throws `invalid_input` naming `name`, with the
+/// nearest names, if there is none.
 [[nodiscard]] inline any_method parse_method(std::string_view name) { return any_method::parse(name); }
 
 /// The names that `parse_method` takes, in the order of the list; the first is the default.

@@ -1,4 +1,4 @@
-// Methods chosen by name while a program runs, over batches on host threads.
+// Methods chosen by name at run time, for batches on host threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -30,7 +30,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Trees of a batch whose law is known while the program runs: what `drafted_batch<Law>` is where it is known before.
+/// Trees of a batch whose law is known at run time: the counterpart of `drafted_batch<Law>`.
 struct any_drafted_batch {
     tree_batch trees;
     /// How the children were drawn: `law_name()` of the method that drew them.
@@ -39,7 +39,7 @@ struct any_drafted_batch {
 
 namespace detail {
 
-/// Says what a batch cannot do with a method, by its name.
+/// Reports what a batch cannot do with a method, by the method's name.
 template <class Method>
 void refuse_several_drafts() {
     if constexpr (of_several_drafts<Method>)
@@ -127,7 +127,7 @@ struct draft_batch_of {
     };
 };
 
-/// Throws `invalid_input` unless the trees are of the method's law, with the methods of this list that are of theirs.
+/// Throws `invalid_input` unless the trees follow the law of the method; the message names the methods that fit.
 template <class List>
 void check_law(any_method_of<List> const& method, any_drafted_batch const& drafts) {
     if (drafts.law == method.law_name()) return;
@@ -142,7 +142,7 @@ void check_law(any_method_of<List> const& method, any_drafted_batch const& draft
 
 }  // namespace detail
 
-/// Bytes that `verify_batch` works in with this method. See the form for a verifier.
+/// Bytes of workspace for `verify_batch` with this method. See the overload for a verifier.
 template <host_policy P, class List>
 [[nodiscard]] std::size_t verify_workspace_size(P const& policy, any_method_of<List> const& method,
                                                 std::int32_t requests, node_id nodes, std::int32_t depth) {
@@ -150,12 +150,12 @@ template <host_policy P, class List>
     return table::functions[method.index()](policy, requests, nodes, depth);
 }
 
-/// Verifies the trees of a batch on host threads by a method that was chosen by name: the decisions, the checks and the
-/// arguments of `verify_batch` with its verifier. A method that reads no draft rows looks at none that it is given.
+/// Verifies the trees of a batch on host threads by a method chosen by name: the decisions, checks and arguments are
+/// those of `verify_batch` with its verifier. A method that does not read draft rows ignores those it is given.
 ///
-/// Throws `invalid_input` besides for trees of another law, with the names of the methods that verify them; for draft
-/// rows left out that the method reads; for methods of several draft models. The tables compile every method of the
-/// list for each type of rows: see `any_method_of`.
+/// Also throws `invalid_input` for trees of another law, with the names of the methods that verify them; for missing
+/// draft rows that the method reads; for methods of several draft models. The tables compile every method of the list
+/// for each type of rows: see `any_method_of`.
 template <host_policy P, class List, row_batch Target, draft_row_batch Draft>
 void verify_batch(P const& policy, any_method_of<List> const& method, any_drafted_batch const& drafts,
                   target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
@@ -165,8 +165,8 @@ void verify_batch(P const& policy, any_method_of<List> const& method, any_drafte
     table::functions[method.index()](policy, drafts.trees, target, draft, requests, out, scratch);
 }
 
-/// Looks for what is wrong with a batch, its rows included: `validate_batch` with the law of the method. Throws
-/// `invalid_input` besides for trees of another law.
+/// Validates a batch, its rows included: `validate_batch` with the law of the method. Also throws `invalid_input` for
+/// trees of another law.
 template <host_policy P, class List, row_batch Target, draft_row_batch Draft>
 void validate_batch(P const& policy, any_method_of<List> const& method, any_drafted_batch const& drafts,
                     target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
@@ -176,8 +176,8 @@ void validate_batch(P const& policy, any_method_of<List> const& method, any_draf
     table::functions[method.index()](policy, drafts.trees, target, draft, requests, report);
 }
 
-/// Draws the children of the nodes of a level on host threads with the sampler of a method that was chosen by name:
-/// `draft_batch` with that sampler. Throws `invalid_input` besides for methods of several draft models.
+/// Draws the children of the nodes of a level on host threads with the sampler of a method chosen by name:
+/// `draft_batch` with that sampler. Also throws `invalid_input` for methods of several draft models.
 template <host_policy P, class List, logit_row_batch Rows>
 void draft_batch(P const& policy, any_method_of<List> const& method, level_batch const& level,
                  draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out) {

@@ -1,5 +1,5 @@
-// The methods by name: a sampler and the verifier of its law. Proofs, refusals, recorded texts, fuzzers and the
-// programs are made from these lists, so that nothing is offered that is not proved.
+// The methods by name: a sampler and the verifier of its law. Proofs, tests of errors, recorded texts, fuzzers and
+// programs are generated from these lists, so that no method is offered without a proof.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -39,22 +39,23 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The trees that a method takes.
+/// The trees that a method accepts.
 enum class trees_taken {
     any,
-    pairs,  ///< up to two children a node
-    forks,  ///< paths of one length that part at the root, K x 1 x 1 ..
+    pairs,  ///< up to two children per node
+    forks,  ///< paths of one length that branch at the root, K x 1 x 1 ..
     chains  ///< one child per node
 };
 
-/// How the law of what a method emits is shown to be the target's.
+/// How the output law of a method is proved to be the target's.
 enum class proof_by {
     enumeration,  ///< of every draw, by `testing::prove_lossless`
-    integration,  ///< of its positions, by `testing::prove_lossless`
-    itself        ///< noise, positions in floats, rows of several drafts: a test of its own, without which none links
+    integration,  ///< of its quantiles, by `testing::prove_lossless`
+    itself  ///< noise, quantiles in floats, rows of several drafts: a separate test, without which the proofs do not
+            ///< link
 };
 
-/// A sampler and a verifier that fit. What a method differs in is said by members that hide these.
+/// A sampler and a verifier of the same law. Methods that differ from these defaults hide members.
 template <class Sampler, class Verifier>
 struct listed_method {
     using sampler = Sampler;
@@ -79,7 +80,7 @@ struct method_list {
         (static_cast<void>(f(Methods{})), ...);
     }
 
-    /// Whether one of them is by this verifier.
+    /// Whether one of them has this verifier.
     template <class Verifier>
     static constexpr bool has = (std::is_same_v<Verifier, typename Methods::verifier> || ...);
 
@@ -101,7 +102,7 @@ struct join<method_list<First...>, method_list<Second...>, Lists...>
 
 }  // namespace detail
 
-/// The methods of several lists.
+/// The concatenation of several lists.
 template <class... Lists>
 using joined = typename detail::join<Lists...>::type;
 
@@ -170,12 +171,12 @@ struct spec_hub_top_paired : listed_method<draft::top_paired, verify::spec_hub<l
     static constexpr trees_taken trees = trees_taken::pairs;
 };
 
-/// Decided node by node.
+/// Methods that decide node by node.
 using by_node = method_list<recursive_rejection_sequential, recursive_rejection_gumbel_top_k, recursive_rejection_iid,
                             speculative_sampling_iid, naive_deterministic, naive_sequential, naive_iid,
                             naive_conditional_poisson, k_seq_iid, greedy_optimal_top_then_one, spec_hub_top_paired>;
 
-// Ranked verification by histograms: linear in the vocabulary, and within a thousandth of the sorted forms.
+// Ranked verification by histograms: linear in the vocabulary.
 
 struct nested_ranked_block_stratified : listed_method<draft::stratified, verify::nested_ranked_block<law::stratified>> {
     static constexpr std::string_view name = "nested_ranked_block/stratified";
@@ -210,7 +211,7 @@ struct ranked_iid : listed_method<draft::iid, verify::ranked<law::iid>> {
     static constexpr std::string_view summary = "independent candidates, the best verifier at one node";
 };
 
-/// The default method, and the other ones by ranks.
+/// The default method, and the other ranked methods.
 using best = method_list<nested_ranked_block_stratified>;
 using by_rank =
     method_list<nested_ranked_block_iid, ranked_block_stratified, ranked_block_iid, ranked_stratified, ranked_iid>;
@@ -246,13 +247,13 @@ struct shared_randomness : listed_method<draft::shared_randomness, verify::share
     static constexpr proof_by proof = proof_by::itself;
 };
 
-/// Of whole paths and trees.
+/// Methods that verify whole paths and trees.
 using by_tree = method_list<traversal_sequential, traversal_iid, block_iid, multi_path_block_iid, shared_randomness>;
 
-/// All that draw trees of a fixed shape with one sampler; the first is the default.
+/// All methods that draw trees of a fixed shape with one sampler; the first is the default.
 using of_shapes = joined<best, by_node, by_rank, by_tree>;
 
-// Verifiers of trees that are drawn otherwise: sequences that share nodes, several drafts. The samplers are those of
+// Methods whose trees are drawn differently: sequences that share nodes, several drafts. The samplers are those of
 // their proofs.
 
 struct k_seq_sequences : listed_method<draft::iid, verify::merged<verify::k_seq<law::iid>>> {
@@ -285,10 +286,10 @@ struct multi_round_independent : listed_method<draft::iid, verify::multi_round<l
 using of_drafters =
     method_list<k_seq_sequences, recursive_rejection_sequences, naive_independent, multi_round_independent>;
 
-/// What engines choose from (`any_method`); the first is the default.
+/// The methods for engines (`any_method`); the first is the default.
 using for_engines = joined<of_shapes, of_drafters>;
 
-// The reference forms of the ranked verifiers: exact to the last bit, and on hosts only.
+// The reference forms of the ranked verifiers: by sorting in double, on hosts only.
 
 struct reference_ranked_iid : listed_method<draft::iid, testing::reference::ranked<law::iid>> {
     static constexpr std::string_view name = "reference ranked/iid";
@@ -325,12 +326,12 @@ using references = method_list<reference_ranked_iid, reference_ranked_stratified
 
 }  // namespace methods
 
-/// Whether a verifier is one of the lists', and so has a proof.
+/// Whether a verifier is in one of the lists, and so has a proof.
 template <class Verifier>
 inline constexpr bool is_proved =
     methods::of_shapes::has<Verifier> || methods::of_drafters::has<Verifier> || methods::references::has<Verifier>;
 
-/// `Verifier::lossless`, which does not compile for one that says so and is in none of the lists.
+/// `Verifier::lossless`. Does not compile for a verifier that declares it but is in none of the lists.
 template <class Verifier>
 [[nodiscard]] constexpr bool proved_lossless() noexcept {
     static_assert(!Verifier::lossless || is_proved<Verifier>,

@@ -1,4 +1,4 @@
-// All of mpi/: the ranks of MPI as those that share the columns of rows (shards.hpp).
+// All of mpi/: MPI as the communicator of ranks that share the columns of rows (shards.hpp).
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

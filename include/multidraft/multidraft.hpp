@@ -1,5 +1,6 @@
 // Everything that a program on a host needs, from rows to generation loops; analysis.hpp, testing.hpp, any_method.hpp
-// and the devices' headers (cuda.cuh, kokkos.hpp) are included by themselves. SPDX-License-Identifier: Apache-2.0
+// and the headers of devices and ranks (cuda.cuh, kokkos.hpp, shards.hpp, mpi.hpp) are included separately.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include "multidraft/batch.hpp"

@@ -1,4 +1,4 @@
-// All of shards/: rows whose columns are shared out over ranks, verified and drawn from with the tokens of one host.
+// All of shards/: rows whose columns are distributed over ranks, with the same tokens as on one host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

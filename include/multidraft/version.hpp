@@ -1,4 +1,4 @@
-// The version, in its one place: CMakeLists.txt and the package recipes read it from here.
+// The version, defined only here: CMakeLists.txt and the package recipes read it from this file.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Two files of one program that pass each other a type of the library: this one is compiled as both.
+// Two files of one program that exchange a type of the library: this one is compiled as both.
 #include <array>
 
 #include "multidraft/core/span.hpp"

@@ -16,7 +16,7 @@ extern "C" abi::numbers UNIT(float const* row, int n) {
     using namespace multidraft;
     host_group const g;
     auto const bits = [](float x) { return std::bit_cast<std::uint32_t>(x); };
-    // The sum of a row of the library's is what files could share; that of a lambda is this file's alone.
+    // Files could share the sum of a row of a library type; that of a lambda is local to this file.
     return {ABI_EXPANDED(MULTIDRAFT_ABI), has_fma, bits(g.sum(n, row_view<float>(row, n))),
             bits(g.sum(n, [row](index_t i) { return fp::fma(row[i], row[i], -fp::mul(row[i], row[i])); })),
             bits(g.sum(n, [row](index_t i) { return fp::exp(-row[i]); }))};

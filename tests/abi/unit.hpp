@@ -1,4 +1,4 @@
-// What the files of one program, compiled for different instruction sets, compute of the same row.
+// The results that files of one program, compiled for different instruction sets, compute from the same row.
 #pragma once
 
 #include <cstdint>

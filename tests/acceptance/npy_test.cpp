@@ -1,4 +1,4 @@
-// The reader of NumPy's array files: what it takes, what it refuses and why, and that nothing makes it read elsewhere.
+// The reader of NumPy's array files: accepted and refused files, and no reads outside the data.
 #include "acceptance/npy.hpp"
 
 #include <gtest/gtest.h>
@@ -154,7 +154,7 @@ TEST(npy, survives_any_bytes) {
         bytes file = valid;
         int const changes = 1 + numbers.below(4);
         for (int c = 0; c < changes; ++c) {
-            // Mostly the header, which is where the bytes mean something.
+            // Mostly the header, whose bytes have meaning.
             auto const at = static_cast<std::size_t>(numbers.below(numbers() < 0.9 ? 75 : 128 + 16));
             if (at < file.size()) file[at] = static_cast<std::byte>(numbers.below(256));
         }

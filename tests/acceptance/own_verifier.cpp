@@ -1,4 +1,4 @@
-// The program `acceptance` with a verifier of one's own: it looks at the first candidate alone.
+// The program `acceptance` with a user's verifier, which considers the first candidate only.
 #include "acceptance/own_verifier.hpp"
 
 #include "acceptance/program.hpp"

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstddef>
 #include <random>
 #include <string>
@@ -72,7 +73,7 @@ TEST(rates, by_rank_are_those_of_the_verifiers) {
         for (index_t n = 1; n <= 3; ++n) {
             row_pair const pair{random_row(numbers, 4), random_row(numbers, 4)};
             expect_ranks<draft::iid, verify::recursive_rejection<law::iid>>(pair, n, "recursive_rejection/iid");
-            // The verifier's factor is next to the best one, not it.
+            // The verifier's factor is close to the best one, not equal to it.
             expect_ranks<draft::iid, verify::k_seq<law::iid>>(pair, n, "k_seq/iid", 1e-5);
             expect_ranks<draft::iid, multidraft::testing::reference::ranked<law::iid>>(pair, n, "ranked/iid");
             expect_ranks<draft::iid, verify::naive<law::iid>>(pair, n, "naive/iid");
@@ -107,8 +108,15 @@ TEST(rates, of_a_verifier_of_ones_own_are_estimated) {
         EXPECT_NEAR(found.value, exact.value, 5 * *found.standard_error);
         for (std::size_t k = 0; k < 3; ++k) EXPECT_NEAR(found.by_rank[k], exact.by_rank[k], 5 * *found.standard_error);
     }
-    // Trees: the root and two children.
-    tree_rows tree{{none, 0, 0}, {0, 7, 9}, {0, 0, 0}, {}, {}, 50};
+    // Trees: the root and two children, of a token that is accepted about half the time.
+    token_id token = 0;
+    auto const from_half = [&](token_id x) {
+        auto const i = static_cast<std::size_t>(x);
+        return std::abs(pair.p[i] / pair.q[i] - 0.5);
+    };
+    for (token_id x = 1; x < 50; ++x)
+        if (from_half(x) < from_half(token)) token = x;
+    tree_rows tree{{none, 0, 0}, {0, token, token}, {0, 0, 0}, {}, {}, 50};
     for (int node = 0; node < 3; ++node) {
         tree.target.insert(tree.target.end(), pair.p.begin(), pair.p.end());
         tree.draft.insert(tree.draft.end(), pair.q.begin(), pair.q.end());

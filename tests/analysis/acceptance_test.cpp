@@ -101,7 +101,7 @@ TEST(acceptance, of_one_hot_rows) {
     EXPECT_EQ(analysis::acceptance_naive_sequential(row{1}, row{1}, 4), 1);
 }
 
-/// The probability of every token to be among n draws without replacement, by walking all of them.
+/// The probability of every token to be among n draws without replacement, by enumeration.
 void walk(row const& q, index_t left, double chance, std::vector<bool>& drawn, row& result) {
     double mass = 0;
     for (std::size_t i = 0; i < q.size(); ++i) mass += drawn[i] ? 0.0 : q[i];

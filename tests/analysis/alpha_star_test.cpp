@@ -155,7 +155,7 @@ TEST(alpha_star, is_the_mass_of_the_draft_when_the_draft_is_certain) {
     row const q{0, 0, 1};
     for (index_t n = 1; n <= 5; ++n) {
         EXPECT_NEAR(analysis::alpha_star_iid(p, q, n), 0.2, tolerance);
-        EXPECT_NEAR(analysis::alpha_star_sequential(p, q, n), 0.2, tolerance);  // one token is all that can be drawn
+        EXPECT_NEAR(analysis::alpha_star_sequential(p, q, n), 0.2, tolerance);  // only one token can be drawn
         EXPECT_NEAR(analysis::alpha_star_stratified(p, q, n, 1), 0.2, tolerance);
         EXPECT_NEAR(analysis::alpha_star_deterministic(p, q, n), 0.2, tolerance);
     }
@@ -185,7 +185,7 @@ TEST(alpha_star, of_deterministic_drafts_takes_the_lower_token_of_a_tie) {
 }
 
 TEST(alpha_star, survives_extreme_rows) {
-    // The second token drawn is one of three that hardly exist.
+    // The second token drawn is one of three of tiny mass.
     row const p{0.1, 0.6, 0.2, 0.1};
     row const q{1, 1e-40, 2e-40, 1e-40};
     EXPECT_NEAR(analysis::alpha_star_conditional_poisson(p, q, 2), 0.65, tolerance);
@@ -194,8 +194,8 @@ TEST(alpha_star, survives_extreme_rows) {
 }
 
 TEST(alpha_star, of_conditional_poisson_of_many_tokens_and_of_tiny_ones) {
-    // Of equal q it is the mass of a set of half the tokens: those of p = 0 are inside with their hypergeometric
-    // chance.
+    // For equal q it is the mass of a set of half the tokens: those of p = 0 are inside with their hypergeometric
+    // probability.
     std::size_t const size = 20000;
     row const q(size, 1.0 / static_cast<double>(size));
     row p(size, 0.0);

@@ -52,7 +52,7 @@ auto without_replacement(row const& q) {
     };
 }
 
-/// Q of n independent draws given that they are different.
+/// Q of n independent draws conditioned on being different.
 auto conditional_poisson(row const& q, index_t n) {
     analysis::tuple_law law;
     double all = 0;
@@ -96,7 +96,7 @@ TEST(AnyLaw, HasTheOptimumOfThePlanOfTransport) {
         for (std::uint64_t seed = 0; seed < 6; ++seed) {
             auto const models = random_models(k, 4, 1, seed);
             row const& p = models.target[0];
-            // Each token shifts the next one's row: a law that no formula is known for.
+            // Each token shifts the next one's row: a law without a known formula.
             auto const shifted = [&](std::span<token_id const> drawn) {
                 return drawn.empty() ? models.draft[0] : models.draft[models.draft.after(0, drawn.back())];
             };
@@ -114,7 +114,7 @@ TEST(AnyLaw, HasTheOptimumOfThePlanOfTransport) {
     }
 }
 
-// Theorem 3, and Theorem 4 for the law that its proof is about: draws given that they are different.
+// Theorem 3, and Theorem 4 for the law of its proof: draws conditioned on being different.
 TEST(QConvexity, HoldsForDrawsWithReplacementAndForDifferentOnes) {
     for (kind const k : kinds) {
         for (std::uint64_t seed = 0; seed < 6; ++seed) {
@@ -151,7 +151,7 @@ TEST(QConvexity, HoldsForDrawsOneAfterAnother) {
 }
 
 // Every Q is supermodular, that of dependent drafts too, but not every one is q-convex: here it is so for no q. Tokens
-// 0 and 1 are drawn by the first draft, 2 and 3 by the second; (17) with H of one token asks for q(1) <= q(3) / 9 and
+// 0 and 1 are drawn by the first draft, 2 and 3 by the second; (17) with H of one token requires q(1) <= q(3) / 9 and
 // q(3) <= q(1) / 9.
 TEST(QConvexity, FailsForTheProductOfDifferentDrafts) {
     row const first{0.9, 0.1, 0, 0};

@@ -45,10 +45,10 @@ TEST(Bernoulli, HasTheClosedForms) {
             row const p{a / 20.0, 1 - a / 20.0};
             row const q{b / 20.0, 1 - b / 20.0};
             double const apart = std::abs(p[0] - q[0]);
-            // After a refusal what is left of p is the one token that q gives too little of.
+            // After a refusal the residual of p is the one token with too little mass under q.
             double const missing = p[0] >= q[0] ? q[0] : q[1];
             EXPECT_NEAR(analysis::acceptance_recursive_iid(p, q, 2), 1 - apart * (1 - missing), tolerance);
-            // No set but one token alone can be short: both candidates are the other one.
+            // Only a set of one token can be short: both candidates are the other one.
             double const best = 1 + std::min({0.0, p[0] - q[0] * q[0], p[1] - q[1] * q[1]});
             EXPECT_NEAR(analysis::alpha_star_iid(p, q, 2), best, tolerance);
             double const k_seq = analysis::acceptance_k_seq(p, q, 2);

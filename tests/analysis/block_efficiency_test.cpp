@@ -62,7 +62,7 @@ TEST(improvement_factor, is_the_formula) {
     EXPECT_NEAR(analysis::improvement_factor(0.8, 5, 0.05), (1 - 0.262144) / (0.2 * 1.25), 1e-12);
     EXPECT_DOUBLE_EQ(analysis::improvement_factor(0.3, 0, 0.5), 1);  // no draft, no gain
     EXPECT_DOUBLE_EQ(analysis::improvement_factor(1, 4, 0), 5);
-    EXPECT_DOUBLE_EQ(analysis::improvement_factor(0, 4, 0.25), 0.5);  // drafts in vain
+    EXPECT_DOUBLE_EQ(analysis::improvement_factor(0, 4, 0.25), 0.5);  // drafts nothing useful
     EXPECT_EQ(message([] { return analysis::improvement_factor(0.5, 1, -0.25); }),
               "cost = -0.25: a ratio of costs is finite and not negative");
 }

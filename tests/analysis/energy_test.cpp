@@ -1,4 +1,4 @@
-// The decomposition of energy by MTAD (9): by hand, and what the paper concludes from it.
+// The decomposition of energy by MTAD (9): by hand, and the paper's conclusions from it.
 #include "multidraft/analysis/energy.hpp"
 
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(modelled_joules, is_the_formula) {
     EXPECT_DOUBLE_EQ(analysis::modelled_joules(work, machine), 50 * 0.024 + 100 * 0.06);
 }
 
-// Fewer calls of the target read less, and what they compute more does not matter while memory takes most of the time.
+// Fewer calls of the target read less, and the extra computation does not matter while memory dominates the time.
 TEST(modelled_joules, falls_with_the_calls_of_the_target) {
     analysis::machine_powers const machine{1e14, 1e12, 100, 100};
     double const tokens = 1000;
@@ -33,7 +33,7 @@ TEST(modelled_joules, falls_with_the_calls_of_the_target) {
     double const ratio = analysis::modelled_joules(speculative, machine) / analysis::modelled_joules(plain, machine);
     EXPECT_GT(ratio, 1 / 2.5);
     EXPECT_LT(ratio, 0.5);
-    // Inputs in one call share what is read: the energy of an input falls with the batch (the paper's table 2).
+    // Inputs in one call share the bytes read: the energy per input falls with the batch (the paper's table 2).
     double last = 1e300;
     for (int batch = 1; batch <= 16; batch *= 2) {
         auto const work = analysis::work_of_calls(7e9, 2, 1, batch);

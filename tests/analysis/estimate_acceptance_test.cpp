@@ -1,4 +1,4 @@
-// Acceptance rates from trials: counts, standard errors, and what is refused.
+// Acceptance rates from trials: counts, standard errors, and errors.
 #include "multidraft/analysis/estimate_acceptance.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace analysis = multidraft::analysis;
 using multidraft::index_t;
 using multidraft::invalid_input;
 
-/// Accepts what a list says, over and over.
+/// Accepts by a list, cyclically.
 struct listed_trial {
     std::vector<index_t> ranks;
     index_t wanted = 3;

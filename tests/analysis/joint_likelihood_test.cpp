@@ -60,7 +60,7 @@ double entropy(row const& p, row const& q) {
     return sum;
 }
 
-/// The likeliest continuation of so many tokens, by dynamic programming, and its log-probability.
+/// The likeliest continuation of that many tokens, by dynamic programming, and its log-probability.
 struct likeliest {
     std::vector<token_id> tokens;
     double log_probability = 0;
@@ -85,7 +85,7 @@ likeliest find_likeliest(chain const& m, std::size_t from, index_t length) {
     return result;
 }
 
-/// What steps of MTAD do in the long run, with the likeliest sequences of the draft: exact means over the stationary
+/// The long-run behaviour of MTAD's steps with the likeliest sequences of the draft: exact means over the stationary
 /// law of the last token, decided by the library's verifier.
 struct long_run {
     double mean_step = 0;
@@ -216,7 +216,7 @@ TEST(JointLikelihoodBounds, HaveTheirLimits) {
                 std::pow(0.3, -1 / m) * std::exp((0.7 + (1 + m) * 0.2) / m), 1e-12);
     EXPECT_GT(analysis::joint_perplexity_ratio_bound(0.3, m, 0.7, 0.2, -0.5),
               std::pow(0.3, -1 / m) * std::exp(((1 + 0.5 * m) * 0.7 + (1 + 0.5 + m) * 0.2) / m));
-    // As the draft becomes the target and steps grow, the texts have one perplexity.
+    // As the draft approaches the target and steps grow, the perplexities of the texts converge.
     EXPECT_NEAR(analysis::joint_perplexity_ratio_bound(0.1, 1e9, 1, 0, 0), 1, 1e-8);
     EXPECT_DOUBLE_EQ(analysis::largest_log_difference(row{0.5, 0.5, 0}, row{0.25, 0.75, 0}), std::log(2.0));
     EXPECT_EQ(analysis::largest_log_difference(row{0.5, 0.5}, row{1, 0}), std::numeric_limits<double>::infinity());

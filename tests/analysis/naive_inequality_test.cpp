@@ -66,7 +66,7 @@ TEST(NaiveInequality, HoldsTokenByToken) {
     }
 }
 
-// The paper proves it for draws with replacement; it is so without, too, in every case here.
+// The paper proves it for draws with replacement; without replacement it holds in every case here.
 TEST(NaiveInequality, HoldsWithoutReplacementInEveryCase) {
     for (kind const k : all_kinds) {
         for (std::uint64_t seed = 0; seed < 20; ++seed) {

@@ -44,7 +44,7 @@ analysis::rank_rates random_rates(std::mt19937_64& dice, std::size_t levels, std
     for (auto& level : rates) {
         double sum = uniform(dice) * 0.3;
         for (double& x : level) sum += x = uniform(dice) < 0.2 ? 0 : uniform(dice);
-        for (double& x : level) x /= sum > 0 ? sum : 1;  // in any order of size: a later rank may be the better one
+        for (double& x : level) x /= sum > 0 ? sum : 1;  // in any order: a later rank may have a higher rate
     }
     return rates;
 }
@@ -81,7 +81,7 @@ TEST(optimal_tree, known_shapes) {
     auto const found = analysis::optimal_tree(two, 3, 3);
     EXPECT_NEAR(found.accepted, 1.26, 1e-12);
     EXPECT_EQ(multidraft::to_string(found.shape), "[-1 0 0 1]");
-    // A poor first rank is the price of a good second one.
+    // A good second rank requires a poor first one.
     std::vector<double> const later{0.05, 0.9};
     EXPECT_NEAR(analysis::optimal_tree(later, 4, 2).accepted, 0.95 + 0.9 * 0.95, 1e-12);
 }

@@ -1,4 +1,4 @@
-// One budget of rows for the requests of a batch: the best trees there are, for the costs given.
+// One budget of rows for the requests of a batch: the best trees for given costs.
 #include "multidraft/analysis/shared_budget.hpp"
 
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ TEST(share_budget, of_one_request_is_the_optimal_tree_of_its_size) {
     }
 }
 
-/// No trees of two requests accept more with so many nodes, and none are worth more.
+/// No trees of two requests with as many nodes accept more, and none have more tokens per second.
 TEST(share_budget, is_the_best_of_all_trees) {
     test_numbers numbers(4);
     for (int run = 0; run < 30; ++run) {
@@ -85,7 +85,7 @@ TEST(share_budget, gives_the_rows_to_whom_they_gain_most) {
     EXPECT_EQ(found.shapes[0].size(), 1);
     EXPECT_EQ(found.shapes[2].size(), 1);
     EXPECT_EQ(found.shapes[1].max_depth(), 4);
-    // A row that costs a call is worth nothing; one that costs nothing is always worth it.
+    // A row that costs a call does not pay; a free one always pays.
     for (auto const& shape : share_budget(std::vector<rank_rates>{unsure, sure}, 16, costs_of(1.0, 0.5)).shapes)
         EXPECT_EQ(shape.size(), 1);
     auto const all =

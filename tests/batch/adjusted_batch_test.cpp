@@ -1,4 +1,4 @@
-// Batches with grammar masks and logit bias: the tokens of rows that were changed beforehand; and what is refused.
+// Batches with grammar masks and logit bias: the tokens of rows that were changed beforehand; errors.
 #include "multidraft/batch/adjusted_batch.hpp"
 
 #include <gtest/gtest.h>
@@ -56,7 +56,7 @@ struct grammar {
     [[nodiscard]] batch_adjustments adjustments() const {
         return {{bits.data(), words}, mask_of.data(), {ids, values, offsets}, bias_of.data()};
     }
-    /// What an engine would write without these rows.
+    /// The code of an engine without these rows.
     void change(std::vector<float>& matrix) const {
         for (std::size_t at = 0; at < matrix.size(); ++at) {
             std::size_t const node = at / static_cast<std::size_t>(vocabulary);
@@ -80,7 +80,7 @@ struct grammar {
     std::vector<std::int64_t> mask_of, bias_of;
 };
 
-/// Draft and target with grammars of their own.
+/// Draft and target with different grammars.
 template <class Verifier, class Sampler>
 void expect_tokens_of_changed_rows(Verifier const& verifier, Sampler const& sampler, index_t vocabulary) {
     ragged<float> b(ragged_shapes, vocabulary, samplings_of_all_kinds);
@@ -142,7 +142,7 @@ TEST(adjusted_batch, without_adjustments_is_the_plain_batch) {
     EXPECT_EQ(out.outcomes(b.trees()), b.verify_alone<silent_group>(verifier{}));
 }
 
-// A grammar that allows nothing is the fault of its request.
+// A grammar that allows no token affects its request only.
 TEST(adjusted_batch, answers_none_where_every_token_is_forbidden) {
     ragged<float> b(ragged_shapes, 300, {{}});
     b.draw_alone(draft::sequential{});

@@ -1,4 +1,4 @@
-// Batches by a method that is chosen by name: draws and verdicts of its sampler and its verifier; what is refused.
+// Batches by a method chosen by name: draws and verdicts of its sampler and its verifier; errors.
 #include "multidraft/any_method_batch.hpp"
 
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {
 
-/// A method that decides node by node, one of whole trees with certain children, one that reads no draft rows, one that
-/// draws by the text, one of several drafts.
+/// A method that decides node by node, one of whole trees with certain children, one that reads no draft rows, one
+/// whose noise is fixed by the text, one of several drafts.
 using some = method_list<methods::nested_ranked_block_stratified, methods::recursive_rejection_sequential,
                          methods::naive_sequential, methods::shared_randomness, methods::multi_round_independent,
                          methods::naive_independent>;

@@ -1,4 +1,4 @@
-// Levels drawn on host threads: the tokens of each entry alone, for any number of threads; and what is refused.
+// Levels drawn on host threads: the tokens of each entry alone, for any number of threads; errors.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -53,7 +53,7 @@ TEST(batch_draft, draws_as_entries_alone_do) {
     expect_draws_of_entries_alone<float>(draft::shared_randomness{});
 }
 
-/// Rows of places for the children, as many as the stride; rows that hold no distribution.
+/// Output with a stride for the children; rows that are not distributions.
 TEST(batch_draft, fills_what_was_not_drawn_with_none) {
     ragged<float> b(ragged_shapes, 300, {{}});
     for (index_t i = 0; i < 300; ++i)

@@ -73,7 +73,7 @@ public:
     [[nodiscard]] logit_batch<T> draft_logits() const { return logits(draft); }
     [[nodiscard]] prepared_batch<T> prepared() const { return {draft.data(), vocabulary, vocabulary, states.data()}; }
 
-    /// The nodes of one depth that have children, and where those go.
+    /// The nodes of one depth that have children, and the output for these.
     struct level {
         std::vector<std::int32_t> requests, wanted, depths;
         std::vector<node_id> nodes;
@@ -119,7 +119,7 @@ public:
         }
     }
 
-    /// What a sampler draws for every node by itself.
+    /// The draws of a sampler for every node separately.
     template <class Sampler>
     void draw_alone(Sampler const& sampler) {
         draw_levels([&](level_batch const& l, logit_batch<T> const& rows, request_batch const&,
@@ -139,7 +139,7 @@ public:
         });
     }
 
-    /// Every request by itself, with rows for it alone: `rows_of(matrix, b)`.
+    /// Every request separately, with its own rows: `rows_of(matrix, b)`.
     template <class Group, class Verifier, class Rows>
     [[nodiscard]] std::vector<outcome> verify_alone(Verifier const& verifier, Rows const& rows_of) const {
         std::vector<outcome> result;
@@ -188,11 +188,11 @@ private:
     }
 };
 
-/// Memory for verdicts, full of what no verdict writes.
+/// Memory for verdicts, filled with values that no verdict writes.
 struct verdict_memory {
     static constexpr node_id unwritten = -7;
 
-    /// A stride of 0: one place a node.
+    /// A stride of 0: one element per node.
     verdict_memory(tree_batch const& trees, std::int64_t stride)
         : path(static_cast<std::size_t>(stride > 0 ? trees.requests * stride : trees.nodes), unwritten),
           accepted(static_cast<std::size_t>(trees.requests), unwritten),
@@ -222,7 +222,7 @@ struct verdict_memory {
     std::int64_t path_stride;
 };
 
-/// Trees of several requests: a chain, bushes, a lone root, a wide one.
+/// Trees of several requests: a chain, branching trees, a root alone, a wide tree.
 inline std::vector<std::vector<node_id>> const ragged_shapes{
     {none, 0, 0, 0, 0, 1, 1, 2, 2, 5}, {none, 0, 1, 2, 3},       {none},
     {none, 0, 0, 1, 1, 1, 2},          {none, 0, 0, 0, 0, 0, 0}, {none, 0, 0, 1, 2, 3, 4}};

@@ -1,4 +1,4 @@
-// Batches verified on host threads: the verdicts of each request alone, for any number of threads; and what is refused.
+// Batches verified on host threads: the verdicts of each request alone, for any number of threads; errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -59,7 +59,7 @@ std::vector<outcome> verify_all(P const& policy, Verifier const& verifier, ragge
     return out.outcomes(b.trees());
 }
 
-/// Logits where they lie, and normalisers made before.
+/// Logits in place, and prepared normalisers.
 template <class T, class Verifier, class Sampler>
 void expect_verdicts_of_requests_alone(Verifier const& verifier, Sampler const& sampler, index_t vocabulary,
                                        std::vector<std::vector<node_id>> const& shapes = ragged_shapes) {
@@ -82,7 +82,7 @@ TEST(batch_verify, reads_rows_where_they_lie) {
     ragged<float> b(ragged_shapes, vocabulary, samplings_of_all_kinds);
     b.draw_alone(draft::sequential{});
     auto const expected = b.verify_alone<silent_group>(verifier);
-    // The same rows, the other way round in a pool.
+    // The same rows, in reverse order in a pool.
     std::vector<std::int64_t> turned(b.parents.size());
     std::iota(turned.rbegin(), turned.rend(), std::int64_t{0});
     std::vector<float> pool(b.target.size());
@@ -146,7 +146,7 @@ TEST(batch_verify, takes_rows_of_probabilities_and_none_of_the_draft) {
     });
 }
 
-// Noise that draft and verifier share: where the draft's rows are the target's, whole paths are accepted.
+// Shared noise: if the draft's rows are the target's, whole paths are accepted.
 TEST(batch_verify, shares_randomness_with_the_draft) {
     ragged<float> b({{none, 0, 1, 2}, {none, 0, 0, 1}}, 300, {{}});
     b.draft = b.target;
@@ -162,7 +162,7 @@ TEST(batch_verify, shares_randomness_with_the_draft) {
     EXPECT_GE(all[1].path.size(), 1U);
 }
 
-/// Rows of an engine's own: every token alike, as no array holds them.
+/// Rows of an engine's own type: uniform, without an array.
 struct even_rows {
     index_t vocabulary = 7;
     struct row {
@@ -190,7 +190,7 @@ TEST(batch_verify, takes_a_batch_of_no_requests) {
                  draft_rows(verify::no_draft_rows{}), {}, {});
 }
 
-// A row that is not a distribution is the fault of its request alone; children that could not be drawn are left out.
+// A row that is not a distribution affects its request only; children that could not be drawn are ignored.
 TEST(batch_verify, answers_none_where_rows_are_bad) {
     ragged<float> b(ragged_shapes, 300, {{}});
     b.draw_alone(draft::sequential{});
@@ -210,7 +210,7 @@ TEST(batch_verify, answers_none_where_rows_are_bad) {
     });
 }
 
-// --- What is refused: by name, index and value, and nothing is written.
+// --- Errors: by name, index and value, and nothing is written.
 
 template <class Change>
 void expect_refused(Change const& change, std::string const& argument, std::int64_t index, std::string const& value) {
@@ -233,7 +233,7 @@ void expect_refused(Change const& change, std::string const& argument, std::int6
         verify_batch(pool, verifier{}, drawn_by<law::sequential>(call.trees), target_rows(call.p), draft_rows(call.q),
                      call.requests, call.out, call.scratch);
     };
-    run();  // all is well
+    run();  // no error
     std::fill(out.path.begin(), out.path.end(), verdict_memory::unwritten);
     std::fill(out.accepted.begin(), out.accepted.end(), verdict_memory::unwritten);
     std::fill(out.next.begin(), out.next.end(), verdict_memory::unwritten);

@@ -5,8 +5,8 @@
 
 namespace multidraft::bugs {
 
-/// The path grows while the draws say yes, as in token by token verification; the chances are those of a path that
-/// has been given up below.
+/// The path grows while draws succeed, as in token by token verification; the probabilities are those of a path that
+/// was rejected below.
 struct block_from_the_root {
     using law = multidraft::law::iid;
 

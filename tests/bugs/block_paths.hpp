@@ -1,4 +1,4 @@
-// Block verification as its formulas read, with every row copied: the part that the block bugs are made of.
+// Block verification written literally from its formulas, with every row copied: the base of the block bugs.
 #pragma once
 
 #include <algorithm>

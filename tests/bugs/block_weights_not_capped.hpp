@@ -1,11 +1,11 @@
-// Bug: the weights of block verification are products of p/q that are not cut at 1.
+// Bug: the weights of block verification are products of p/q that are not capped at 1.
 #pragma once
 
 #include "bugs/block_paths.hpp"
 
 namespace multidraft::bugs {
 
-/// A token that the target likes better than the draft pays for one that it does not like.
+/// A token with p > q compensates for another one with p < q.
 struct block_weights_not_capped {
     using law = multidraft::law::iid;
 

@@ -1,4 +1,4 @@
-// Bug: block verification stops at a level with probability w, where (w p - q)+ should have a say.
+// Bug: block verification stops at a level with probability w, without (w p - q)+.
 #pragma once
 
 #include "bugs/block_paths.hpp"

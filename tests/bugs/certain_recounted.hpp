@@ -1,4 +1,4 @@
-// Bug: the verifier counts the certain children again, from the draft's row and the children that there are.
+// Bug: the verifier recounts the certain children from the draft's row and the children in the tree.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@
 
 namespace multidraft::bugs {
 
-/// In exact arithmetic the rule gives the same number whether it is asked with the children wanted or with those there
-/// are. In floats 1 - q(top) is off by the rounding of q, and certain tokens are taken for draws.
+/// In exact arithmetic the rule gives the same number for the children requested and for those there are. In floats 1 -
+/// q(top) is off by the rounding of q, and certain tokens are treated as draws.
 struct certain_recounted : verify::node_by_node<certain_recounted, law::stratified> {
     static constexpr bool lossless = true;
     using right = verify::ranked<multidraft::law::stratified>;

@@ -1,4 +1,5 @@
-// Bug: nested ranked block verification that picks certain tokens by their quantiles and then takes these for uniform.
+// Bug: nested ranked block verification that selects certain tokens by their quantiles and then treats these as
+// uniform.
 #pragma once
 
 #include "multidraft/draft/law.hpp"
@@ -10,7 +11,7 @@ struct certain_untilted_rules : verify::nested_rules {
     static constexpr bool conditions_certain = false;
 };
 
-/// The subtree of a certain token is verified as if its quantile had had no say.
+/// The subtree of a certain token is verified as if the selection had not depended on its quantile.
 template <draft_law Law>
 using certain_unconditioned = verify::nested_ranked_block<Law, certain_untilted_rules>;
 

@@ -5,7 +5,7 @@
 
 namespace multidraft::bugs {
 
-/// "The target's next token is always right" - but not after its likely tokens had their chance as candidates.
+/// "The target's next token is always right" - but not after its likely tokens were tried as candidates.
 template <draft_law Law>
 struct emission_from_target : verify::node_by_node<emission_from_target<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>

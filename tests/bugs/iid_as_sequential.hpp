@@ -6,7 +6,7 @@
 
 namespace multidraft::bugs {
 
-/// The better verifier is taken over without the sampler that belongs to it. A second draw of a token is then judged
+/// The better verifier is used without the sampler that belongs to it. A second draw of a token is then verified
 /// against a q in which it has no mass.
 struct iid_as_sequential : verify::node_by_node<iid_as_sequential, law::iid> {
     template <group G, distribution P, distribution Q, draw_source Source>

@@ -11,8 +11,8 @@
 
 namespace multidraft::bugs {
 
-/// Each path alone would be verified without loss, but keeping the longest prefers tokens that are easy to continue.
-/// The number of nodes addresses the draws: those of two paths are independent.
+/// The verification of each path alone is lossless, but keeping the longest prefers tokens that are easy to continue.
+/// The numbers of the nodes address the draws, so those of two paths are independent.
 template <draft_law Law>
 struct longest_path {
     using law = Law;

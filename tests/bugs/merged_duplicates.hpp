@@ -9,7 +9,7 @@
 namespace multidraft::bugs {
 
 /// Two equal children need one row of the target only, so the tree builder keeps one of them. The verifier then tries
-/// fewer candidates than were drawn, and how many depends on what was drawn.
+/// fewer candidates than were drawn, and their number depends on the draws.
 struct merged_duplicates : verify::node_by_node<merged_duplicates, law::iid> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,

@@ -10,7 +10,7 @@
 
 namespace multidraft::bugs {
 
-/// Keeps the largest path by p/q and hands it to block verification with the draft's own rows.
+/// Keeps the largest path by p/q and passes it to block verification with the draft's own rows.
 struct multi_path_with_draft_law {
     using law = multidraft::law::iid;
 

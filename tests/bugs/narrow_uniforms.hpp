@@ -7,8 +7,8 @@
 
 namespace multidraft::bugs {
 
-/// Decides by 24 of a uniform's 53 bits. Tokens of less than 2^-24 are drawn far too often or not at all, and
-/// probabilities of less fall once in 2^24. Gives the same uniform to every draw.
+/// Decides by 24 of a uniform's 53 bits. Tokens of less than 2^-24 are drawn far too often or not at all, and an event
+/// of smaller probability occurs once in 2^24. Gives the same uniform to every draw.
 class narrow_uniforms {
 public:
     explicit narrow_uniforms(double uniform) noexcept

@@ -1,4 +1,4 @@
-// Bug: an early stop that looks at the token it stops before.
+// Bug: an early stop that depends on the token it stops before.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace multidraft::bugs {
 
-/// Children are drawn until one is unlikely, and that one is dropped as not worth its place in the tree. Which tokens
-/// are then seen as candidates is no longer the law of the draws. (A stop that looks at the tokens before is right.)
+/// Children are drawn until one is unlikely, and that one is dropped from the tree. The candidates then no longer have
+/// the law of the draws. (A stop that depends on earlier tokens is lossless.)
 struct peeking_stop {
     using law = multidraft::law::sequential;
 

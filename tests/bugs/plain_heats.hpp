@@ -1,5 +1,5 @@
-// Candidates in heats: of each heat the best one is tried against the exact law of the best, as the bugs of an inventor
-// of verifiers are variations of. This one is right.
+// Candidates in heats: the best of each heat is tried against the exact law of the best. An invented verifier whose
+// variations are bugs; this one is lossless.
 #pragma once
 
 #include <algorithm>
@@ -15,15 +15,15 @@
 
 namespace multidraft::bugs {
 
-/// How a heat is held: the right rules.
+/// The correct rules of a heat.
 struct heat_rules {
-    /// Whether the best of a heat is the best by what is left of the target; else by the target as it was.
+    /// Whether the best of a heat is chosen by the residual of the target; else by the original target.
     static constexpr bool updates_order = true;
     /// Whether the law of the best counts tokens of one ratio one after another; else each as if it were the first.
     static constexpr bool breaks_ties = true;
 };
 
-/// Independent candidates in heats of `Size`, in the order drawn. Of each heat the token with the largest r/q is tried:
+/// Independent candidates in heats of `Size`, in the order drawn. In each heat the token with the largest r/q is tried:
 /// it is the best of `Size` draws, whose law b is known exactly, so it is accepted with min(1, r / b), else r <-
 /// Norm[(r - b)+]. A token emitted in the end that was drafted counts as accepted. With heats of one it is recursive
 /// rejection.
@@ -72,7 +72,7 @@ private:
     static std::vector<Real> law_of_best(std::vector<token_id> const& order, std::vector<Real> const& r,
                                          std::vector<Real> const& d, index_t draws) {
         std::vector<Real> law(d.size(), Real(0));
-        double above = 1;  // the mass that is not better
+        double above = 1;  // the mass of tokens that are not better
         double tied = 1;   // the same at the first token of this ratio
         for (std::size_t k = 0; k < order.size(); ++k) {
             token_id const x = order[k];

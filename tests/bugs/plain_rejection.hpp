@@ -1,5 +1,5 @@
-// Recursive rejection as papers write it down, with rows that are copied and changed: what the bugs of this folder are
-// variations of. This one is right, which shows that the parts it lends to the bugs are.
+// Recursive rejection as written in papers, with rows that are copied and changed: the base of the bugs in this
+// directory. This one is lossless, which validates the parts that the bugs reuse.
 #pragma once
 
 #include <cstddef>
@@ -37,7 +37,7 @@ void normalise(std::vector<Real>& r) {
     for (Real& x : r) x /= sum;
 }
 
-/// r <- Norm[(r - q)+]; r stays when nothing is left of it.
+/// r <- Norm[(r - q)+]; r is unchanged if the result has no mass.
 template <class Real>
 void subtract(std::vector<Real>& r, std::vector<Real> const& q) {
     std::vector<Real> left(r.size());

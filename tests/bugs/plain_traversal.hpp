@@ -1,5 +1,5 @@
-// Traversal verification as its formulas read, by recursion over copied rows: the part that its bugs are made of. This
-// one is right; a bug overrides one of its rules.
+// Traversal verification written literally from its formulas, by recursion over copied rows: the base of its bugs. This
+// one is lossless; a bug overrides one of its rules.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 
 namespace multidraft::bugs {
 
-/// How the parent of a refused child goes on: the right rules.
+/// The correct rules for the parent of a refused child.
 struct traversal_rules {
-    /// The parent's weight, from the mass S of (w r - d)+ and the mass that q has left.
+    /// The parent's weight, from the mass S of (w r - d)+ and the remaining mass of q.
     static double weight(double w, double mass, double /*left*/) {
         double const rest = mass + 1 - w;
         return rest > 1e-300 ? mass / rest : 1.0;
     }
-    /// Whether the residual is brought up to date by r <- Norm[(w r - d)+]; else by r <- Norm[(r - d)+].
+    /// Whether the residual is updated by r <- Norm[(w r - d)+]; else by r <- Norm[(r - d)+].
     static constexpr bool weighs_target = true;
-    /// Whether a refused token is taken out of d, for drafts without replacement.
+    /// Whether a refused token is removed from d, for drafts without replacement.
     static constexpr bool takes_out = true;
     /// Whether an inner node whose children were all refused is decided as a leaf.
     static constexpr bool decides_inner_nodes = true;

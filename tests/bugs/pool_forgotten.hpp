@@ -1,4 +1,4 @@
-// Bug: tokens are pooled where they are ranked, and the law of the candidate takes them for what they are.
+// Bug: tokens are pooled when they are ranked, but the law of the candidate treats them individually.
 #pragma once
 
 #include "multidraft/draft/law.hpp"

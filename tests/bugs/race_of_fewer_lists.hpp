@@ -1,4 +1,4 @@
-// Bug: the target races against the lists of the children that look best to it, not against all of them.
+// Bug: the target's race uses the lists of its most likely children only, not all lists.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace multidraft::bugs {
 
-/// Uses only the lists whose drafted token is more likely than not to be the target's: which noise is looked at
-/// depends on the noise.
+/// Uses only the lists whose drafted token is more likely than not to be the target's: so which noise is used depends
+/// on the noise.
 struct race_of_fewer_lists {
     using law = multidraft::law::shared_randomness;
 

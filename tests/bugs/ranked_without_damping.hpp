@@ -1,4 +1,4 @@
-// Bug: nested ranked block verification that forgets that refused quantiles are picked less often.
+// Bug: nested ranked block verification that ignores that refused quantiles are selected less often.
 #pragma once
 
 #include "multidraft/draft/law.hpp"
@@ -10,7 +10,7 @@ struct ranked_without_damping_rules : verify::nested_rules {
     static constexpr bool damps = false;
 };
 
-/// The conditional distribution function of a candidate is made as if certain tokens never took its place.
+/// The conditional distribution function of a candidate is computed as if certain tokens never replaced it.
 template <draft_law Law>
 using ranked_without_damping = verify::nested_ranked_block<Law, ranked_without_damping_rules>;
 

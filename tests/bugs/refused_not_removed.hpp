@@ -5,8 +5,8 @@
 
 namespace multidraft::bugs {
 
-/// For certain candidates q is one-hot, so a refused candidate leaves p without it. Here it is left in: the next
-/// candidates and the emitted token are drawn from a p whose refused tokens have had their chance already.
+/// For certain candidates q is one-hot, so a refused candidate must be removed from p. Here it is kept: the next
+/// candidates and the emitted token come from a p that still includes refused tokens.
 struct refused_not_removed : verify::node_by_node<refused_not_removed, law::deterministic> {
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,

@@ -1,4 +1,5 @@
-// Bug: recursive rejection with scalars, in the units of the rows: what a draft leaves may be too small for them.
+// Bug: recursive rejection with scalars in the units of the rows, for which the draft's remaining mass may be too
+// small.
 #pragma once
 
 #include <cstddef>
@@ -18,8 +19,8 @@
 
 namespace multidraft::bugs {
 
-/// r = (p - c q)+ / z with c <- c + z / (mass left): where less is left than a float has an inverse of, c is infinite
-/// and the residual NaN. `Clamped` keeps it finite, so that nothing is thrown, and c q no longer reaches p.
+/// r = (p - c q)+ / z with c <- c + z / (mass left): if the inverse of the remaining mass overflows a float, c is
+/// infinite and the residual NaN. `Clamped` keeps it finite, so that nothing throws, and c q no longer reaches p.
 template <draft_law Law, bool Clamped>
 struct rejection_without_units : verify::node_by_node<rejection_without_units<Law, Clamped>, Law> {
     static constexpr bool lossless = true;

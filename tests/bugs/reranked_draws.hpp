@@ -1,4 +1,4 @@
-// Bug: a dynamic tree of drawn tokens that is re-ranked as one of deterministic tokens is.
+// Bug: a dynamic tree of drawn tokens that is re-ranked like one of deterministic tokens.
 #pragma once
 
 #include <algorithm>
@@ -14,8 +14,8 @@
 
 namespace multidraft::bugs {
 
-/// Draws two children of the root without replacement and keeps the likelier one: EAGLE-2's re-ranking, which is right
-/// for deterministic candidates. A drawn token whose place in the tree depends on itself is not drawn from q.
+/// Draws two children of the root without replacement and keeps the likelier one: EAGLE-2's re-ranking, which is valid
+/// for deterministic candidates. A drawn token that is kept depending on itself does not have the law q.
 template <language_model Draft>
 class reranked_draws : public single_model_drafter<Draft, law::sequential> {
 public:

@@ -1,4 +1,4 @@
-// Bug: every candidate is judged against the target itself.
+// Bug: every candidate is verified against the target itself.
 #pragma once
 
 #include "bugs/plain_rejection.hpp"

@@ -24,8 +24,8 @@ struct one_coin_a_node : verify::node_by_node<one_coin_a_node<Law>, Law> {
     }
 };
 
-/// One generator state serves drafting and verification: what decides on a candidate is the very uniform that the
-/// candidate was drawn with. A large serving engine has shipped this.
+/// One generator state serves drafting and verification: the uniform that decides on a candidate is the one with which
+/// the candidate was drawn. A large serving engine has shipped this.
 template <draft_law Law>
 struct coin_of_the_draft : verify::node_by_node<coin_of_the_draft<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>

@@ -11,7 +11,7 @@ struct second_draw_into_first_rules : verify::nested_rules {
 };
 
 /// The second draw of a token has a fresh quantile and leads to the subtree of the first. Looks harmless, since both
-/// are drawn alike; but that it won tells that the quantile of that subtree was worse.
+/// are drawn alike; but its being selected implies that the quantile of that subtree was worse.
 template <draft_law Law>
 using second_draw_into_first = verify::nested_ranked_block<Law, second_draw_into_first_rules>;
 

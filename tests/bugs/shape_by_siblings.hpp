@@ -1,13 +1,13 @@
-// Bug: nested ranked block verification of trees whose shape looks at siblings.
+// Bug: nested ranked block verification of trees whose shape depends on siblings.
 #pragma once
 
 #include "multidraft/testing/shape_rule.hpp"
 
 namespace multidraft::bugs {
 
-/// How many children a node gets depends on the tokens of its level, its siblings' and cousins' among them. A quantile
-/// tells upwards what came about below, so such a number says something of quantiles that picks above have used. (By
-/// the node's own context alone it is right, and so is this with ranks that are fresh, as `ranked_block` has them.)
+/// The number of children of a node depends on the tokens of its level, including siblings and cousins. A quantile
+/// depends on the subtree below, so such a number carries information about quantiles that selections above have used.
+/// (Depending on the node's own context alone is lossless, and so is this with fresh ranks, as in `ranked_block`.)
 inline testing::shape_rule shape_by_siblings() {
     return {"shape_by_siblings", [](testing::undrawn_node const& v) {
                 index_t sum = 0;

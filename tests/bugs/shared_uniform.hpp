@@ -8,7 +8,7 @@
 
 namespace multidraft::bugs {
 
-/// `u = rand()` stands before the loop over the candidates instead of in it. No address is used twice, so only the law
+/// `u = rand()` is before the loop over the candidates instead of inside it. No address is used twice, so only the law
 /// of the output can show it. The source gives no uniforms, hence the draw of "the first candidate whose ratio exceeds
 /// u", whose law follows from the ratios.
 template <draft_law Law>

@@ -5,7 +5,7 @@
 
 namespace multidraft::bugs {
 
-/// The residual is brought up to date inside the loop and again after it, where the code for a chain had it.
+/// The residual is updated inside the loop and again after it, where the code for a chain had the update.
 template <draft_law Law>
 struct subtracted_twice : verify::node_by_node<subtracted_twice<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>

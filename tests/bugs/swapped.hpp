@@ -5,8 +5,8 @@
 
 namespace multidraft::bugs {
 
-/// The RSD paper calls the draft p and the target q, other papers the other way round. Whoever copies a formula from
-/// one into code with the names of the other accepts with q / p and emits from (q - p)+.
+/// The RSD paper calls the draft p and the target q, other papers use the opposite convention. Someone who copies a
+/// formula from one into code with the names of the other accepts with q / p and emits from (q - p)+.
 template <draft_law Law>
 struct swapped : verify::node_by_node<swapped<Law>, Law> {
     template <group G, distribution P, distribution Q, draw_source Source>

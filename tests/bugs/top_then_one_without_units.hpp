@@ -16,7 +16,7 @@
 
 namespace multidraft::bugs {
 
-/// (p - q / left)+ with an infinite 1 / left is NaN for the tokens that the draft gives no mass.
+/// (p - q / left)+ with an infinite 1 / left is NaN for tokens to which the draft gives no mass.
 struct top_then_one_without_units : verify::node_by_node<top_then_one_without_units, law::top_then_one> {
     static constexpr bool lossless = true;
 

@@ -1,4 +1,4 @@
-// Bug: traversal divides the residual's mass by the mass that the draft has left, as a public version of it does.
+// Bug: traversal divides the residual's mass by the draft's remaining mass, as a public implementation does.
 #pragma once
 
 #include "bugs/plain_traversal.hpp"

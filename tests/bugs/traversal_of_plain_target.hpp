@@ -1,4 +1,4 @@
-// Bug: traversal takes the draft out of the target itself, not out of the target times the node's weight.
+// Bug: traversal subtracts the draft from the target itself, not from the target times the node's weight.
 #pragma once
 
 #include "bugs/plain_traversal.hpp"

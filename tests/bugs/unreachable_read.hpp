@@ -1,4 +1,4 @@
-// Bug: a verifier of whole trees reads the rows below a token that the target never says.
+// Bug: a verifier of whole trees reads the rows below a token that has no mass under the target.
 #pragma once
 
 #include <cstddef>
@@ -15,8 +15,8 @@
 
 namespace multidraft::bugs {
 
-/// Makes sure of every row before it decides anything. What follows a token that a grammar forbids is not a
-/// distribution, and no matter.
+/// Checks every row before it decides anything. The row after a token that a grammar forbids is not a distribution, but
+/// must not matter.
 template <draft_law Law>
 struct unreachable_read : verify::traversal<Law> {
     template <class G, class Target, class Draft, class Source>

@@ -1,4 +1,4 @@
-// Bug: after a refusal the entry of the loop index is taken out of q, not that of the drafted token.
+// Bug: after a refusal the entry of the loop index is removed from q, not that of the drafted token.
 #pragma once
 
 #include "bugs/plain_rejection.hpp"

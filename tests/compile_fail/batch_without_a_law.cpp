@@ -1,5 +1,5 @@
 // expect: no matching function for call to .verify_batch
-// Trees that say nothing of how they were drawn.
+// Trees without a law.
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

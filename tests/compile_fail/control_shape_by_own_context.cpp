@@ -1,5 +1,5 @@
 // expect: ok
-// The same with a shape that looks at the node's own context alone.
+// The same with a shape that depends on the node's own context alone.
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"

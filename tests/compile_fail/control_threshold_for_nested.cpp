@@ -1,5 +1,5 @@
 // expect: ok
-// A tree whose shape looks at a node's own context is for nested ranked block verification.
+// A tree whose shape depends on a node's own context alone is valid for nested ranked block verification.
 #include "multidraft/decode/reach_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/stratified.hpp"

@@ -1,5 +1,6 @@
 // expect: the shape of this drafter's trees depends on what was drawn
-// A tree whose branches share a budget looks at siblings and cousins: not for nested ranked block verification.
+// The shape of a tree whose branches share a budget depends on siblings and cousins: invalid for nested ranked block
+// verification.
 #include "multidraft/decode/reach_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/stratified.hpp"

@@ -5,6 +5,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 using namespace multidraft;
 

@@ -1,7 +1,7 @@
 // expect: row_source
 // expect: draft_row_source<|rows\(g, node\)
 // errors: 1
-// Rows that are not asked for by a group: called as if there were one machine only.
+// Rows without the group as an argument.
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -1,7 +1,7 @@
 // expect: row_source
 // expect: rows\.size\(\)
 // errors: 1
-// Target rows that do not say how large the vocabulary is.
+// Target rows without the size of the vocabulary.
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -1,5 +1,5 @@
 // expect: the shape of this tree depends on draws that this verifier does not allow it to depend on
-// A tree whose shape looks at siblings and cousins is not for nested ranked block verification.
+// A tree whose shape depends on siblings and cousins is invalid for nested ranked block verification.
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"

@@ -1,5 +1,5 @@
 // expect: drafts
-// Where the shape may look at draws there is no tree for any verifier: `drafts_for` asks which one.
+// Where the shape may depend on draws the tree needs a verifier: `drafts_for(verifier, tree)`.
 #include "multidraft/draft/tree_growth.hpp"
 
 using namespace multidraft;

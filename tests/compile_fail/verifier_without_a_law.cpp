@@ -1,7 +1,7 @@
 // expect: verifier
 // expect: law
 // errors: 1
-// A loop with a verifier that does not say for which trees it is.
+// A loop with a verifier that has no law.
 #include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 

@@ -1,4 +1,4 @@
-// The test of the arithmetic itself: this build's is as the library needs it, and modes of the thread are found.
+// `check_arithmetic`: this build's arithmetic is as required, and modes of the thread are detected.
 #include "multidraft/core/arithmetic.hpp"
 
 #include <gtest/gtest.h>

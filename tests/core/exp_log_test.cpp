@@ -69,7 +69,7 @@ TEST(exp, handles_the_special_values) {
     EXPECT_EQ(bits_of(fp::exp(-std::nanf("7"))), 0x7fc00000);
 }
 
-// Of the power with the rounded rate, which is another temperature by a relative 2^-24 at most.
+// Of the power with the rounded rate, which changes the temperature by a relative 2^-24 at most.
 TEST(exp_nonpositive, is_within_two_ulps_of_the_power) {
     worst all;
     for (float const scale : {1.0F, 0.7F, 3.3F, 0.01F, 1000.0F, 1e-30F, 1e30F}) {
@@ -180,7 +180,7 @@ TEST(exponential_variate, never_decreases_by_more_than_rounding) {
     }
 }
 
-// Whoever changes a coefficient changes which tokens are drawn from a seed: these fix the bits for every backend.
+// A changed coefficient changes which tokens are drawn from a seed: these fix the bits for every backend.
 TEST(exp_log, give_the_same_bits_everywhere) {
     if (!multidraft::has_fma) GTEST_SKIP() << "no FMA instruction in this build";
     std::uint64_t mixed = 0;

@@ -1,4 +1,4 @@
-// One rounding where the hardware has it, and no contraction that was not asked for.
+// One rounding where the hardware has it, and no unwanted contraction.
 #include "multidraft/core/fma.hpp"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ TEST(mul, is_not_contracted_with_a_sum) {
 TEST(div, is_rounded_to_the_nearest) {
     for (int a = 1; a < 200; ++a)
         for (int b = 1; b < 200; ++b) {
-            // Rounding to double, then to float, is rounding to float where the quotient of two floats is concerned.
+            // For a quotient of two floats, rounding to double and then to float equals rounding to float.
             auto const expected = static_cast<float>(static_cast<double>(a) / b);
             ASSERT_EQ(multidraft::fp::div(static_cast<float>(a), static_cast<float>(b)), expected) << a << '/' << b;
         }

@@ -51,8 +51,7 @@ std::vector<Real> random_weights(index_t n, std::uint64_t seed) {
     return row;
 }
 
-// --- The documented order, one addition after the other
-// ---------------------------------------------------------------
+// --- The documented order, one addition after the other --------------------------------------------------------------
 
 /// Lanes of a power of two, l with l + half, half .., 1.
 template <class Real>
@@ -116,8 +115,7 @@ index_t documented_search(std::vector<Real> const& row, double u) {
     return static_cast<index_t>(begin);
 }
 
-// --- Sums
-// -------------------------------------------------------------------------------------------------------------
+// --- Sums ------------------------------------------------------------------------------------------------------------
 
 template <class Real>
 class host_group_of : public testing::Test {};
@@ -189,7 +187,7 @@ TYPED_TEST(host_group_of, has_no_terms_in_an_empty_row) {
     EXPECT_EQ(g.softmax(0, nothing, real(1)).sums.total, real(0));
 }
 
-// A product that feeds a sum must be rounded first: what is stored and what is computed on the fly are the same.
+// A product that feeds a sum must be rounded first, so that stored and recomputed values are equal.
 TYPED_TEST(host_group_of, sums_what_a_function_returns) {
     using real = TypeParam;
     auto const row = random_weights<real>(5000, 8);
@@ -199,8 +197,7 @@ TYPED_TEST(host_group_of, sums_what_a_function_returns) {
     EXPECT_EQ(g.sum(5000, scaled), g.sum(5000, of(stored)));
 }
 
-// --- Maxima
-// -----------------------------------------------------------------------------------------------------------
+// --- Maxima ----------------------------------------------------------------------------------------------------------
 
 TYPED_TEST(host_group_of, finds_the_first_of_the_largest) {
     using real = TypeParam;
@@ -252,8 +249,7 @@ TYPED_TEST(host_group_of, gives_the_top_in_order_with_ties_to_the_lower_index) {
     }
 }
 
-// --- Search
-// -----------------------------------------------------------------------------------------------------------
+// --- Search ----------------------------------------------------------------------------------------------------------
 
 template <class Real>
 index_t brute_force(std::vector<Real> const& row, double t) {
@@ -275,7 +271,7 @@ TYPED_TEST(host_group_of, finds_where_the_running_sum_passes_every_integer) {
         auto const sums = g.sum_chunks(n, of(row));
         index_t const step = n > 1000 ? 7 : 1;
         for (index_t t = 0; static_cast<real>(t) < sums.total; t += step) {
-            // A fraction is rounded: what falls on a border may fall on either side of it.
+            // A fraction is rounded: at a border either side is possible.
             index_t const expected = brute_force(row, t);
             for (double const part : {1e-9, 0.5, 1 - 1e-9}) {
                 double const u = (static_cast<double>(t) + part) / static_cast<double>(sums.total);
@@ -285,7 +281,7 @@ TYPED_TEST(host_group_of, finds_where_the_running_sum_passes_every_integer) {
         auto first = index_t{0};
         while (!(row[static_cast<std::size_t>(first)] > 0)) ++first;
         EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 0.0), first);
-        // What rounding pushes past the end falls to the last token with mass.
+        // A fraction rounded past the end gives the last token with mass.
         auto last = n - 1;
         while (!(row[static_cast<std::size_t>(last)] > 0)) --last;
         EXPECT_EQ(g.inverse_cdf(sums, n, of(row), 1 - 0x1p-53), last);
@@ -395,8 +391,7 @@ TYPED_TEST(host_group_of, searches_rows_of_more_chunks_than_sums_are_kept_of) {
         EXPECT_EQ(g.inverse_cdf(random_sums, n, of(random), u), documented_search(random, u));
 }
 
-// --- Softmax
-// ----------------------------------------------------------------------------------------------------------
+// --- Softmax ---------------------------------------------------------------------------------------------------------
 
 template <class Real>
 void expect_softmax(std::vector<Real> const& row, Real scale) {
@@ -509,8 +504,7 @@ TYPED_TEST(host_group_of, carries_the_largest_over_blocks_of_chunks) {
     expect(real(1 + std::exp(-1.0)), real(3));
 }
 
-// --- Counting
-// ---------------------------------------------------------------------------------------------------------
+// --- Counting --------------------------------------------------------------------------------------------------------
 
 TEST(host_group, counts_masses_in_bins) {
     test_numbers numbers(31);
@@ -543,7 +537,7 @@ struct pairs {
     multidraft::binned_pair operator()(index_t i) const { return (*all)[static_cast<std::size_t>(i)]; }
 };
 
-/// Weights most of which are 0, by a function that says where.
+/// Weights most of which are 0, by a function with `may_be_nonzero`.
 struct some_weights {
     std::vector<float> const* values;
     float operator()(index_t i) const { return (*values)[static_cast<std::size_t>(i)]; }
@@ -610,7 +604,7 @@ TEST(host_group, counts_pairs_in_bins) {
         }
 }
 
-/// Entries of which only those in a bin count, which is asked first.
+/// Only entries in a bin count, which is tested first.
 struct listed_pairs {
     std::vector<multidraft::binned_pair> const* entries;
     bool may_be_nonzero(index_t i) const { return (*entries)[static_cast<std::size_t>(i)].bin >= 0; }
@@ -637,7 +631,7 @@ TEST(host_group, counts_few_pairs_in_bins) {
             }
 }
 
-// A function of one value: memory for such a row there is none.
+// A function with one value: such a row would not fit into memory.
 TEST(host_group, refuses_rows_longer_than_a_row_may_be) {
     auto const one = [](index_t) { return 1.0F; };
     token_id out[2] = {};

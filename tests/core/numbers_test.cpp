@@ -1,4 +1,4 @@
-// The ends of the number line, as constants.
+// The limits of numeric types, as constants.
 #include "multidraft/core/numbers.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// What methods by name allocate.
+// Allocations of methods by name.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -14,8 +14,8 @@ namespace {
 using namespace multidraft;
 using multidraft::testing::allocations;
 
-// Methods by name allocate nothing, and in memory of their own nothing from the second call on, in which a row
-// that is remembered makes no difference.
+// Methods by name allocate nothing, and with `method_memory` nothing from the second call on. Remembered rows make no
+// difference.
 TEST(costs, methods_by_name_allocate_nothing) {
     constexpr index_t vocabulary = 50;
     std::vector<float> logits;

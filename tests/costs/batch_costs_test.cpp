@@ -1,4 +1,4 @@
-// What batched calls on host threads allocate once their pool and workspace are there: nothing.
+// Batched calls on host threads allocate nothing once their pool and workspace exist.
 #include <gtest/gtest.h>
 
 #include <cstddef>

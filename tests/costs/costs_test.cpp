@@ -1,5 +1,5 @@
-// What the documents say that calls cost, counted: which rows are read and how often they are made, passes over rows,
-// and memory that is allocated.
+// The documented costs of calls, counted: which rows are read and how often they are normalised, passes over rows, and
+// memory that is allocated.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -80,7 +80,7 @@ namespace {
 
 using namespace multidraft;
 
-/// The host group, counting operations that walk a whole row.
+/// The host group, counting passes over a whole row.
 class counting_group {
 public:
     template <class Real>
@@ -152,7 +152,7 @@ concept has_weights = requires(Rows const& rows, host_group const& g) {
     rows.with_sums(g, node_id{});
 };
 
-/// Rows that tell which nodes they were asked for.
+/// Rows that record which nodes were read.
 template <class Rows>
 class recording_rows {
 public:
@@ -183,7 +183,7 @@ private:
     std::map<node_id, int>& asked_;
 };
 
-/// What one verification cost.
+/// The cost of one verification.
 struct cost {
     std::vector<node_id> parents;
     std::set<node_id> path;  ///< accepted, the root included
@@ -192,7 +192,7 @@ struct cost {
     std::map<node_id, int> draft;
     std::int64_t allocated = 0;
     std::int64_t allocated_by_samplers = 0;
-    std::int64_t passes = 0;  ///< over rows that were made before
+    std::int64_t passes = 0;  ///< over normalised rows
 
     [[nodiscard]] bool inner(node_id v) const {
         for (std::size_t i = 1; i < parents.size(); ++i)
@@ -208,7 +208,7 @@ struct cost {
 
 enum class rows_as { logits, remembered, probabilities };
 
-/// Draws a tree and verifies it over random rows of two models that are somewhat alike.
+/// Draws a tree and verifies it over random rows of two similar models.
 template <class Sampler, class Verifier>
 cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, sampling_params const& w = {}) {
     constexpr index_t vocabulary = 300;
@@ -333,7 +333,7 @@ TEST(costs, node_by_node_reads_the_accepted_path_once) {
     EXPECT_GT(accepted, 100);
 }
 
-// "Of whole trees: more", and how much.
+// Verifiers of whole trees read more; how much.
 TEST(costs, verifiers_of_whole_trees_read_what_they_say) {
     auto const check = [&]<class Sampler, class Verifier>(char const* name, topology const& shape, bool one_path,
                                                           bool merged) {
@@ -399,8 +399,8 @@ TEST(costs, nested_ranked_block_reads_nodes_that_its_pick_hangs_on) {
     EXPECT_LT(read, inner);
 }
 
-// "`remembered_rows` make a row once": of logits with a cut, which takes many passes, no verifier makes one twice, and
-// the verdict is the same.
+// `remembered_rows` normalise each row once: for truncated logits, which take many passes, no verifier normalises one
+// twice, and the verdict is the same.
 TEST(costs, remembered_rows_are_made_once) {
     sampling_params const w{.temperature = 0.9F, .top_k = 150, .top_p = 0.95F};
     auto const check = [&]<class Sampler, class Verifier>(char const* name, topology const& shape) {
@@ -420,9 +420,8 @@ TEST(costs, remembered_rows_are_made_once) {
     check.operator()<draft::iid, verify::ranked_block<law::iid>>("ranked_block", tree);
 }
 
-// "An acceptance is O(1), from rows that are made; a rejection is one pass": of recursive rejection a pass a refused
-// candidate, of which the last gives the token too, or one for the token of a row of which nothing was tried or
-// refused.
+// An acceptance is O(1) from normalised rows, and a rejection is one pass. Recursive rejection makes a pass per refused
+// candidate, the last of which also gives the token, or one for the token of a row where nothing was tried or refused.
 TEST(costs, an_acceptance_takes_no_pass) {
     bool deep = false;
     for (std::uint64_t seed = 0; seed < 60; ++seed) {
@@ -438,7 +437,7 @@ TEST(costs, an_acceptance_takes_no_pass) {
     EXPECT_TRUE(deep);
 }
 
-// "No allocation in samplers and verifiers", the exact forms by sorting apart.
+// No allocation in samplers and verifiers, except the reference forms.
 TEST(costs, samplers_and_verifiers_allocate_nothing) {
     auto const check = [&]<class Sampler, class Verifier>(char const* name, topology const& shape) {
         for (rows_as const kind : {rows_as::logits, rows_as::probabilities})
@@ -457,7 +456,7 @@ TEST(costs, samplers_and_verifiers_allocate_nothing) {
     check.operator()<draft::sequential, verify::traversal<law::sequential>>("traversal", tree);
     check.operator()<draft::stratified, verify::ranked_block<law::stratified>>("ranked_block", tree);
     check.operator()<draft::stratified, verify::nested_ranked_block<law::stratified>>("nested", tree);
-    // That the counter counts.
+    // The counter works.
     auto const exact =
         verify_once<draft::stratified, multidraft::testing::reference::nested_ranked_block<law::stratified>>(
             tree, 1, rows_as::logits);

@@ -1,4 +1,4 @@
-// What the pieces of a step allocate: nothing after the first.
+// The pieces of a step allocate nothing after the first step.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -25,7 +25,7 @@ TEST(costs, trees_grow_without_allocations) {
         row[static_cast<std::size_t>(i)] = static_cast<float>((i * 37) % 23) * 0.2F;
     host_group const g;
     addressed_source source{addressed_uniforms(1)};
-    // 125 nodes: a mask of two words a row.
+    // 125 nodes: a mask of two words per row.
     topology const shape = branching({4, 3, 2, 2, 1});
     draft::tree_growth<law::sequential> tree;
     draft::tree_growth<law::sequential, shape_depends_on::everything> free;

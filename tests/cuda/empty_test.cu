@@ -14,7 +14,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-// nvcc warns of functions without linkage that nobody calls: such as a concept looks at only.
+// nvcc warns of uncalled functions without linkage, such as those used in a concept only.
 namespace cuda_empty_test {
 
 using namespace multidraft;

@@ -11,7 +11,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-// nvcc warns of functions without linkage that nobody calls: such as a concept looks at only.
+// nvcc warns of uncalled functions without linkage, such as those used in a concept only.
 namespace cuda_launches_narrow_test {
 
 using namespace multidraft;

@@ -1,4 +1,4 @@
-// What a step adds to a text: where it ends, which nodes stay, the log-probabilities.
+// The result of a step: where the text ends, which nodes are kept, the log-probabilities.
 #include "multidraft/decode/accepted_text.hpp"
 
 #include <gtest/gtest.h>
@@ -200,7 +200,7 @@ TEST(accepted_text, a_generation_of_ones_own_is_the_loops) {
         auto const left = [&] { return 20 - static_cast<std::int32_t>(text.size() - prompt.size()); };
         while (!out.ended()) {
             auto const position = static_cast<std::int32_t>(text.size()) - 1;
-            // Both models have read the text up to its root; the draft reads on where it was not asked.
+            // Both models have read the text up to its root; the draft reads further nodes that it has not read yet.
             for (table_model<float>* model : {&mine, &my_draft}) {
                 std::vector<token_id> const rest(text.begin() + model->length(), text.begin() + position);
                 std::vector<std::int32_t> places;

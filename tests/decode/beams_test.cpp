@@ -1,4 +1,4 @@
-// Stochastic beams: the law of what is kept, by chi-squared against its exact formula, and of the text it gives.
+// Stochastic beams: the law of the kept sequences, by chi-squared against its exact formula, and of the text.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -156,7 +156,7 @@ TEST(StochasticBeam, TextsHaveTheLawOfTheTarget) {
 }
 
 TEST(StochasticBeam, IsStableWhereProbabilitiesAreNot) {
-    // Sequences of probability 1e-300 and less, and masses left that double cannot tell from 0.
+    // Sequences of probability 1e-300 and less, and remaining masses that double cannot distinguish from 0.
     std::vector<double> const row{1.0 - 1e-16, 1e-200, 1e-308, 0.0};
     host_group const g;
     probabilities<double> const q(row.data(), 4);

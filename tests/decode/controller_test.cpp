@@ -1,5 +1,5 @@
-// The choice of trees while running: what is learnt, what is chosen and lost for synthetic costs and rates, and that
-// the text keeps the target's law whatever of the past a choice looks at.
+// The choice of trees at run time: learning, choices and losses for synthetic costs and rates, and that the text keeps
+// the target's law whatever of the past a choice depends on.
 #include "multidraft/decode/controller.hpp"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ std::string refusal(std::function<void()> const& call) {
 
 // --- A world of known costs and rates --------------------------------------------------------------------------------
 
-/// Accepts children by rates of its own, and counts seconds by its own times.
+/// Accepts children by given rates, and counts seconds by given times.
 struct world {
     step_times times;
     std::function<double(std::int32_t level, std::int32_t n)> rate;
@@ -92,7 +92,7 @@ struct run_result {
     std::map<std::string, int> chosen;
 };
 
-/// So many steps of a controller in a world.
+/// Runs that many steps of a controller in a world.
 run_result run(controller& choices, world& in, int steps) {
     run_result result;
     std::vector<token_id> tokens(512, 0);
@@ -104,7 +104,7 @@ run_result run(controller& choices, world& in, int steps) {
         result.tokens += static_cast<double>(path.size() + 1);
         result.seconds += sum(spent);
         ++result.chosen[to_string(shape)];
-        // What is accepted and read is in the draft's cache; the last emitted token never is.
+        // Accepted nodes that were read are in the draft's cache; the last emitted token never is.
         unread = shape.size() == 1 ? unread + 1 : 1;
         choices.learn({{shape.parents(), span<token_id const>(tokens).first(at(shape.size()))}, path, spent});
     }
@@ -123,7 +123,7 @@ auto rates_of(double one, double power) {
     return [=](std::int32_t, std::int32_t n) { return 1 - std::pow(1 - one, std::pow(n, power)); };
 }
 
-/// Rows that are free, rows of a third of a call, and rows of a call each.
+/// Rows that are free, that cost a third of a call, and that cost a call each.
 std::vector<step_times> costs() {
     return {
         {analysis::call_cost({{1, 1.0}, {64, 1.1}}), analysis::call_cost({{1, 0.02}, {64, 0.03}}), {{0.001, 0.001}}},
@@ -133,7 +133,7 @@ std::vector<step_times> costs() {
         {analysis::call_cost({{1, 1.0}, {64, 64.0}}), analysis::call_cost({{1, 0.3}, {64, 3.0}}), {{0.01, 0.02}}}};
 }
 
-// --- What is learnt --------------------------------------------------------------------------------------------------
+// --- Learning --------------------------------------------------------------------------------------------------
 
 TEST(acceptance_history, comes_to_the_rates_of_what_it_is_shown) {
     world in{costs()[0], [](std::int32_t level, std::int32_t n) { return n == 1 ? 0.5 : level == 0 ? 0.8 : 0.6; }};
@@ -156,7 +156,7 @@ TEST(acceptance_history, comes_to_the_rates_of_what_it_is_shown) {
     double whole = 0;
     for (int k = 0; k < 12; ++k) whole += history.share(12, k);
     EXPECT_NEAR(whole, 1, 1e-12) << "beyond the table";
-    // Two children were wanted and one was there: it counts as what two come to.
+    // Two children were requested and one was drawn: it counts towards the rate of two.
     acceptance_history narrow;
     std::vector<node_id> const parents{none, 0};
     std::vector<token_id> const pair{0, 0};
@@ -191,7 +191,7 @@ TEST(call_cost, moves_to_what_is_measured) {
     EXPECT_NEAR(one(1), 1.5, 1e-12);
 }
 
-// --- What is chosen --------------------------------------------------------------------------------------------------
+// --- Choices --------------------------------------------------------------------------------------------------
 
 TEST(controller, loses_no_more_than_it_may_against_drafting_nothing) {
     for (step_times const& times : costs())
@@ -208,7 +208,8 @@ TEST(controller, loses_no_more_than_it_may_against_drafting_nothing) {
                 auto const result = run(choices, in, 50);
                 tokens += result.tokens;
                 seconds += result.seconds;
-                // At any time, not at the end alone. (What the draft has not read is read again: its calls are told.)
+                // At any time, not only at the end. (The draft reads what it has not read yet, which is included in its
+                // times.)
                 EXPECT_LE(seconds, (tokens + options.credit) * nothing / (1 - options.slack) + 1e-9)
                     << rate << ", after " << 50 * (part + 1) << " steps";
             }
@@ -276,7 +277,7 @@ TEST(controller, takes_the_verifier_that_is_worth_its_time) {
     auto const found = run(choices, in, 500);
     EXPECT_EQ(choices.verifier(), 1);
     EXPECT_GT(found.tokens, 700);
-    // Times that were told wrongly are found out.
+    // Wrong initial times are corrected.
     step_times wrong = times;
     std::swap(wrong.library[0], wrong.library[1]);
     controller deceived(wrong);
@@ -336,8 +337,8 @@ TEST(controller, names_bad_input) {
 
 // --- Exact laws ------------------------------------------------------------------------------------------------------
 
-/// Chooses by everything that it may see: all of the text, and of all steps before every drafted token, every shape and
-/// every accepted path.
+/// Chooses by everything that it may depend on: all of the text, and of all steps before every drafted token, every
+/// shape and every accepted path.
 class curious {
 public:
     explicit curious(std::vector<topology> shapes, std::int32_t verifiers = 1, std::uint64_t seed = 1)
@@ -427,7 +428,7 @@ TEST(controlled_loop, is_exact_with_the_librarys_controller) {
                                          .explore_every = 2,
                                          .search_every = 3,
                                          .learns_times = false};
-        // One whose past reaches beyond the text would have another law of trees in each branch: a new one for each.
+        // A controller with a past beyond the text would have another law of trees in each branch: a new one for each.
         struct fresh {
             step_times const& times;
             controller_options const& options;
@@ -459,7 +460,7 @@ TEST(controlled_loop, writes_the_greedy_text_at_temperature_0) {
                             verify::nested_ranked_block<law::stratified>>(target, draft, choices)(prompt, options);
         EXPECT_EQ(found.tokens, greedy);
     }
-    // Where rows are free trees are drawn, and the text comes in fewer calls.
+    // Where rows are free trees are drafted, and the text takes fewer calls.
     controller_options stays;
     stays.learns_times = false;
     controller choices(costs()[0], stays);

@@ -108,7 +108,7 @@ TEST(SequenceDrafter, SharedNodesAcceptMoreThanAFork) {
 }
 
 TEST(StochasticBeamDrafter, IsExactWhateverTheTimes) {
-    // The times are on a grid here: losslessness does not depend on their law, only on what they may look at.
+    // The times are on a grid here: losslessness does not depend on their law, only on what they may depend on.
     for (sampling_params const& w : samplings) {
         tables t;
         expect_exact<rejection>(t, stochastic_beam_drafter(t.draft, {2, 2}), 3, w);
@@ -232,7 +232,7 @@ TEST(LookupDrafter, FindsWhatTheTextRepeats) {
     addressed_source source;
     generation_metrics m;
     drafter.grow(host_group{}, text, 10, sampling_params{}, source, m);
-    // Two places with two tokens alike, the later first: 5 6 7 and 9 1 7.
+    // Two matches of two tokens, the later first: 5 6 7 and 9 1 7.
     tree_view const tree = drafter.tree().tree;
     EXPECT_EQ(std::vector<token_id>(tree.tokens.begin(), tree.tokens.end()),
               (std::vector<token_id>{8, 5, 9, 6, 1, 7, 7}));

@@ -1,4 +1,4 @@
-// Early stopping: the nets, what they read, and that trees which stop by what was drawn stay exact.
+// Early stopping: the nets, their inputs, and that trees which stop depending on draws stay exact.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ perceptron one_layer(std::vector<float> weights, float bias) {
     return perceptron({{n, 1, std::move(weights), {bias}}});
 }
 
-/// A table model that shows, as its hidden state, the token that it was fed and the number of tokens attended to.
+/// A table model whose hidden state is the input token and the number of tokens attended to.
 template <class Logit>
 class open_table_model : public table_model<Logit> {
 public:
@@ -116,7 +116,7 @@ TEST(EarlyStop, IsExact) {
         for (auto const& shape : {branching({2, 1}), chain(2), branching({3, 1})}) {
             for (float const bias : {-0.6F, -0.5F, -0.4F})
                 expect_exact(probability_stop(one_layer({1, 0}, bias), 0.5), shape, w);
-            // By the token that was drawn last: it may look at that.
+            // By the token that was drawn last, on which it may depend.
             expect_exact(hidden_state_stop(one_layer({1, 0}, -0.5F), 0.5), shape, w);
         }
     }
@@ -143,7 +143,7 @@ TEST(EarlyStop, OfATreeThatAlwaysOrNeverStops) {
         EXPECT_EQ(never.metrics.drafted, plain.metrics.drafted);
         EXPECT_EQ(run(-5, shape).metrics.drafted, 0);
     }
-    // A draft with less support than the shape has children: the tree is no slice of the shape.
+    // A draft with less support than the shape has children: the tree is not a slice of the shape.
     options.draft_sampling = sampling_params{.top_k = 2};
     auto const narrow = branching({3, 2, 1});
     EXPECT_EQ(run(5, narrow).tokens,

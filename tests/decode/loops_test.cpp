@@ -1,4 +1,4 @@
-// The decoding loops as their users see them: temperature 0, seeds, ends, errors, counts.
+// The decoding loops: temperature 0, seeds, ends of texts, errors, counts.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,7 +62,7 @@ TEST(Loops, TemperatureZeroGivesTheGreedyTextWithEveryLosslessPair) {
     EXPECT_EQ((run<draft::iid, verify::speculative_sampling<law::iid>>(m, chain(5), options).tokens), greedy);
 }
 
-/// A model that shows its logits where it has them, and forgets them at the next call.
+/// A model that exposes its logits in its own memory, and overwrites them at the next call.
 class showing_model {
 public:
     explicit showing_model(table_model<float>& model) : model_(model) {}

@@ -1,4 +1,4 @@
-// The lossy loops: exact where their parameters make them so, and how far from the target where not.
+// The lossy loops: exact for some parameters, and how far from the target otherwise.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -100,7 +100,7 @@ TEST(TargetStart, DraftsAsManyLevelsBelowTheStartsAsItsDepth) {
     EXPECT_THROW(lossy::target_initialised_decoding(t.target, same, 0, 1), invalid_input);
 }
 
-/// A table model that shows, as its hidden state, the token that it was fed and its position.
+/// A table model whose hidden state is the input token and its position.
 template <class Logit>
 class open_model : public table_model<Logit> {
 public:
@@ -145,7 +145,7 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
                 target, draft, width, depth, probability_stop(one_layer({0, 0}, 9.0F)))(prompt, options);
             EXPECT_EQ(never.tokens, plain.tokens);
             EXPECT_EQ(never.metrics.drafted, plain.metrics.drafted);
-            // Always: the starts and one level below them, which is not asked about.
+            // Always: the starts and one level below them, for which the rule is not evaluated.
             auto const always = lossy::target_initialised_decoding(
                 target, draft, width, depth, probability_stop(one_layer({0, 0}, -9.0F)))(prompt, options);
             auto const short_one = lossy::target_initialised_decoding(target, draft, width, 1)(prompt, options);
@@ -166,7 +166,7 @@ TEST(TargetStart, EndsItsChainsByADecisionModel) {
             EXPECT_EQ(won, some.metrics.target_calls) << "one path wins each step";
         }
     }
-    // With one start it keeps the law, whatever the rule looks at.
+    // With one start it keeps the law, whatever the rule depends on.
     tables t;
     open_model<double> small(vocabulary, t.q);
     for (float const bias : {-1.5F, -0.5F}) {

@@ -1,4 +1,4 @@
-// What an observer of the loop sees, and the counts by rank: they agree with the text and with each other.
+// The data passed to an observer, and the counts by rank, agree with the text and with each other.
 #include <gtest/gtest.h>
 
 #include <cstdint>

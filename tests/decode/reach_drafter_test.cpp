@@ -1,4 +1,4 @@
-// Trees that adapt within a step: their laws, their bounds, and what their shapes look at.
+// Trees that adapt within a step: their laws, their bounds, and what their shapes depend on.
 #include "multidraft/decode/reach_drafter.hpp"
 
 #include <gtest/gtest.h>
@@ -150,9 +150,9 @@ TEST(reach_drafter, writes_the_greedy_text_at_temperature_0) {
     }
 }
 
-// --- Bounds, and what a shape looks at -------------------------------------------------------------------------------
+// --- Bounds and dependence of shapes ---------------------------------------------------------------------------------
 
-/// Grows trees over models of all sorts; `look(tree)` sees each.
+/// Grows trees over models of all kinds and calls `look(tree)` for each.
 template <class Sampler, class Rule, class Look>
 void over_trees(reach_options const& options, Look look, int seeds = 20) {
     constexpr std::int32_t size = 30;
@@ -254,7 +254,7 @@ TEST(reach_drafter, spends_the_budget_of_a_level) {
     EXPECT_GT(sum / trees, 11) << "ties are shared out in the order of the nodes";
 }
 
-/// Threshold and acceptance follow what came about.
+/// Threshold and acceptance follow the outcomes.
 TEST(reach_drafter, comes_to_the_mean_size_asked_for) {
     constexpr std::int32_t size = 30;
     using model = table_model<float>;

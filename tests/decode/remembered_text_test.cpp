@@ -38,8 +38,8 @@ generation_options with_seed(std::uint64_t seed, std::int32_t tokens) {
     return options;
 }
 
-// Steps and whole generations of several methods on one pair of models, in turns: each finds in the caches what another
-// left there.
+// Steps and whole generations of several methods on one pair of models, in turns: each finds in the caches the entries
+// of another.
 TEST(remembered_text, gives_the_same_tokens) {
     auto plain_target = a_target();
     auto plain_draft = a_draft();
@@ -106,7 +106,7 @@ TEST(remembered_text, reads_a_text_and_a_tree_once) {
     EXPECT_EQ(second.tokens, first.tokens);
     EXPECT_EQ(inner_target.calls, 2);
     EXPECT_EQ(inner_draft.calls, 3);
-    // The root of that tree is text now, and nothing is read of a text that is known.
+    // The root of that tree is now text, and known text is not read again.
     std::vector<token_id> longer = prompt;
     longer.push_back(9);
     (void)loop(longer, with_seed(2, 3), once);
@@ -137,9 +137,9 @@ TEST(remembered_text, tells_trees_apart_by_their_masks) {
     check(fork, {of_fork.data(), 1}, 1);
     check(fork, {of_fork.data(), 1}, 1);
     check(chain, {of_chain.data(), 1}, 2);
-    check(chain, {}, 2);  // the same said shorter
+    check(chain, {}, 2);  // the same, shorter
     check(fork, {of_fork.data(), 1}, 3);
-    // After a node has moved, what lies in its place is read anew.
+    // After a node has moved, the entry in its place is read again.
     plain.keep(1, std::vector<std::int32_t>{1});
     model.keep(1, std::vector<std::int32_t>{1});
     EXPECT_EQ(model.length(), 2);

@@ -1,4 +1,5 @@
-// The bench's reading of candidates as separate rows: the texts of tree attention, at the cost of all paths.
+// The benchmark's reading of candidates as separate rows: the same texts as with tree attention, at the cost of all
+// paths.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -50,7 +50,7 @@ inline double distance(text_law const& a, text_law const& b) {
     return sum / 2;
 }
 
-/// What an enumeration of a loop gives.
+/// The result of an enumeration of a loop.
 struct loop_law {
     text_law law;
     double total = 0;     ///< of the branches' probabilities

@@ -24,7 +24,7 @@ using multidraft::testing::test_numbers;
 
 constexpr host_group g;
 
-/// A row, a mask of a share of its tokens in words of some type, and a bias; and the row so changed.
+/// A row, a mask of some of its tokens in words of some type, and a bias; and the adjusted row.
 template <class T, class Word>
 struct adjusted_row {
     using real = real_of<T>;
@@ -33,7 +33,7 @@ struct adjusted_row {
     adjusted_row(index_t n, double share, int biased, std::uint64_t seed) {
         test_numbers numbers(seed);
         auto const minus = -std::numeric_limits<real>::infinity();
-        // Bits beyond the vocabulary are set, and mean nothing.
+        // Bits beyond the vocabulary are set, and must be ignored.
         words.assign(static_cast<std::size_t>((n + word_bits - 1) / word_bits), Word(-1));
         for (index_t i = 0; i < n; ++i) {
             double const u = numbers();
@@ -80,7 +80,7 @@ bool same_bits(Real a, Real b) {
     return std::memcmp(&a, &b, sizeof a) == 0;
 }
 
-/// What sampling parameters make of the rows, entry by entry, and what is drawn from them.
+/// The processed rows, entry by entry, and the draws from them.
 template <class View, class Real>
 void expect_equal(View const& row, row_view<Real> const& reference, sampling_params const& w) {
     index_t const n = row.size();
@@ -103,7 +103,7 @@ void expect_equal(View const& row, row_view<Real> const& reference, sampling_par
     g.top_k(n, order_of{expected.row}, span<token_id>(b));
     ASSERT_EQ(a, b);
     ASSERT_EQ(g.argmax(n, order_of{got.row}), g.argmax(n, order_of{expected.row}));
-    // A residual of two such rows, and of one and another.
+    // A residual of two such rows, and of one such row and a plain one.
     auto const flat = process_logits(g, reference, sampling_params{.temperature = 2.0F}).row;
     auto const sums = g.sum_chunks(n, verify::residual{flat, got.row, Real(1)});
     auto const wanted = g.sum_chunks(n, verify::residual{flat, expected.row, Real(1)});

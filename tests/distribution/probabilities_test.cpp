@@ -1,4 +1,4 @@
-// Rows of probabilities: read as they are, and checked when asked.
+// Rows of probabilities: read as they are, and checked by `validate`.
 #include "multidraft/distribution/probabilities.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Rows where an engine keeps them: every type and stride reads as a copy in float does, through every operation.
+// Rows in an engine's memory: every type and stride gives the same as a copy in float, in every operation.
 #include "multidraft/distribution/row_view.hpp"
 
 #include <gtest/gtest.h>
@@ -94,7 +94,7 @@ TYPED_TEST(row_of, reads_as_its_copy) {
     for (index_t const n : {1, 255, 4097, 32000}) {
         auto const row = random_row<TypeParam>(static_cast<std::size_t>(n) + 3, static_cast<std::uint64_t>(n));
         expect_equal_to_its_copy(row_view<TypeParam>(row.data(), n));
-        expect_equal_to_its_copy(row_view<TypeParam>(row.data() + 3, n));  // no alignment is asked for
+        expect_equal_to_its_copy(row_view<TypeParam>(row.data() + 3, n));  // no alignment is required
     }
 }
 

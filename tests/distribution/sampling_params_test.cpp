@@ -1,4 +1,4 @@
-// Sampling parameters: what they turn on and what is refused.
+// Sampling parameters: their effect on flags, and errors.
 #include "multidraft/distribution/sampling_params.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Cuts without sorting against a sort: keys of all signs and sizes, ties, masses.
+// Truncation thresholds against a sort: keys of all signs and sizes, ties, masses.
 #include "multidraft/distribution/truncation.hpp"
 
 #include <gtest/gtest.h>
@@ -130,7 +130,7 @@ TYPED_TEST(select_of, keeps_the_smallest_set_that_reaches_a_mass) {
                                                     });
                 expect_kept(kept, row, count);
                 if (this->HasFatalFailure()) return;
-                // Whatever may be called light changes nothing.
+                // Any valid `light` gives the same result.
                 for (index_t level = 0; level < levels; ++level) {
                     std::uint64_t lower = 0;
                     for (std::size_t i = 0; i < row.size(); ++i)
@@ -160,7 +160,7 @@ TYPED_TEST(select_of, keeps_the_smallest_set_that_reaches_a_mass) {
     }
 }
 
-// Equal entries of which some were cut off before: they have no mass and are no part of the tie.
+// Equal entries, some of which were truncated before: those have no mass and are not part of the tie.
 TYPED_TEST(select_of, counts_only_ties_with_mass) {
     using real = TypeParam;
     std::vector<real> const row(10, real(4));
@@ -186,7 +186,7 @@ TEST(select, keeps_a_number_of_very_many_ties) {
     std::vector<float> row(static_cast<std::size_t>(n), 1.0F);
     for (index_t const k : {1, 4096, (1 << 24) - 1, (1 << 24) + 1, (1 << 24) + 4777, n - 1})
         EXPECT_EQ(threshold_of_top_k(g, n, entries<float>{row.data()}, k).last, k - 1);
-    row[3] = 2.0F;  // one more that counts, no tie
+    row[3] = 2.0F;  // one more that counts, without a tie
     EXPECT_EQ(threshold_of_top_k(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, 1 << 24);
     row[3] = 0.0F;
     EXPECT_EQ(threshold_of_top_k(g, n, entries<float>{row.data()}, (1 << 24) + 1).last, (1 << 24) + 1);

@@ -1,4 +1,4 @@
-// Warped rows of logits against a reference that sorts, and the rows that are refused.
+// Processed rows of logits against a reference that sorts, and the rows that are refused.
 #include "multidraft/distribution/softmax.hpp"
 
 #include <gtest/gtest.h>
@@ -51,7 +51,7 @@ void expect_processing(std::vector<Real> const& logits, sampling_params const& w
     auto const expected = reference_processing(logits, w);
     auto const got = process_logits(g, view(logits), w);
     double const epsilon = static_cast<double>(std::numeric_limits<Real>::epsilon());
-    double const smallest = sizeof(Real) == 4 ? 0x1p-99 : 0x1p-899;  // lighter tokens weigh nothing
+    double const smallest = sizeof(Real) == 4 ? 0x1p-99 : 0x1p-899;  // lighter tokens have weight 0
     long double sum = 0;
     for (index_t i = 0; i < n; ++i) {
         auto const at = static_cast<std::size_t>(i);
@@ -127,8 +127,8 @@ TYPED_TEST(softmax_of, equals_the_reference_over_many_chunks) {
     }
 }
 
-// Tokens that top-p may count as one, and tokens that it just may not: all but a few have about the share of the mass
-// that is not wanted.
+// Tokens that top-p may count as one, and tokens that it just may not: all but a few have in total about the mass that
+// may be left out.
 TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
     using real = TypeParam;
     for (index_t const n : {300, 5000})
@@ -148,8 +148,8 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
                     }
 }
 
-// Tails so flat that no single token of them would be missed: the set is the smallest that reaches the share all the
-// same, to the rounding of floats.
+// Tails so flat that a single token is below rounding: the set is still the smallest that reaches the share, up to the
+// rounding of floats.
 TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
     using real = TypeParam;
     struct problem {
@@ -208,7 +208,7 @@ TYPED_TEST(softmax_of, keeps_the_lower_tokens_of_a_tie) {
     EXPECT_EQ(kept(same, {1.0F, 0, 1e-6F, 0.0F}), (tokens{0}));
     EXPECT_EQ(kept(same, {1.0F, 0, 1.0F, 1.0F}), (tokens{0, 1, 2, 3}));
     EXPECT_EQ(kept(same, {0.0F, 0, 1.0F, 0.0F}), (tokens{0}));
-    // Top-k cuts the tie first; top-p is of what is left of it.
+    // Top-k truncates the tie first; top-p applies to the rest of it.
     EXPECT_EQ(kept(same, {1.0F, 2, 0.5F, 0.0F}), (tokens{0}));
     EXPECT_EQ(kept(same, {1.0F, 2, 0.75F, 0.0F}), (tokens{0, 1}));
     EXPECT_EQ(kept(same, {1.0F, 2, 1.0F, 1.0F}), (tokens{0, 1}));

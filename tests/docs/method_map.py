@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Where everything about a method is: writes docs/method_map.md from the repository, or checks that it is right.
+"""Writes docs/method_map.md, the headers, proofs and benchmarks of every method, from the repository, or checks it.
 
-method_map.py [--root ROOT]          fails where the page is not what the repository says
+method_map.py [--root ROOT]          fails where the page differs from the repository
 method_map.py [--root ROOT] --write  writes it
 method_map.py --self-test
 
@@ -16,10 +16,13 @@ import tempfile
 from pathlib import Path
 
 PAGE = "docs/method_map.md"
-HEAD = """# Where everything about a method is
+HEAD = """# Map of methods
 
-One line a method, written by `tests/docs/method_map.py --write` and checked by the tests. The header of the verifier holds the formula and what it promises.
-Every lossless method is proved by `tests/proof/methods_by_*_test.cpp` as well, which take the lists of `multidraft/methods.hpp`. What the methods are: [methods.md](methods.md). Keys: [references.md](references.md).
+One line per method, written by `tests/docs/method_map.py --write` and checked by the tests. The verifier's header has the formula and the guarantees.
+Every lossless method is also proved by `tests/proof/methods_by_*_test.cpp`, from the lists of `multidraft/methods.hpp`. Descriptions: [methods.md](methods.md). Keys: [references.md](references.md).
+
+Methods with the same verifier and another drafter (`/best_first`, `/lookup`, `/stochastic_beam`, `/early_stop`, `/by_threshold`, ..) have no line of their own: see their verifier here, and the drafter in `include/multidraft/decode/`.
+The headers and tests of the lossy methods are in [methods.md](methods.md).
 """
 # The reference forms are no methods of `generate`.
 LISTED = re.compile(r"struct (\w+)\s*:\s*listed_method<draft::(\w+),\s*(verify::[\w:<> ]+?)>\s*\{(.*?)\n\};", re.DOTALL)
@@ -155,7 +158,7 @@ def main():
     if options.write:
         (options.root / PAGE).write_text(text, encoding="utf-8")
     elif not (options.root / PAGE).is_file() or (options.root / PAGE).read_text(encoding="utf-8") != text:
-        print(f"{PAGE} is not what the repository says: tests/docs/method_map.py --write")
+        print(f"{PAGE} differs from the repository; run tests/docs/method_map.py --write")
         return 1
     return 1 if missing else 0
 

@@ -106,8 +106,8 @@ def limits_reached(data, of):
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
-    ("README.md", rf"two tokens a target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
-    ("docs/benchmarks.md", rf"About two tokens a target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
+    ("README.md", rf"two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
+    ("docs/benchmarks.md", rf"About two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
     ("README.md", r"more than the best published method on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
      lambda d: [{9: "nine"}[n] for n in {wins(d, t) for t in ("0.3", "0.6", "1.0")}] + ["ten"] * (len(d.gains("0.3")) == 10)),
     ("docs/benchmarks.md", r"by (\d+ to \d+) % at 0.3, (\d+ to \d+) % at 0.6, (\d+ to \d+) % at 1",

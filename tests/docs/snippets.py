@@ -134,11 +134,19 @@ OPTIONS_OF = {
     "--device cuda": "examples/generate/main.cpp",
     "bench/pictures --data": "bench/pictures",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
+    # Run by the tests of generate and of bench/paper_tables.
+    **dict.fromkeys((
+        "--beams", "--costs FILE", "--draft-temperature 0", "--joint-threshold", "--method auto", "--stop-below",
+        "--stop-by probabilities", "--tree 4x2x2x1", "--tree eagle", "--tree fork:3x4", "generate --compare --json",
+        "generate --dump-decisions", "generate --json",
+        "generate --method lossy/target_initialised --stop-by probabilities", "generate --perplexity",
+        "generate --search", "generate --tree auto"), "examples/generate/main.cpp"),
+    **dict.fromkeys(("bench/paper_tables --list", "bench/paper_tables NAME", "bench/paper_tables mcsd.table_2"), "bench/paper_tables"),
     "--dim 256 --layers 8 --heads 4 --kv-heads 2 --ffn 688 --lr 2e-3 --seed 1": "models/train/train.py",
     "--dim 96 --layers 2 --heads 3 --kv-heads 1 --ffn 256 --lr 4e-3 --seed 2": "models/train/train.py",
     "--dim 48 --layers 1 --heads 2 --kv-heads 1 --ffn 128 --lr 6e-3 --seed 3": "models/train/train.py",
 }
-PROGRAMS = ("generate", "acceptance", "cmake", "ctest", "conan", "vcpkg", "c++", "g++", "clang++", "nvcc", "python3", "pip")
+PROGRAMS = ("generate", "acceptance", "mpirun", "cmake", "ctest", "conan", "vcpkg", "c++", "g++", "clang++", "nvcc", "python3", "pip")
 
 
 class Document:

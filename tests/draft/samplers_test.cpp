@@ -1,4 +1,4 @@
-// Samplers at their edges: extreme uniforms, tokens of no mass, supports smaller than the children wanted.
+// Edge cases of samplers: extreme uniforms, tokens of no mass, supports smaller than the number of children.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -257,7 +257,7 @@ TEST(samplers, draw_the_same_from_the_same_seed_and_address_and_something_else_f
     check(draft::gumbel_top_k{});
 }
 
-// What is left is a subnormal number, or near one: no draw is made of it.
+// The remaining mass is subnormal or nearly so: no draw is made from it.
 TEST(samplers, end_where_what_is_left_cannot_be_drawn_right) {
     addressed_source source;
     for (float const tiny : {0.0F, 1e-45F, 1e-40F, 4e-32F}) {
@@ -269,7 +269,7 @@ TEST(samplers, end_where_what_is_left_cannot_be_drawn_right) {
     EXPECT_EQ(draw(draft::top_paired{}, {1.0F, 2e-31F, 0.0F}, 2, source), (tokens{0, 1}));
 }
 
-// What a smaller tree drafts is the beginning of what a larger one does.
+// The drafts of a smaller tree are the first ones of a larger tree.
 TEST(samplers, draw_the_same_first_children_however_many_follow) {
     std::vector<float> logits(6000);
     for (std::size_t i = 0; i < logits.size(); ++i) logits[i] = static_cast<float>(i % 11) * 0.5F;

@@ -137,7 +137,7 @@ multidraft::drawn_children drawn_of(std::vector<float> const& q, tokens& out) {
     return draft::stratified{}(g, draft_row, sums, source, {0, 0}, span<token_id>(out));
 }
 
-// What is left beside the certain tokens is too little to be drawn from: the others are certain too.
+// The mass outside the certain tokens is too small to draw from: the others are certain too.
 TEST(stratified, takes_what_cannot_be_drawn_with_certainty) {
     using multidraft::drawn_children;
     tokens out(3);
@@ -152,7 +152,7 @@ TEST(stratified, takes_what_cannot_be_drawn_with_certainty) {
     EXPECT_EQ(drawn_of({0.0F, 0.0F, 0.0F}, out), (drawn_children{0, 0}));
     tokens nothing;
     EXPECT_EQ(drawn_of({0.5F, 0.25F, 0.25F}, nothing), (drawn_children{0, 0}));
-    // A row whose mass left, taken as a difference from 1, is lost in rounding: the rule sums it.
+    // A row whose remaining mass, as a difference from 1, is lost in rounding: the rule sums it.
     tokens four(4);
     EXPECT_EQ(drawn_of({0x1.fffffep-1F, 1.79e-8F, 1.79e-8F}, four), (drawn_children{3, 3}));
 }

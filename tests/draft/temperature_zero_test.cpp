@@ -1,4 +1,4 @@
-// Samplers at temperature 0: the limit of the law where that is certain, else a chain; and what they do near it.
+// Samplers at temperature 0: the limit of the law where that is certain, else a chain; and their behaviour near it.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -49,7 +49,7 @@ tokens const in_order{1, 3, 5, 0, 2, 6};  // ties to the lower token
 
 tokens first_of(std::size_t n) { return {in_order.begin(), in_order.begin() + static_cast<std::ptrdiff_t>(n)}; }
 
-// The n most likely tokens are so at every temperature.
+// The n most likely tokens are the same at every temperature.
 TEST(temperature_zero, keeps_the_most_likely_tokens) {
     for (float const temperature : {1.0F, 0.02F, 1e-3F, 1e-30F, 0.0F})
         for (std::size_t n = 1; n <= 6; ++n)
@@ -95,7 +95,7 @@ TEST(temperature_zero, keeps_within_the_truncation) {
     }
 }
 
-// Draws are from the row that has all mass on one token: as many of it as are asked for, or one.
+// Draws are from the row with all mass on one token: it is drawn for every child, or once.
 TEST(temperature_zero, leaves_other_laws_a_chain) {
     sampling_params const zero{.temperature = 0.0F};
     EXPECT_EQ(draw(draft::iid{}, logits, 3, zero).children, (tokens{1, 1, 1}));

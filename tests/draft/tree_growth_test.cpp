@@ -1,4 +1,4 @@
-// Trees that grow without a model: the trees of the generation loop, exact laws of shapes that look at draws, order,
+// Trees that grow without a model: the trees of the generation loop, exact laws of shapes that depend on draws, order,
 // what the draft reads, limits and errors.
 #include <gtest/gtest.h>
 
@@ -58,7 +58,7 @@ std::string refusal(Call const& call) {
 
 // --- The trees of the generation loop --------------------------------------------------------------------------------
 
-/// Grows a tree over a model that reads the inputs that the growth says, and one with `draft_tree`: the same.
+/// Grows a tree over a model that reads the inputs of `tree_growth`, and one with `draft_tree`: they are equal.
 template <class Sampler>
 void expect_the_loops_tree(topology const& shape, std::int32_t depth, sampling_params const& w, int sparsity) {
     constexpr std::int32_t vocabulary = 6;
@@ -188,7 +188,7 @@ double distance(model_pair const& models, std::int32_t depth,
                                                 multidraft::testing::law_of_target(models.target, length));
 }
 
-/// A node's children by a count that looks at the path to it alone: 2, 1 or none.
+/// A node's number of children depends on the path to it alone: 2, 1 or none.
 template <shape_depends_on DependsOn, class Sampler>
 void grow_by_path(tree_growth<typename Sampler::law, DependsOn>& tree,
                   std::function<probabilities<double>(node_id)> const& row, enumerating_source& source,
@@ -206,7 +206,7 @@ void grow_by_path(tree_growth<typename Sampler::law, DependsOn>& tree,
     }
 }
 
-/// By a count that looks at the tokens of siblings and cousins: after a 0, none for the others of the level.
+/// The number depends on the tokens of siblings and cousins: after a 0, none for the others of the level.
 template <shape_depends_on DependsOn, class Sampler>
 void grow_by_level(tree_growth<typename Sampler::law, DependsOn>& tree,
                    std::function<probabilities<double>(node_id)> const& row, enumerating_source& source,
@@ -257,8 +257,8 @@ double worst_by_level(std::int32_t depth, index_t vocabulary) {
     return worst;
 }
 
-/// A stopping rule: one child after another, until one has the token 1 or there are three. One that `peeks` is none: it
-/// looks at the token that it leaves out.
+/// A stopping rule: one child after another, until one has the token 1 or there are three. With `peeks` it is not a
+/// valid stopping rule: it depends on the token that it leaves out.
 template <class Law, class Verifier>
 double worst_by_stopping(std::int32_t depth, index_t vocabulary, bool peeks = false) {
     constexpr auto rule = shape_depends_on::earlier_siblings;
@@ -414,7 +414,7 @@ TEST(tree_growth, what_is_below_repeated_tokens_may_be_cut) {
 TEST(tree_growth, nodes_in_any_order) {
     topology const shape = branching({3, 2, 2});
     tree_growth<law::stratified> by_level, by_depth;
-    // Children that tell their path, the first of them certain.
+    // Children whose tokens encode their path, the first of them certain.
     auto const children = [](token_id parent, index_t n) {
         std::vector<token_id> out;
         for (index_t k = 0; k < n; ++k) out.push_back(10 * parent + k);
@@ -479,7 +479,7 @@ TEST(tree_growth, cut_and_dropped_nodes_are_left_out) {
     EXPECT_EQ(tree.mask().rows, 6);
     EXPECT_TRUE(tree.mask()(5, 1));
     EXPECT_FALSE(tree.mask()(5, 2));
-    // It may go on growing; the numbers as added stay.
+    // It may continue to grow; the numbers as added remain valid.
     tree.add(4, std::vector<token_id>{9});
     EXPECT_NE(refusal([&] { (void)tree.size(); }).find("call arrange()"), std::string::npos);
     tree.arrange();
@@ -488,7 +488,7 @@ TEST(tree_growth, cut_and_dropped_nodes_are_left_out) {
     EXPECT_TRUE(tree.mask()(6, 3));
 }
 
-/// A tree that grows where it likes: the draft reads single nodes, its rows are those of few nodes.
+/// A tree that grows at arbitrary nodes: the draft reads single nodes, so few nodes have rows.
 TEST(tree_growth, the_draft_reads_what_it_is_asked_to) {
     tree_growth<law::iid, shape_depends_on::earlier_draws> tree;
     tree.start(3, 10);

@@ -1,4 +1,4 @@
-// What the tests of the example transformer share: shipped models, trees, calls.
+// Support for the tests of the example transformer: shipped models, trees, calls.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -133,7 +133,7 @@ inline std::vector<token_id> some_tokens(std::size_t count, unsigned seed) {
     return tokens;
 }
 
-/// Node i hangs on one of the few before it, or on the context.
+/// Node i is a child of one of the few before it, or of the context.
 inline std::vector<std::int32_t> some_parents(std::size_t count, unsigned seed) {
     std::mt19937 random(seed);
     std::vector<std::int32_t> parents(count);

@@ -1,4 +1,4 @@
-// The bar that generate shows while models load: as it is printed, and not where nobody looks.
+// The progress bar of generate while models load: its output, and none without a terminal.
 #include "generate/progress.hpp"
 
 #include <gtest/gtest.h>

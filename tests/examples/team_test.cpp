@@ -1,4 +1,4 @@
-// The threads that share out work: every piece once, whatever the threads are doing; and the choice of their number.
+// The team of threads: every piece once, whatever the threads are doing; and the choice of their number.
 #include "transformer/team.hpp"
 
 #include <gtest/gtest.h>

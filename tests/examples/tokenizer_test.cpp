@@ -44,7 +44,7 @@ TEST(transformer_tokenizer, encodes_and_decodes) {
     EXPECT_MESSAGE(message_of<invalid_input>([&] { (void)tokens.decode(bad); }), "tokens[1] = 4096");
 }
 
-// What it says of a text's beginning holds of the whole text.
+// The tokens of a text's beginning are also the first tokens of the whole text.
 TEST(transformer_tokenizer, knows_texts_that_are_too_long) {
     tokenizer const tokens(find_tokenizer(models / "target"), 4096);
     std::string letters, words, marks, unknown;

@@ -1,4 +1,4 @@
-// Prints what of this build's arithmetic is not as the library needs it.
+// Prints the arithmetic faults of this build.
 #include "multidraft/core/arithmetic.hpp"
 
 #include <cstdio>

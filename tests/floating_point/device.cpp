@@ -7,7 +7,7 @@ static __device__ inline float fmaf(float a, float b, float c) noexcept { return
 static __device__ inline double fma(double a, double b, double c) noexcept { return __builtin_fma(a, b, c); }
 static __device__ inline float __fdiv_rn(float a, float b) noexcept { return a / b; }
 static __device__ inline double __ddiv_rn(double a, double b) noexcept { return a / b; }
-#define _GLIBCXX_CMATH 1  // the host's <cmath> is none of a device
+#define _GLIBCXX_CMATH 1  // the host's <cmath> is not for devices
 
 #include "multidraft/core/fma.hpp"
 

@@ -1,5 +1,5 @@
-// The programs that groups are compared by, over rows of many sizes and sampling parameters: a line of hashes each.
-// Whatever a compiler and its flags make of the library, the lines are the same.
+// The programs for comparing groups, over rows of many sizes and sampling parameters: a line of hashes each. The lines
+// are the same for every compiler and its flags.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -39,7 +39,7 @@ std::vector<float> logits(index_t n, std::uint64_t seed) {
     return row;
 }
 
-/// Numbers that decisions are made of, to the last bit: most decisions do not hang on it.
+/// Numbers that decisions are based on, to the last bit, since most decisions do not depend on it.
 class bits {
 public:
     void operator()(double x) { mix(__builtin_bit_cast(std::uint64_t, x)); }

@@ -1,4 +1,4 @@
-// What every fuzz target shares: numbers read from the fuzzer's bytes, hostile values, and the one property.
+// Common parts of fuzz targets: numbers read from the fuzzer's bytes, hostile values, and the check of a property.
 #pragma once
 
 #include <cstddef>
@@ -36,7 +36,7 @@ public:
         return hostile[kind - 250];
     }
 
-    /// Numbers that rows should not hold, and some that they should.
+    /// Invalid numbers for rows, and some valid ones.
     float number() {
         using limits = std::numeric_limits<float>;
         constexpr float values[] = {limits::quiet_NaN(),

@@ -1,5 +1,5 @@
-// The JSON cases of the program `acceptance`, of nodes and of trees: refused, or rates between 0 and 1, and trees of
-// which no more is accepted than there is.
+// The JSON cases of the program `acceptance`, of nodes and of trees: refused, or rates between 0 and 1 and accepted
+// lengths within the trees.
 #include <cmath>
 #include <cstdint>
 #include <exception>

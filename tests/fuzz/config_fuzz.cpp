@@ -1,4 +1,4 @@
-// A model's config.json: refused, or numbers that fit together.
+// A model's config.json: refused, or consistent numbers.
 #include <cstdint>
 
 #include "fuzz/files.hpp"

@@ -1,5 +1,4 @@
-// Verifiers of further laws, of paths and lossy ones with hostile rows and trees: `invalid_input`, or a verdict that is
-// one.
+// Verifiers of further laws, of paths and lossy ones with hostile rows and trees: `invalid_input` or a valid verdict.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

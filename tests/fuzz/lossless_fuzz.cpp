@@ -1,5 +1,5 @@
-// Lossless verifiers over tiny vocabularies: the exact law of what a step emits, with rows of floats of every kind, is
-// that of the very floats, up to rounding; and no more is accepted than any lossless verifier can.
+// Lossless verifiers over tiny vocabularies: the exact output law of a step, with rows of floats of every kind, is that
+// of the same floats, up to rounding; and acceptance does not exceed the bound of lossless verifiers.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
@@ -35,17 +35,17 @@ constexpr std::uint64_t most_branches = 4000;
 struct small_case {
     shape children;
     basic_model_pair<float> models;
-    bool padded;    ///< as in a launch: room for children that could not be drawn, nothing thrown
+    bool padded;    ///< as in a launch: slots for children that could not be drawn, no exceptions
     double theta;   ///< of stratified drafts
     index_t draws;  ///< of the samplers of engines
 };
 
-/// What a run has compared.
+/// The comparisons of a run.
 struct counts {
     std::uint64_t cases = 0;
     std::uint64_t left_out = 0;
     std::uint64_t branches = 0;
-    double worst = 0;  ///< the largest distance, in parts of what rounding explains
+    double worst = 0;  ///< the largest distance, relative to the rounding bound
     std::string where;
 
     ~counts() {
@@ -66,7 +66,7 @@ struct counts {
     std::abort();
 }
 
-/// Compares a law, if all of it was found.
+/// Compares a law, if it is complete.
 void compare(small_case const& c, char const* name, output_law const& found) {
     total.branches += found.branches;
     if (!found.complete) {

@@ -1,4 +1,4 @@
-// A tree with rows from the fuzzer's bytes, hostile now and then, and the property of verifiers.
+// A tree with rows from the fuzzer's bytes, sometimes hostile, and the property of verifiers.
 #pragma once
 
 #include <algorithm>
@@ -84,7 +84,7 @@ inline problem read_problem(bytes& in, bool forks = false) {
     return b;
 }
 
-/// The levels of a tree; of what is none, as many as there could be.
+/// The levels of a tree; for an invalid one an upper bound.
 inline std::int32_t depth_of(problem const& b) {
     try {
         validate_tree(b.parents);

@@ -1,4 +1,4 @@
-// Ranked verifiers with hostile rows and trees: `invalid_input`, or a verdict that is one.
+// Ranked verifiers with hostile rows and trees: `invalid_input` or a valid verdict.
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace {
 
 using namespace multidraft;
 
-/// Every listed method of a law that goes by ranks.
+/// Every listed ranked method of a law.
 template <class Law, class Target, class Draft>
 void verify_law(fuzz::problem const& b, Target const& target, Draft const& draft) {
     auto const one = [&](auto listed) {

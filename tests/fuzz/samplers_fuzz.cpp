@@ -44,7 +44,7 @@ void sample(Sampler const& sampler, Row const& row, Sums sums, std::uint64_t see
             auto const x = out[static_cast<std::size_t>(k)];
             fuzz::require(x >= 0 && x < row.size(), "a token is in the vocabulary");
             if (!is_distribution) continue;
-            // At temperature 0 the order of the row tells apart what has no mass.
+            // At temperature 0 the order of the row distinguishes tokens without mass.
             bool const by_order = k < certain || std::is_same_v<typename Sampler::law, law::deterministic>;
             order_of const order{row};
             fuzz::require(by_order ? order(x) > minus_infinity<probability_of<Row>> : row.weight(x) > 0,

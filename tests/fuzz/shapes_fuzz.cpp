@@ -1,4 +1,4 @@
-// Tree specifications: a text is refused, or is a tree that its own name gives again.
+// Tree specifications: a text is refused, or is a tree whose name parses to the same tree.
 #include <cstdint>
 #include <string_view>
 

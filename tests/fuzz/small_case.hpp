@@ -41,7 +41,7 @@ inline double small_float(bytes& in, std::uint32_t highest) {
     return static_cast<double>(std::bit_cast<float>(1 + in.word() % (highest << 23)));
 }
 
-/// Leaves some of a row: the heaviest tokens, those that make up a share of it, or any.
+/// Truncates a row to the heaviest tokens, to those that make up a share of it, or to any.
 inline void cut(std::vector<double>& row, bytes& in) {
     std::vector<std::size_t> order(row.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
@@ -115,11 +115,11 @@ inline std::vector<float> read_row(bytes& in, index_t vocabulary, std::vector<fl
     return {row.begin(), row.end()};
 }
 
-/// What trees a verifier takes.
+/// The trees that a verifier accepts.
 enum class trees {
     any,
     pairs,   ///< of up to two children a node
-    forks,   ///< of paths that part at the root
+    forks,   ///< of paths that branch at the root
     chains,  ///< of one path
     level    ///< of one level
 };
@@ -148,8 +148,8 @@ inline testing::shape read_shape(bytes& in, trees which, index_t vocabulary) {
     return children;
 }
 
-/// Models over one to five tokens, with rows for every text of a tree. Those of the target after a text that it never
-/// says are NaN.
+/// Models over one to five tokens, with rows for every text of a tree. Those of the target after a text of probability
+/// 0 are NaN.
 inline testing::basic_model_pair<float> read_models(bytes& in, index_t vocabulary, int depth) {
     testing::basic_model_pair<float> models{testing::basic_small_model<float>(vocabulary, depth),
                                             testing::basic_small_model<float>(vocabulary, depth)};

@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size
     for (auto const id : ids) text += stream.push(id);
     text += stream.finish();
     fuzz::require(text == tokens.decode(ids), "pieces join to the whole");
-    // Tokens that are none, and a model file that is none.
+    // Invalid tokens, and an invalid model file.
     return fuzz::reads_or_refuses([&] {
         if (size < 4) return;
         token_id const hostile[] = {static_cast<token_id>(data[0] << 24 | data[1] << 16 | data[2] << 8 | data[3])};

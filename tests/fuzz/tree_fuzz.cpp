@@ -53,7 +53,7 @@ void masks(fuzz::bytes& in) {
     for (node_id i = 0; i < mask.size(); ++i)
         for (node_id j = 0; j < mask.size(); ++j)
             fuzz::require(mask.view()(i, j) == attends(parents, i, j), "a node attends to its ancestors");
-    // A dense corner, with context columns and room that stays as it was.
+    // A dense corner, with context columns, and memory that must not change.
     std::int64_t const context = in.index(5);
     std::int64_t const columns = in.index(mask.size() + 5);
     std::int64_t const stride = std::clamp<std::int64_t>(columns + in.below(3) - 1, 0, 300);

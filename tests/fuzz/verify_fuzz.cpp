@@ -1,5 +1,5 @@
-// Verifiers with hostile rows and trees: `invalid_input`, or a verdict that is one - a path of the tree and a token of
-// the vocabulary.
+// Verifiers with hostile rows and trees: `invalid_input` or a valid verdict - a path of the tree and a token of the
+// vocabulary.
 #include <cstddef>
 #include <cstdint>
 
@@ -10,7 +10,7 @@ namespace {
 
 using namespace multidraft;
 
-/// Every listed method that decides node by node or weighs whole paths and trees.
+/// Every listed method that decides node by node or verifies whole paths and trees.
 template <class Target, class Draft>
 void verify_all(fuzz::problem const& b, Target const& target, Draft const& draft) {
     auto const one = [&](auto listed) {

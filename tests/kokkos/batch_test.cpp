@@ -40,7 +40,7 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
-/// Warps of every kind, dealt out to the requests in turn.
+/// Sampling parameters of every kind, assigned to the requests in turn.
 sampling_params sampling_of(std::size_t request) {
     sampling_params const all[] = {{},
                                    {.temperature = 0.6F},
@@ -93,7 +93,7 @@ T number(double x) {
     return T(static_cast<float>(x));
 }
 
-/// Normal numbers to be read from anywhere on: cheaper than new ones for every entry of long rows.
+/// A pool of normal numbers to be read from any offset: cheaper than new ones for every entry of long rows.
 std::vector<double> const& pool() {
     static std::vector<double> const numbers = [] {
         test_numbers fresh(7);
@@ -159,7 +159,7 @@ struct tree_arrays {
     std::vector<std::int32_t> positions;
 };
 
-/// What a call points to, in the machine's memory.
+/// The arrays of a call, in the machine's memory.
 struct machine_trees {
     template <class Trees>
     explicit machine_trees(Trees const& b)
@@ -188,7 +188,7 @@ struct machine_trees {
     Kokkos::View<std::int32_t*, memory> positions;
 };
 
-/// Where verdicts go.
+/// The output of verdicts.
 struct machine_verdicts {
     machine_verdicts(std::size_t nodes, std::size_t requests)
         : path("path", nodes), accepted("accepted", requests), next("next", requests) {}
@@ -711,7 +711,7 @@ TEST(kokkos_validate, names_the_first_fault) {
     expect(bad, batch_argument::positions, 1, 1);
 }
 
-// What only some laws ask of children, and nothing of those below a child that could not be drawn.
+// Conditions of some laws on children, and none on those below a child that could not be drawn.
 TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
     tree_arrays const again{{0, 3}, {none, 0, 0}, {0, 5, 5}, {0, 0, 0}, {1}, {0}, {1}};
     EXPECT_EQ(report_of<law::iid>(again, 10).what, batch_argument::nothing);
@@ -724,8 +724,8 @@ TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
     EXPECT_EQ(report_of<law::stratified>(absent, 10).what, batch_argument::nothing);
 }
 
-/// Request 0: a cycle. Request 1: a chain all of which is accepted, and a row of NaN below it. In the launch both are
-/// answered at once, and nothing is accepted where no token follows.
+/// Request 0: a cycle. Request 1: a chain all of which is accepted, and a row of NaN below it. The launch returns
+/// `none` for both at once, and nothing is accepted where no token follows.
 TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
     index_t const vocabulary = 40;
     test_numbers numbers(5);

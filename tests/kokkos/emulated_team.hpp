@@ -12,7 +12,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// What the groups use of a member of a TeamPolicy.
+/// The part of a TeamPolicy member that the groups use.
 class emulated_member {
 public:
     using execution_space = Kokkos::DefaultHostExecutionSpace;

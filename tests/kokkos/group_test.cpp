@@ -239,7 +239,7 @@ TYPED_TEST(kokkos_group, has_them_in_teams_of_threads) {
     using group_type = typename std::tuple_element_t<0, TypeParam>::template type<emulated_member>;
     using real = std::tuple_element_t<1, TypeParam>;
     static_assert(group<group_type>);
-    // Kokkos without threads has atomic additions that are none.
+    // Without threads Kokkos has additions that are not atomic.
     constexpr bool counting = !std::is_same_v<Kokkos::DefaultHostExecutionSpace, Kokkos::Serial>;
     for (index_t const n : {1, 100, 4097, 60001, 152064}) {
         std::vector<real> weights(static_cast<std::size_t>(n));

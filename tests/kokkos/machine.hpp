@@ -1,4 +1,4 @@
-// What the tests of the Kokkos room share: the space they run in, the sizes of teams it allows, copies to and fro.
+// Support for the Kokkos tests: the space they run in, the team sizes it allows, copies to and from it.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -1,4 +1,4 @@
-// The tests of the Kokkos room: Kokkos is started once for all of them.
+// The main program of the Kokkos tests: Kokkos is initialised once for all of them.
 #include <gtest/gtest.h>
 
 #include <Kokkos_Core.hpp>

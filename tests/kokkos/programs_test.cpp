@@ -46,7 +46,7 @@ std::vector<T> logits(index_t n, std::uint64_t seed) {
     return row;
 }
 
-/// Every member of every team records what it gets.
+/// Every member of every team records its results.
 template <template <class> class Group, class Program, class T>
 struct program_kernel {
     using member = Kokkos::TeamPolicy<space>::member_type;
@@ -56,8 +56,8 @@ struct program_kernel {
     Kokkos::View<T*, memory> q;
     sampling_params w;
     std::uint64_t seed;
-    Kokkos::View<token_id*, memory> tokens;  ///< 64 a team
-    Kokkos::View<node_id*, memory> path;     ///< 16 a team
+    Kokkos::View<token_id*, memory> tokens;  ///< 64 per team
+    Kokkos::View<node_id*, memory> path;     ///< 16 per team
     Kokkos::View<std::byte*, memory> scratch;
     Kokkos::View<std::uint64_t**, Kokkos::LayoutRight, memory> out;
     Kokkos::View<int*, memory> sizes;

@@ -1,4 +1,4 @@
-// llama.cpp's models as language models: logits of trees, caches, and what is refused.
+// llama.cpp's models as language models: logits of trees, caches, and errors.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,7 +49,7 @@ std::vector<float> read(llama_decoder& model, std::span<token_id const> text, st
     return logits;
 }
 
-/// Logits behind the text, from an empty cache.
+/// Logits after the text, from an empty cache.
 std::vector<float> alone(llama_decoder& model, std::vector<token_id> const& text) {
     model.keep(0, {});
     return read(model, text, 1);
@@ -63,7 +63,7 @@ double largest_difference(std::span<float const> a, std::span<float const> b) {
     return largest;
 }
 
-/// A tree of some shape with tokens of its own, below the last token of a text.
+/// A tree of some shape with random tokens, below the last token of a text.
 struct tree {
     tree(topology const& shape_of_tree, std::vector<token_id> const& text, std::int32_t vocabulary, unsigned seed)
         : shape(shape_of_tree), mask(shape_of_tree.parents()) {
@@ -117,7 +117,7 @@ TEST_P(llama_trees, LogitsAreThoseOfThePathsAlone) {
             auto const want = alone(other, t.with_path(text, v));
             auto const row = got.subspan(static_cast<std::size_t>(v) * width, width);
             EXPECT_LT(largest_difference(row, want), noise) << to_string(shape) << " node " << v;
-            // What a wrong path would do is more than that noise.
+            // A wrong path has a larger effect than that noise.
             if (v > 0) {
                 EXPECT_GT(largest_difference(row, before), 2 * noise) << to_string(shape) << " node " << v;
             }
@@ -194,7 +194,7 @@ TEST(LlamaDecoder, KeepsAnyPathOfATree) {
 TEST(LlamaDecoder, CachesAfter200StepsAreThoseOfAFreshCall) {
     auto const weights = std::make_shared<gguf_model const>(model_file("draft-f32"));
     decoder_options options = small_options();
-    options.context = 1000;  // room for the text and one tree: a cell that were not given back would be missed
+    options.context = 1000;  // space for the text and one tree: a cell that is not freed would be missing
     options.tree_nodes = 45;
     llama_decoder model(weights, options);
     llama_decoder other(weights, options);
@@ -287,7 +287,7 @@ TEST(LlamaDecoder, BadBatchesAreRefusedAndChangeNothing) {
     std::vector<float> no_whole_row(7);
     EXPECT_THROW(model.forward({one, at_11, 11, {}}, no_whole_row), invalid_input);
 
-    // Entries that are no path.
+    // Entries that are not a path.
     auto const pair = branching({2});
     tree const small(pair, some_text(model.vocabulary(), 12, 12), model.vocabulary(), 13);
     static_cast<void>(model.forward_in_place({small.tokens, small.positions, 11, small.mask.view()}, 3));
@@ -296,7 +296,7 @@ TEST(LlamaDecoder, BadBatchesAreRefusedAndChangeNothing) {
     EXPECT_THROW(model.keep(11, std::vector<std::int32_t>{0, 3}), invalid_input);
     EXPECT_THROW(model.keep(14, {}), invalid_input);
     EXPECT_EQ(model.length(), 14);
-    // Behind a tree nothing can attend to everything.
+    // After a tree nothing can attend to everything.
     auto const at_14 = positions_from(14, 1);
     EXPECT_THROW(static_cast<void>(model.forward_in_place({one, at_14, 11, {}}, 1)), invalid_input);
     model.keep(10, {});

@@ -1,4 +1,4 @@
-// Where the tests' models lie, and how much their logits may differ from one batch to another.
+// The location of the tests' models, and how much their logits may differ from one batch to another.
 #pragma once
 
 #include <llama.h>
@@ -11,7 +11,7 @@
 
 namespace multidraft::examples {
 
-/// A file that make_models.py made, or `NAME-q4_k`, made of NAME-f32 by llama.cpp itself when it is first asked for.
+/// A file that make_models.py made, or `NAME-q4_k`, quantised from NAME-f32 by llama.cpp itself on first use.
 inline std::string model_file(std::string const& name) {
     std::string const directory = std::string(MULTIDRAFT_LLAMA_MODELS) + "/";
     std::string const file = directory + name + ".gguf";

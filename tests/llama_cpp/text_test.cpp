@@ -34,7 +34,7 @@ decoder_options small_options() {
     return options;
 }
 
-/// The text that llama.cpp alone writes by its own greedy sampler, one token a call.
+/// The text that llama.cpp alone writes by its own greedy sampler, one token per call.
 std::vector<token_id> greedy_of_llama_cpp(gguf_model const& model, std::vector<token_id> tokens, int count) {
     llama_context_params params = llama_context_default_params();
     params.n_ctx = 512;
@@ -67,7 +67,7 @@ TEST_F(texts, OfTemperatureZeroAreLlamaCppsOwn) {
     options.max_tokens = 48;
     options.sampling.temperature = 0;
     options.draft_sampling = options.sampling;
-    options.draft_sampling->temperature = 0.3F;  // several candidates a node
+    options.draft_sampling->temperature = 0.3F;  // several candidates per node
     for (std::string const prompt : {"And the LORD said unto Moses,", "a person who"}) {
         auto const tokens = tokenize(target_model->vocabulary(), prompt, false);
         auto const greedy = greedy_of_llama_cpp(*target_model, tokens, options.max_tokens);
@@ -136,7 +136,7 @@ std::map<token_id, double> law_of(std::span<float const> logits, double temperat
     return law;
 }
 
-/// The law of the first tokens behind a text, from the model's logits of every text that they can make.
+/// The law of the first tokens after a text, from the model's logits after every possible continuation.
 void laws_of_texts(llama_decoder& model, std::vector<token_id> const& text, double temperature, double mass,
                    std::vector<token_id> const& so_far, std::map<std::vector<token_id>, double>& laws) {
     if (so_far.size() == tokens_of_law) {

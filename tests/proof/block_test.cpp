@@ -1,4 +1,4 @@
-// Block verification: the exact law of its output, what it accepts, and what it refuses.
+// Block verification: the exact law of its output, its acceptance, and errors.
 #include "multidraft/verify/block.hpp"
 
 #include <gtest/gtest.h>
@@ -191,7 +191,7 @@ TEST(block, refuses_what_it_cannot_verify) {
     EXPECT_NE(refusal([&] { run({-1, 0, 1}, {0, 0, 1}, bad_end, even); }).find("target[2]"), std::string::npos);
 }
 
-// A prefix without mass ends the path: what is below it is not read.
+// A prefix without mass ends the path: nothing below it is read.
 TEST(block, does_not_read_below_a_prefix_without_mass) {
     double const nan = std::numeric_limits<double>::quiet_NaN();
     rows const p{{0, 1, nan, nan, nan, nan}, 2};

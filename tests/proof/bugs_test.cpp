@@ -1,4 +1,4 @@
-// Bugs that must be caught: shows that the proof of losslessness fails where it should.
+// Bugs that must be caught: the proof of losslessness fails where it should.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ using multidraft::testing::random_models;
 using multidraft::testing::shape;
 using multidraft::testing::total_variation;
 
-// What a bug must be off by: nine orders of magnitude above the tolerance of the proof.
+// The least deviation of a bug: nine orders of magnitude above the tolerance of the proof.
 constexpr double distance = 1e-3;
 
 /// Expects that the enumeration rejects a pair on every tree, with one of five random pairs of models: some bugs are
@@ -83,7 +83,7 @@ void expect_address_refused(shape const& children) {
     }
 }
 
-// --- The parts that the bugs are made of are right -------------------------------------------------------------------
+// --- The parts that the bugs reuse are lossless ----------------------------------------------------------------------
 
 TEST(bugs, are_made_of_right_parts) {
     for (shape const& children : std::vector<shape>{{1}, {3}, {2, 1}}) {
@@ -95,7 +95,7 @@ TEST(bugs, are_made_of_right_parts) {
             auto const target = law_of_target(models.target, children.size() + 1);
             EXPECT_LT(total_variation(iid.law, target), 1e-12);
             EXPECT_LT(total_variation(sequential.law, target), 1e-12);
-            // The library, which never writes a residual down, decides alike.
+            // The library, which never stores a residual, takes the same decisions.
             EXPECT_NEAR(
                 law_of_step(draft::iid{}, verify::recursive_rejection<law::iid>{}, children, models).mean_accepted,
                 iid.mean_accepted, 1e-12);
@@ -170,7 +170,7 @@ TEST(bugs, sorted_children) {
     expect_caught<bugs::sorted_children, verify::recursive_rejection<law::sequential>>({{2}, {3}, {2, 1}});
 }
 
-// Naive verification asks nothing of the drafts, so these samplers are harmless to it.
+// Naive verification makes no assumption on the drafts, so it is lossless with these samplers.
 TEST(bugs, of_samplers_do_not_bias_naive_verification) {
     for (shape const& children : std::vector<shape>{{2}, {2, 1}}) {
         auto const models = random_models(kind::plain, 4, static_cast<int>(children.size()), 5);

@@ -61,7 +61,7 @@ TEST(conditional_poisson, draws_sets_in_proportion_to_their_products) {
                     EXPECT_NEAR(chance, product(set) / total, 1e-12)
                         << name_of(k) << ", V " << vocabulary << ", n " << n;
                 }
-                // All sets are there, but those of a chance that no draw in doubles has.
+                // All sets occur, except those whose probability is too small for a draw in doubles.
                 if (k == kind::steep_draft || k == kind::steep) continue;
                 double sets = 1;
                 for (int i = 0; i < std::min(n, support); ++i) sets = sets * (support - i) / (i + 1);

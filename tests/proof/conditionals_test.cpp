@@ -52,7 +52,7 @@ struct undrawn {
     double operator()(index_t i) const { return holds(drawn, i) ? 0.0 : 1.0; }
 };
 
-/// Without replacement, said by its conditionals.
+/// Without replacement, given by its conditionals.
 struct without_replacement {
     static constexpr std::string_view name = "without_replacement";
     template <group G, distribution Q>
@@ -236,15 +236,15 @@ TEST(Conditionals, HaveTheRateOfTheAnalysis) {
 
 TEST(Conditionals, RefuseWhatCannotHaveBeenDrawn) {
     host_group const g;
-    std::array<double, 3> const p{0.2, 0.3, 0.5};
-    std::array<double, 3> const q{0.5, 0.5, 0.0};
+    std::vector<double> const p{0.2, 0.3, 0.5};
+    std::vector<double> const q{0.5, 0.5, 0.0};
     std::array<multidraft::node_id, 3> const parents{multidraft::none, 0, 0};
     std::array<token_id, 3> const tokens{0, 1, 1};  // drawn twice: not without replacement
     multidraft::drafted<without_replacement> const tree{multidraft::tree_view{parents, tokens}};
     multidraft::testing::rows_of_nodes target(3);
     multidraft::testing::rows_of_nodes rows(3);
-    for (int k = 0; k < 3; ++k) target.push_back({p.begin(), p.end()});
-    rows.push_back({q.begin(), q.end()});
+    for (int k = 0; k < 3; ++k) target.push_back(p);
+    rows.push_back(q);
     std::array<multidraft::node_id, 1> path{};
     int refused = 0;
     enumerate([&](enumerating_source& source) {

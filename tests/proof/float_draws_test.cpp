@@ -51,7 +51,7 @@ constexpr bool sanitized = false;
 
 constexpr host_group g;
 constexpr double close_enough = 1e-6;         ///< in total variation
-constexpr long double least_mass = 0x1p-40L;  ///< a token of so much or more can be drawn
+constexpr long double least_mass = 0x1p-40L;  ///< a token of that mass or more can be drawn
 
 enum class row_kind { flat, steep, peak_and_tail };
 constexpr row_kind all_kinds[] = {row_kind::flat, row_kind::steep, row_kind::peak_and_tail};
@@ -133,7 +133,7 @@ long double law_of_coin(float numerator, float denominator) {
     return std::ldexp(static_cast<long double>(k), -53);
 }
 
-/// How a law differs from the one wanted, among tokens of 2^-40 and more.
+/// How a law differs from the expected one, among tokens of 2^-40 and more.
 struct difference {
     double total_variation;
     double relative = 0;  ///< the largest of a token
@@ -221,7 +221,7 @@ TEST(float_draws, by_24_bits_are_caught) {
     EXPECT_EQ(law_of_coin<narrow_uniforms>(0x1p-30F, 1.0F), 0x1p-24L);
 }
 
-// Rows whose sums are rounded as badly as they can be, in one direction here and in the other there.
+// Rows whose sums have the worst rounding, in different directions in different parts.
 TEST(float_draws, follow_rows_that_round_badly) {
     index_t const v = 16 * 4096;
     auto const expect_row = [](char const* what, auto weight) {
@@ -230,7 +230,7 @@ TEST(float_draws, follow_rows_that_round_badly) {
         stored const w{&row};
         expect_equal(law_of_categorical<one_uniform>(g.sum_chunks(v, w), v, w), normalised(row), what);
     };
-    // What is added to a 1 vanishes below 2^-24, and becomes 2^-23 above.
+    // A number added to 1 vanishes below 2^-24, and becomes 2^-23 above.
     auto const little = [](bool less) { return less ? 0x1p-24F * 0.99F : 0x1p-24F * 1.01F; };
     expect_row("chunks", [&](index_t i) { return i / 256 % 16 == 0 ? 1.0F : little(i / 4096 % 2 != 0); });
     expect_row("runs", [&](index_t i) { return i % 256 < 16 ? 1.0F : little(i / 256 % 2 != 0); });

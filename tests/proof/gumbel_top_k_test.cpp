@@ -54,7 +54,7 @@ void expect_law_without_replacement() {
                 auto const& q = models.draft[0];
                 std::map<sequence, std::size_t> number;
                 std::vector<double> expected;
-                double rare = 0;  // what is expected too seldom to be counted apart
+                double rare = 0;  // outcomes that are too rare for a category
                 for (auto const& [tokens, chance] : law_without_replacement(q, n)) {
                     if (chance * draws < 10) {
                         rare += chance * draws;
@@ -70,7 +70,7 @@ void expect_law_without_replacement() {
                     auto const found = number.find(draw(draft::gumbel_top_k{}, q, n, source, i));
                     ++counts[found == number.end() ? counts.size() - 1 : found->second];
                 }
-                // Too few to be a category: with the next one.
+                // Too rare for a category: merged with the next one.
                 if (rare < 10) {
                     expected[expected.size() > 1 ? expected.size() - 2 : 0] += rare;
                     counts[counts.size() > 1 ? counts.size() - 2 : 0] += counts.back();

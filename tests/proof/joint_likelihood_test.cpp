@@ -1,4 +1,4 @@
-// Joint likelihood and target-initialised trees: what they accept, and what their output costs, by enumeration.
+// Joint likelihood and target-initialised trees: their acceptance and the bias of their output, by enumeration.
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
 
 #include <gtest/gtest.h>
@@ -90,7 +90,7 @@ TEST(joint_likelihood, costs_what_its_threshold_allows) {
     }
     EXPECT_LT(distance[1.0], proof_tolerance);  // nothing is accepted
     EXPECT_EQ(accepted[1.0], 0);
-    EXPECT_NEAR(accepted[0.0], 2, 1e-12);  // everything that the target can say
+    EXPECT_NEAR(accepted[0.0], 2, 1e-12);  // everything with mass under the target
     EXPECT_GT(distance[0.0], 0.1);
     EXPECT_GT(distance[0.5], 1e-3);
 }

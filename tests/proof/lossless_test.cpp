@@ -94,7 +94,8 @@ TEST(lossless, naive_verification_of_the_most_likely_tokens) {
 
 // --- The number of children may depend on the tokens drawn so far ----------------------------------------------------
 
-// Stops when the tokens drawn so far hold most of the draft's mass: a stopping rule that never looks ahead.
+// Stops when the tokens drawn so far hold most of the draft's mass: a stopping rule that does not depend on the next
+// token.
 struct stops_when_covered {
     using law = multidraft::law::sequential;
 
@@ -114,8 +115,8 @@ struct stops_when_covered {
     }
 };
 
-// n independent draws, duplicates dropped: what is left is drawn without replacement, and how many are left does not
-// depend on the token that would have come next.
+// n independent draws with duplicates dropped: the rest has the law of draws without replacement, and their number does
+// not depend on the token that would have come next.
 struct merged_iid {
     using law = multidraft::law::sequential;
 

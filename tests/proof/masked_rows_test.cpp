@@ -1,4 +1,4 @@
-// Masks and biases change the target, and verifiers are lossless for the target so changed: exact laws of whole trees
+// Masks and biases change the target, and verifiers are lossless for the changed target: exact laws of whole trees
 // verified from logits.
 #include <gtest/gtest.h>
 
@@ -27,7 +27,7 @@ using multidraft::testing::text;
 constexpr index_t vocabulary = 4;
 constexpr host_group g;
 
-/// Logits, a mask and a bias for each context of up to two tokens: what a grammar and penalties make.
+/// Logits, a mask and a bias for each context of up to two tokens, as from a grammar and penalties.
 struct adjusted_model {
     explicit adjusted_model(std::uint64_t seed, bool with_masks) {
         multidraft::testing::test_numbers numbers(seed);

@@ -1,4 +1,4 @@
-// The proof of every method of the list that goes by ranks, and of the default.
+// The proof of every ranked method of the list, and of the default.
 #include "support/proved_methods.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

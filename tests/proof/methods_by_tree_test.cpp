@@ -1,4 +1,4 @@
-// The proof of every method of the list that is of whole paths and trees, or of other drafters.
+// The proof of every method of the list for whole paths and trees, or with other drafters.
 #include "support/proved_methods.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -1,4 +1,4 @@
-// Greedy multi-path block verification: the exact law of its output, the law of the kept path, and what it refuses.
+// Greedy multi-path block verification: the exact law of its output, the law of the kept path, and errors.
 #include "multidraft/verify/multi_path_block.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ TEST(multi_path_block, is_lossless) {
 
 using row = std::vector<double>;
 
-/// What the published form accepts: tokens ordered by p/q, ties to the lower token, differences of powers.
+/// The acceptance of the published form: tokens ordered by p/q, ties to the lower token, differences of powers.
 double accepted_by_definition(model_pair const& models, int paths, int depth) {
     struct step {
         std::size_t context;

@@ -55,7 +55,7 @@ struct outcome {
     double error = 0;  ///< of the mean, one standard deviation
 };
 
-/// Runs whole steps with addressed draws. Texts that ended early are completed from the target by draws of their own.
+/// Runs whole steps with addressed draws. Texts that ended early are completed from the target by separate draws.
 template <class Verifier, class Group = multidraft::host_group, class Sampler, class Real>
 outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> const& models, int runs,
                  std::uint64_t seed, shape_rule const& rule = {}) {
@@ -99,7 +99,7 @@ outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> 
         auto const found = number.find(out);
         ++counts[found == number.end() ? counts.size() - 1 : found->second];
     }
-    // Texts that are hardly expected share a class.
+    // Rare texts share a class.
     std::vector<std::uint64_t> pooled{0};
     std::vector<double> expected_pooled{0};
     for (std::size_t i = 0; i < wanted.size(); ++i) {
@@ -118,7 +118,7 @@ outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> 
     return result;
 }
 
-/// Cases with all there is to get wrong: duplicates with subtrees, certain tokens, refused candidates, three levels.
+/// Cases with all features: duplicates with subtrees, certain tokens, refused candidates, three levels.
 template <class Verifier, class Group = multidraft::host_group, class Real = double, class Sampler>
 outcome over_trees(Sampler sampler, std::vector<kind> const& kinds, int runs) {
     outcome all;
@@ -163,7 +163,7 @@ TEST(nested_ranked_block, emits_the_law_of_the_target_whatever_the_rows) {
     }
 }
 
-/// What is wrong fails the same test, on models that show it.
+/// Wrong variants fail the same test, on models that reveal them.
 template <class Sampler, class Verifier>
 void expect_caught(char const* name) {
     chi_squared all;
@@ -179,7 +179,7 @@ TEST(nested_ranked_block, bugs_are_caught) {
     expect_caught<draft::stratified, bugs::ranked_without_damping<law::stratified>>("ranked_without_damping");
 }
 
-/// Shapes by a node's own context are right; by siblings they are not, and that is noticed: 400,000 trees.
+/// Shapes by a node's own context are lossless; those by siblings are not, which is detected: 400,000 trees.
 TEST(nested_ranked_block, may_look_at_a_nodes_own_context_and_not_at_siblings) {
     shape_rule const own{"own", [](multidraft::testing::undrawn_node const& v) {
                              auto const path = v.path();
@@ -199,7 +199,7 @@ TEST(nested_ranked_block, may_look_at_a_nodes_own_context_and_not_at_siblings) {
     EXPECT_LT(wrong.p_value(), multidraft::testing::failure_level);
 }
 
-/// On a grid of positions the law is off by what a cell is wide, and by less the finer the grid is.
+/// On a grid of quantiles the deviation of the law is of the order of a cell and decreases with it.
 TEST(nested_ranked_block, converges_to_the_law_of_the_target_on_a_grid) {
     double worst = 0;
     for (std::uint64_t seed = 1; seed <= 2; ++seed) {

@@ -1,4 +1,4 @@
-// Verifiers of one node for laws of their own: lossless on trees, with the acceptance rates of their papers.
+// Verifiers of one node for special laws: lossless on trees, with the acceptance rates of their papers.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Rows most of whose tokens have next to no mass: they are ranked as one, and the law stays exact.
+// Rows most of whose tokens have negligible mass: these are pooled, and the law stays exact.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,7 @@ using multidraft::testing::model_pair;
 using multidraft::testing::small_model;
 using row = std::vector<double>;
 
-/// Two tokens, and six that q all but forgets; the target's part of those is `forgotten`.
+/// Two tokens, and six of negligible q; the target's mass on those is `forgotten`.
 model_pair models(double forgotten, int depth) {
     model_pair result{small_model(8, depth), small_model(8, depth)};
     for (std::size_t c = 0; c < result.target.contexts(); ++c) {
@@ -57,7 +57,7 @@ TEST(pooled_tokens, keep_the_law_of_the_target) {
 TEST(pooled_tokens, are_not_forgotten_by_the_law) {
     double const off = distance_from_target(draft::iid{}, bugs::pool_forgotten{}, {2}, models(0.5, 1));
     std::printf("    pool_forgotten: total variation %.1e\n", off);
-    EXPECT_GT(off, 1e-10);  // all that can be had of tokens of mass 4e-8
+    EXPECT_GT(off, 1e-10);  // the largest effect of tokens of mass 4e-8
 }
 
 /// How much of alpha* is lost, and whether tokens were pooled.
@@ -85,7 +85,7 @@ double lost(row const& p, row const& q, index_t draws, bool& pooled) {
 TEST(pooled_tokens, cost_less_than_a_thousandth) {
     multidraft::testing::test_numbers numbers(5);
     double worst = 0;
-    // As much mass as may be pooled, and a target that cares for half of those tokens only, for some or for much.
+    // As much mass as may be pooled, and a target with little or much mass on half of those tokens.
     constexpr std::size_t size = 20000;
     constexpr double each = 0.9 * 0x1p-13 / size;
     for (double const cared : {0.0, 1e-4, 1e-2, 0.9})

@@ -1,4 +1,4 @@
-// Ranked block verification from histograms: the exact law of its output, and what it accepts.
+// Ranked block verification from histograms: the exact law of its output, and its acceptance.
 #include "multidraft/verify/ranked_block.hpp"
 
 #include <gtest/gtest.h>

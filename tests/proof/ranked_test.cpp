@@ -1,4 +1,4 @@
-// Ranked verification from a histogram: the exact law of its output, and what it accepts.
+// Ranked verification from a histogram: the exact law of its output, and its acceptance.
 #include "multidraft/verify/ranked.hpp"
 
 #include <gtest/gtest.h>
@@ -80,7 +80,7 @@ double acceptance(Sampler const& sampler, row const& p, row const& q, index_t n)
         EXPECT_NEAR(total, 1, 1e-12);
         best = analysis::alpha_star_stratified(p, q, candidates.count(), candidates.draws());
     }
-    // The best that a verifier of this law can do.
+    // The bound for verifiers of this law.
     EXPECT_LE(result, best + 1e-12);
     EXPECT_GT(result, best - 1e-3);
     lost = std::max(lost, best - result);

@@ -39,7 +39,7 @@ using row = std::vector<double>;
 
 constexpr double tolerance = 1e-12;
 
-/// What a sampler and a verifier do at one node, over all their draws.
+/// The outcome of a sampler and a verifier at one node, over all their draws.
 struct outcome {
     double acceptance = 0;  ///< the probability that a candidate is accepted
     double drafted = 0;     ///< the probability that the emitted token is among the candidates

@@ -56,7 +56,8 @@ TEST(reference_ranked, acceptance_is_the_bound_of_its_law) {
     }
 }
 
-// The candidate's law is what the sets give; the pick's is a distribution and leaves the target's mass where it can.
+// The candidate's law is that of the sets; that of the selected child is a distribution and keeps the target's mass
+// where possible.
 TEST(reference_ranked, laws_are_distributions) {
     for (kind const k : all_kinds) {
         for (std::uint64_t seed = 1; seed <= 6; ++seed) {
@@ -72,7 +73,7 @@ TEST(reference_ranked, laws_are_distributions) {
                     picked += node.law(x);
                 }
                 EXPECT_NEAR(candidate, node.draws() > 0 ? 1 : 0, 1e-12) << name_of(k);
-                // Where all children are certain and the target has nothing on them, no child is picked.
+                // Where all children are certain and have no mass under the target, no child is selected.
                 EXPECT_NEAR(picked, node.draws() == 0 && node.acceptance() == 0 ? 0 : 1, 1e-12) << name_of(k);
             }
         }
@@ -132,8 +133,8 @@ TEST(reference_ranked, nested_comes_close_to_the_limit) {
 
 // --- The code that draws ---------------------------------------------------------------------------------------------
 
-/// Runs steps with addressed draws and compares the law of what comes out with the target's, and the accepted tokens
-/// with their exact mean.
+/// Runs steps with addressed draws and compares the output law with the target's, and the accepted tokens with their
+/// exact mean.
 template <class Sampler, class Verifier>
 void expect_drawn(shape const& children, model_pair const& models, double mean_accepted, int steps, std::uint64_t seed,
                   Verifier verifier = {}) {
@@ -226,7 +227,7 @@ TEST(reference_ranked, drawn_trees_have_the_law_of_the_target) {
     expect_drawn_trees<draft::iid, multidraft::testing::reference::nested_ranked_block, true>(81);
 }
 
-// Tokens that are treated as one lose a little acceptance and nothing else.
+// Pooling loses a little acceptance and nothing else.
 TEST(reference_ranked, pooled_tokens_lose_at_most_their_mass) {
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
         auto const models = random_models(kind::plain, 200, 0, seed);

@@ -1,4 +1,4 @@
-// Shapes that depend on draws, proved: what each verifier may look at, and that looking farther is noticed.
+// Proofs of shapes that depend on draws: what each verifier allows, and that a stronger dependence is detected.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -87,8 +87,8 @@ TEST(shape_rules, others_may_as_well) {
     }
 }
 
-/// Integrated over positions, by the very distribution functions that the verifier takes. That it may look no farther
-/// is shown by simulation (nested_ranked_block_test.cpp).
+/// Integrated over quantiles, by the verifier's own distribution functions. That a stronger dependence is biased is
+/// shown by simulation (nested_ranked_block_test.cpp).
 TEST(shape_rules, nested_ranked_block_may_look_at_the_nodes_own_context) {
     for (auto const& rule : {by_own_context(), by_threshold<draft::stratified>(0.2)}) {
         proof_options const options{.trees = trees_of(rule), .seeds = 2, .floats = false};

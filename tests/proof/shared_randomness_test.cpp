@@ -1,4 +1,4 @@
-// Gumbel-max lists: the law of what is emitted, the acceptance rate, and that no draft model changes a token.
+// Gumbel-max lists: the output law, the acceptance rate, and independence of the text from the draft model.
 #include "multidraft/verify/shared_randomness.hpp"
 
 #include <gtest/gtest.h>
@@ -274,7 +274,7 @@ void expect_law_of_target() {
     }
 }
 
-// Which noise the target looks at may not depend on the noise.
+// Which noise the target uses may not depend on the noise.
 TEST(shared_randomness, bugs_are_caught) {
     bigrams const target(11);
     bigrams const drafter(12);

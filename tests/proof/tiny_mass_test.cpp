@@ -1,4 +1,4 @@
-// Drafts that are all but certain: the other tokens have next to no mass, and are drawn once nothing else is left.
+// Drafts that are almost certain: the other tokens have tiny mass, and are drawn once nothing else is left.
 #include <gtest/gtest.h>
 
 #include <vector>

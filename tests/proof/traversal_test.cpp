@@ -1,4 +1,4 @@
-// Traversal verification: the exact law of its output over whole trees, what it accepts, and what it refuses.
+// Traversal verification: the exact law of its output over whole trees, its acceptance, and errors.
 #include "multidraft/verify/traversal.hpp"
 
 #include <gtest/gtest.h>
@@ -135,7 +135,7 @@ TEST(traversal, is_block_verification_of_a_chain_and_recursive_rejection_of_a_no
     }
 }
 
-// The library, which never writes a residual down, decides as the formulas do.
+// The library, which never stores a residual, takes the same decisions as the formulas.
 TEST(traversal, needs_no_residual) {
     for (kind const k : multidraft::testing::all_kinds) {
         for (shape const& children : std::vector<shape>{{3}, {2, 2}, {3, 1}, {1, 2, 1}}) {

@@ -32,7 +32,7 @@ TEST(lossy, typical_acceptance_is_not_the_target) {
         std::printf("    %-4s total variation %.3f, accepted %.2f\n", print(children).c_str(), mean, accepted);
         EXPECT_GT(mean, 0.05);
     }
-    // At temperature 0 it accepts what greedy decoding says.
+    // At temperature 0 it accepts the tokens of greedy decoding.
     for (std::uint64_t seed = 1; seed <= 5; ++seed) {
         auto const models = random_models(kind::greedy, 4, 2, seed);
         EXPECT_LT((distance_from_target(draft::top_n{}, verify::lossy::typical_acceptance<law::deterministic>{}, {2, 1},

@@ -14,7 +14,7 @@ using multidraft::addressed_uniforms;
 using multidraft::philox_block;
 using multidraft::purpose;
 
-// Texts recorded with a seed hang on these numbers: a change here is a change of every text.
+// Recorded texts depend on these numbers: a change here changes every text.
 TEST(addressed_uniforms, give_the_golden_values) {
     addressed_uniforms const draws(0x0123456789abcdefU, 42);
     address const at{.position = 1000, .node = 17, .purpose = purpose::residual, .index = 5};

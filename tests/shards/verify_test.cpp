@@ -2,6 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <cstddef>
+#include <cstdint>
+#include <string>
 #include <vector>
 
 #include "batch/ragged.hpp"
@@ -34,6 +36,17 @@ TEST(shard_verify, decides_as_one_host_does) {
     expect_all<double>(traversal<law::iid>{}, draft::iid{}, 5000);
     expect_all<bfloat16>(nested_ranked_block<law::stratified>{}, draft::stratified{}, 9001);
     expect_all<bfloat16>(naive<law::deterministic>{}, draft::top_n{}, 9001);
+}
+
+/// Several nodes of a level have certain tokens and draws: a level that waits for other ranks is set up anew.
+TEST(shard_verify, sets_up_a_level_anew) {
+    std::vector<std::vector<node_id>> const shapes(4, {none, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9});
+    for (std::uint64_t seed = 0; seed < 12; ++seed) {
+        ragged<float> b(shapes, 9001, samplings_of_all_kinds, seed);
+        b.draw_alone(draft::stratified{});
+        expect_verdicts_of_host<shared_out::both>(verify::nested_ranked_block<law::stratified>{}, b, 3, cut::even,
+                                                  "seed " + std::to_string(seed));
+    }
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Rows with masks and biases on the text of the CUDA groups: the bits of the host group, and of rows changed
+// Rows with masks and biases on the source of the CUDA groups: the bits of the host group, and of rows changed
 // beforehand.
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ using mt::verifiers;
 
 using bits = std::vector<std::uint64_t>;
 
-/// A row, its mask and bias, and the row so changed.
+/// A row, its mask and bias, and the adjusted row.
 template <class T>
 struct adjusted_row {
     adjusted_row(index_t n, std::uint64_t seed) : words(static_cast<std::size_t>((n + 31) / 32), ~0U) {

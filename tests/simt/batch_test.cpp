@@ -114,7 +114,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     });
     EXPECT_EQ(got.next[1], none);
     EXPECT_EQ(got.accepted[1], 0);
-    // A path with no room for the tree's depth.
+    // A path that is shorter than the tree's depth.
     mt::verdicts small(batch.size(), 1);
     mt::on_group<32, 1>(1, [&](auto const& g) {
         md::verify_request(g, verify::recursive_rejection<law::sequential>{}, 0,
@@ -124,7 +124,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     EXPECT_EQ(small.next[0], none);
 }
 
-// A request that is there for its place only, with parents of an earlier batch: none, whatever they are, and at once.
+// A padded request, with parents of an earlier batch: the result is `none` at once, whatever they are.
 TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
     using traversal = verify::traversal<law::sequential>;
     using nested = verify::nested_ranked_block<law::iid>;
@@ -168,7 +168,7 @@ TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
     }
 }
 
-// A row without mass below two accepted nodes: the nodes before the fault do not count, in either launch.
+// A row without mass below two accepted nodes: the nodes before the fault are not accepted, in either launch.
 TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
     mt::batch<float> batch(300, {});
     batch.draft_on_host(draft::iid{});
@@ -200,8 +200,8 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
 
 // --- Scratch and shapes
 
-/// A verifier of whole trees in the least sense: the leader counts the candidates of each node that the target prefers
-/// to the root's most likely token into scratch, one counter a node; all lanes walk to the child with the most.
+/// A minimal verifier of whole trees: the leader counts for each node the candidates that the target prefers to the
+/// root's most likely token, with one counter per node in scratch; all lanes go to the child with the most.
 struct counting {
     using law = multidraft::law::sequential;
     [[maybe_unused]] static constexpr bool lossless = false;
@@ -277,7 +277,7 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
     }
 }
 
-// What `detail::choose` promises, on an H200 (132 multiprocessors) and on a device without clusters (108).
+// The choices of `detail::choose`, on an H200 (132 multiprocessors) and on a device without clusters (108).
 TEST(simt_shape, spreads_rows_over_a_device) {
     using mc::detail::choose_shape;
     auto const expect = [](mc::detail::shape const& s, int ranks, bool split, bool grid) {
@@ -296,7 +296,7 @@ TEST(simt_shape, spreads_rows_over_a_device) {
     expect(choose_shape(1, 16000, 132, 8, 128), 4, true, false);
     expect(choose_shape(1, 151936, 132, 8, 128), 8, false, false);
     expect(choose_shape(1, 151936, 132, 16, 128), 16, true, false);
-    // Long rows, and no memory for blocks of a grid to meet in.
+    // Long rows, and no memory for the exchange between blocks of a grid.
     expect(choose_shape(1, 262144, 132, 8, 128), 32, true, true);
     expect(choose_shape(1, 1 << 20, 132, 8, 128), 128, true, true);
     expect(choose_shape(2, 1 << 20, 132, 8, 128), 66, true, true);
@@ -307,7 +307,7 @@ TEST(simt_shape, spreads_rows_over_a_device) {
     expect(choose_shape(8, 128256, 108, 1, 128), 13, true, true);
     expect(choose_shape(1, 20000, 108, 1, 128), 1, false, false);
     expect(choose_shape(64, 128256, 108, 1, 128), 1, false, false);
-    // Never more blocks than the device has room for at once, never none.
+    // At most as many blocks as are resident on the device at once, at least one.
     for (std::int64_t const batch : {1, 2, 3, 5, 8, 9, 33, 66, 67, 132, 133, 4096})
         for (index_t const n : {1, 4096, 4097, 32000, 128256, 151936, 5000000})
             for (int const multiprocessors : {1, 20, 108, 132, 148}) {
@@ -331,7 +331,7 @@ TEST(simt_shape, asks_for_rows_ahead_where_requests_are_few) {
     EXPECT_EQ(prefetched_rows(1, {.max_prefetched_rows = 20}), 8);
 }
 
-// --- Validation: each fault by its name, place and value; the first of several.
+// --- Validation: each fault by its name, index and value; the first of several.
 
 /// The report of a batch, gathered as the launches do.
 template <class Law = law::iid>
@@ -415,7 +415,7 @@ TEST(simt_validation, names_the_first_fault) {
     EXPECT_EQ(report_of(missing).what, batch_argument::nothing);
 }
 
-// What only some laws ask of children, and nothing of those below a child that could not be drawn.
+// Conditions of some laws on children, and none on those below a child that could not be drawn.
 TEST(simt_validation, asks_of_children_what_their_law_gives) {
     mt::batch<float> drawn(300, {});
     drawn.draft_on_host(draft::sequential{});

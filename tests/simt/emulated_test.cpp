@@ -1,4 +1,4 @@
-// The text of the CUDA groups, run thread by thread on the CPU: every result has the bits of the host group.
+// The source of the CUDA groups, run thread by thread on the CPU: every result has the bits of the host group.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -118,7 +118,7 @@ void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t s
     EXPECT_EQ(std::vector<node_id>(rows.path, rows.path + 16), path);
 }
 
-/// The same for the blocks of a grid, which meet in memory.
+/// The same for the blocks of a grid, which exchange data in memory.
 template <int Threads, int Split, class Program, class T, int Wide = 1>
 void expect_grid_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, sampling_params w, order o) {
     using lanes = mt::emulated_grid_lanes<Threads>;
@@ -204,7 +204,7 @@ TEST_F(emulated, operations_over_a_large_vocabulary) {
     expect_parity<64, 1, operations, float>(8, {}, 151936, 3, {}, order::last_come);
 }
 
-// More chunks than sums are kept of: sums are taken in windows.
+// More chunks than sums are kept: sums are computed in windows.
 TEST_F(emulated, operations_over_more_chunks_than_sums_are_kept_of) {
     if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
@@ -294,7 +294,7 @@ TEST_F(emulated, rows_of_one_value_and_rows_without_mass) {
     }
 }
 
-// The emulator itself: what it must find.
+// The emulator itself: the faults that it must detect.
 TEST(emulator, finds_threads_that_wait_for_ever_and_warps_that_part) {
     simt_emulator emulator(1, 64);
     using lanes = mt::emulated_lanes<64>;

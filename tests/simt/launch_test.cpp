@@ -1,4 +1,4 @@
-// What a launch asks the CUDA runtime before it is made, with a runtime that is a few variables.
+// The calls of a launch to the CUDA runtime, with a mock runtime of a few variables.
 #if __has_include(<cuda_runtime_api.h>)
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ runtime machine;
 
 }  // namespace
 
-// They stand before the library's own, which is shared.
+// They take precedence over those of the runtime library, which is shared.
 extern "C" {
 cudaError_t cudaPeekAtLastError() { return machine.last; }
 cudaError_t cudaGetLastError() {

@@ -1,5 +1,5 @@
-// Every verifier, where rows that it has no business with hold no numbers: of nodes that are not there, and of nodes
-// that the target does not reach. The silent host group and emulated lanes.
+// Every verifier, where rows that it must not read are NaN: those of nodes that were not drawn, and of nodes that the
+// target does not reach. On the silent host group and on emulated lanes.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -65,7 +65,7 @@ counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes co
             batch.share_rows_of_depths();
             for (auto& s : batch.seeds) s += seed * 100;
             batch.draft_on_host(sampler);
-            // What is below a child that could not be drawn was drawn all the same: a node of its own.
+            // A node below a child that could not be drawn has children nevertheless.
             auto spoilt = batch;
             auto const nodes = spoilt.spoil();
             found.absent += nodes.absent;

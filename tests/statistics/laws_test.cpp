@@ -55,7 +55,7 @@ void report(char const* what, chi_squared const& result) {
                 result.freedom, result.p_value());
 }
 
-/// A test of the suite: fails when the statistic is larger than its share of the failure budget explains.
+/// A test of the suite: fails when the statistic exceeds the limit of its share of the failure budget.
 void expect_fits(chi_squared_test which, chi_squared const& result) {
     static std::set<chi_squared_test> seen;
     EXPECT_TRUE(seen.insert(which).second) << "each test has its own share of the budget";
@@ -64,7 +64,7 @@ void expect_fits(chi_squared_test which, chi_squared const& result) {
     EXPECT_GE(result.p_value(), multidraft::testing::failure_level);
 }
 
-/// Power: what is wrong must fail the very same test.
+/// Power: a wrong variant must fail the same test.
 void expect_does_not_fit(chi_squared const& result) {
     report("biased:", result);
     EXPECT_LT(result.p_value(), multidraft::testing::failure_level);
@@ -85,7 +85,7 @@ logits zipf_logits(index_t vocabulary, std::uint64_t seed) {
     return row;
 }
 
-/// A draft that has learned most of it.
+/// A draft that approximates it.
 logits draft_logits(logits row, std::uint64_t seed) {
     test_numbers numbers(seed);
     for (float& x : row) x += static_cast<float>(0.7 * numbers.normal());
@@ -126,7 +126,7 @@ pair_of_rows rows_over(index_t vocabulary) {
 
 // --- Runs ------------------------------------------------------------------------------------------------------------
 
-/// `runs` draws of n children from one row; children of a run stand together.
+/// `runs` draws of n children from one row; children of a run are consecutive.
 template <class Sampler>
 tokens draw_children(Sampler sampler, logits const& row, std::size_t n, std::int32_t runs, std::uint64_t seed,
                      sampling_params const& w = {}) {
@@ -175,7 +175,7 @@ struct outcome {
     std::uint64_t accepted = 0;
 };
 
-/// `runs` decisions at one node: n children are drawn, then judged.
+/// `runs` decisions at one node: n children are drawn, then verified.
 template <class Sampler, class Verifier>
 outcome emit(Sampler sampler, Verifier const& verifier, pair_of_rows const& rows, std::size_t n, std::int32_t runs,
              std::uint64_t seed, sampling_params const& w = {}) {
@@ -204,7 +204,7 @@ chi_squared against(std::vector<double> const& law, tokens const& drawn) {
     return pooled_law(law, static_cast<double>(drawn.size())).test(drawn);
 }
 
-// --- The test of the tests -------------------------------------------------------------------------------------------
+// --- Tests of the tests ----------------------------------------------------------------------------------------------
 
 TEST(chi_squared, has_the_tails_of_the_tables) {
     using multidraft::testing::upper_gamma;

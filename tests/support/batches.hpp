@@ -1,4 +1,4 @@
-// A ragged batch of trees with the rows of both models, and what the host makes of it.
+// A ragged batch of trees with the rows of both models, and the host's results.
 #pragma once
 
 #include <algorithm>
@@ -53,7 +53,7 @@ struct tree_arrays {
     return trees;
 }
 
-/// Where verdicts go, on the host.
+/// The host's memory for verdicts.
 struct verdicts {
     verdicts(std::int32_t requests, std::int64_t stride)
         : path(static_cast<std::size_t>(requests * stride), -7),
@@ -160,7 +160,7 @@ struct batch {
         }
     }
 
-    /// Gives the nodes of a depth the same rows, so that paths of equal tokens have equal rows, as of models they have.
+    /// Gives the nodes of a depth the same rows, so that paths of equal tokens have equal rows, as with models.
     void share_rows_of_depths() {
         auto const v = static_cast<std::size_t>(vocabulary);
         for (std::int32_t b = 0; b < size(); ++b) {
@@ -198,8 +198,9 @@ struct batch {
         return result;
     }
 
-    /// Rows of NaN for the nodes that are not there, and rows without a finite number for those that the target does
-    /// not reach; what is below a node that is not there gets any tokens. Returns how many nodes of each there are.
+    /// Rows of NaN for the nodes that were not drawn, and rows without a finite number for those that the target does
+    /// not reach; nodes below one that was not drawn get arbitrary tokens. Returns how many nodes of each kind there
+    /// are.
     struct spoilt {
         int absent = 0;
         int unreachable = 0;

@@ -53,10 +53,11 @@ enum class chi_squared_test : int {
     count,
 };
 
-/// The chance that a correct library fails the suite with some seeds (the seeds are fixed, so it either does or not).
+/// The probability that a correct library fails the suite with random seeds (the seeds are fixed, so it either fails or
+/// not).
 inline constexpr double failure_budget = 1e-6;
 
-/// The level of one test: the budget in equal parts (Bonferroni).
+/// The significance level of one test: the budget in equal parts (Bonferroni).
 inline constexpr double failure_level = failure_budget / static_cast<double>(chi_squared_test::count);
 
 /// The regularised upper incomplete gamma function Q(a, x) = Gamma(a, x) / Gamma(a), a > 0, x >= 0.
@@ -94,7 +95,7 @@ struct chi_squared {
     double statistic = 0;
     double freedom = 0;
 
-    /// The chance of a statistic at least as large.
+    /// The probability of a statistic at least as large.
     [[nodiscard]] double p_value() const { return upper_gamma(freedom / 2, statistic / 2); }
 
     chi_squared& operator+=(chi_squared const& other) noexcept {
@@ -122,10 +123,10 @@ struct chi_squared {
     return result;
 }
 
-/// A law over a large vocabulary, pooled into bins in which enough is expected.
+/// A law over a large vocabulary, pooled into bins with sufficient expected counts.
 ///
 /// Tokens are taken by probability, largest first, and fill one bin after another until `draws` draws are expected to
-/// put at least max(10, draws / 500) into it: likely tokens have bins of their own, the others share. Tokens of no mass
+/// put at least max(10, draws / 500) into it: likely tokens have separate bins, the others share. Tokens of no mass
 /// have one more bin, which must stay empty.
 class pooled_law {
 public:
@@ -143,7 +144,7 @@ public:
             share_.back() += law[x] / total;
             bin_of_[x] = share_.size() - 1;
         }
-        if (share_.size() > 1 && share_.back() * draws < least) {  // what is left over goes to the bin before
+        if (share_.size() > 1 && share_.back() * draws < least) {  // the remainder goes to the preceding bin
             double const rest = share_.back();
             share_.pop_back();
             share_.back() += rest;

@@ -37,9 +37,9 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// Runs a function once for each thread of `ranks` blocks of `threads` threads.
 ///
-/// Threads run one after another, each until it waits at a barrier or in a shuffle; who continues is decided by
-/// `order`, so that a missing barrier shows as a wrong result under some order. A thread that waits for others that
-/// never come is an error, as is a warp whose threads meet in different operations.
+/// Threads run one after another, each until it waits at a barrier or in a shuffle; `order` decides which one
+/// continues, so that a missing barrier shows as a wrong result under some order. A thread that waits for others that
+/// never arrive is an error, as is a warp whose threads are in different operations.
 class simt_emulator {
 public:
     enum class order { first_come, last_come, warp_by_warp };
@@ -49,7 +49,7 @@ public:
         for (auto& f : fibres_) f.stack = std::make_unique<std::byte[]>(stack_size);
     }
 
-    /// Calls `body(rank, thread)` in every thread. Rethrows the first exception; throws when threads wait for ever.
+    /// Calls `body(rank, thread)` in every thread. Rethrows the first exception; throws on a deadlock.
     template <class Body>
     void run(Body const& body) {
         body_ = [](void const* b, int rank, int thread) { (*static_cast<Body const*>(b))(rank, thread); };
@@ -79,7 +79,7 @@ public:
         return received<T>(w, from, kind);
     }
 
-    /// The bits that the lanes of a warp give, all at once.
+    /// The ballot of the lanes of a warp.
     std::uint32_t ballot(bool mine) {
         constexpr int kind = 65;
         warp_state const& w = meet(mine, kind);
@@ -158,7 +158,7 @@ private:
 
     int take() {
         int k = 0;
-        if (order_ == order::warp_by_warp) {  // whoever came last goes on: one warp runs far ahead of the others
+        if (order_ == order::warp_by_warp) {  // the last one to arrive continues: one warp runs far ahead of the others
             k = ready_.back();
             ready_.pop_back();
         } else {
@@ -321,8 +321,7 @@ private:
     int thread_;
 };
 
-/// What the blocks of an emulated grid have in global memory for one group: a mirror of the shared storage, and
-/// counters.
+/// The global memory of the blocks of an emulated grid for one group: a mirror of the shared storage, and counters.
 template <class Storage>
 struct emulated_grid_memory {
     alignas(16) unsigned char mirror[sizeof(Storage)];

@@ -21,7 +21,7 @@ struct golden_case {
     [[nodiscard]] double alpha_star(char const* name) const { return rates.at("alpha_star").at(name).get<double>(); }
 };
 
-/// All cases of tests/data/golden.json; those of few tokens have rates that need an enumeration.
+/// All cases of tests/data/golden.json; those with few tokens include rates that need an enumeration.
 inline std::vector<golden_case> golden_cases() {
     std::string const name = MULTIDRAFT_DATA_DIR "/golden.json";
     std::ifstream file(name);

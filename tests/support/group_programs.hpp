@@ -1,4 +1,4 @@
-// What groups are compared by: programs of row operations, samplers and verifiers that record every result as bits.
+// Programs for comparing groups: row operations, samplers and verifiers that record every result as bits.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ private:
     int size_ = 0;
 };
 
-/// What a program works on: rows of logits of some type. `tokens` and `path` are memory that all lanes of a group see.
+/// The input of a program: rows of logits of some type. `tokens` and `path` are memory that all lanes of a group see.
 template <class View>
 struct program_input_of {
     View p;  ///< logits
@@ -161,8 +161,8 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
     }
 }
 
-/// Searches one after another, and rows whose sums are rounded differently at each step: weights of all sizes, chunks
-/// and runs without mass, a token that outweighs all others, no mass at all.
+/// Several searches, and rows whose sums are rounded differently at each step: weights of all magnitudes, chunks and
+/// runs without mass, a dominating token, no mass at all.
 template <class G, class View>
 MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, recorder& record) {
     index_t const n = in.p.size();
@@ -194,7 +194,7 @@ MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, re
     search_all(wide);
     search_all(holes);
     search_all(peak);
-    // By turns in two rows, one of which has nothing to find.
+    // Alternately in two rows, one of which has no mass.
     auto const empty = g.sum_chunks(n, nothing);
     auto const sums = g.sum_chunks(n, plain);
     for (int k = 0; k < 4; ++k) {
@@ -219,7 +219,7 @@ MULTIDRAFT_HD void run_beams(G const& g, program_input_of<View> const& in, recor
         token_id taken[width * width] = {};
         index_t counts[width] = {};
         draft::beam_step steps[width];
-        // A group has no room for the chunk sums of every sequence: they are made when they are asked for.
+        // A group cannot store the chunk sums of every sequence: they are computed when needed.
         auto const sums = [&](index_t i) {
             auto const q = row(i);
             auto const drawn = static_cast<std::size_t>(counts[i]);
@@ -286,7 +286,7 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, r
             return process_logits(with, row, w).row;
         }
     };
-    struct rows_of_models {  // with their normalisers: a residual asks for them entry by entry
+    struct rows_of_models {  // with their normalisers: a residual evaluates them entry by entry
         softmax_row<view> even;
         softmax_row<view> odd;
         [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 4; }
@@ -376,7 +376,7 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
     if (in.scratch != nullptr) run_tree_verifiers(g, in, record);
 }
 
-// The programs as function objects: what a group is handed.
+// The programs as function objects, to be called with a group.
 
 struct operations {
     template <class G, class In>

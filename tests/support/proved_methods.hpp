@@ -1,4 +1,4 @@
-// The proof of every method of a list: by enumeration, or by a test of its own, without which nothing links.
+// The proof of every method of a list: by enumeration, or by a separate test, without which nothing links.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -11,8 +11,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The proof of a method whose law `prove_lossless` cannot have. Specialised in the test that has it, and defined
-/// nowhere else: a method that nobody has proved does not link.
+/// The proof of a method whose law `prove_lossless` cannot compute. Specialised in the test that contains it and
+/// defined nowhere else: a method without a proof does not link.
 template <class Method>
 void prove_otherwise();
 
@@ -29,7 +29,7 @@ void prove_otherwise<methods::naive_independent>();
 template <>
 void prove_otherwise<methods::multi_round_independent>();
 
-/// The trees that the proof of a method grows, and how much of it.
+/// The trees and the limits of a method's proof.
 template <class Method>
 [[nodiscard]] proof_options options_of() {
     proof_options options;
@@ -46,7 +46,7 @@ template <class Method>
             options.trees = chains_to_prove();
             break;
     }
-    // A candidate is picked, ranked, and decided: more branches than of others, and histograms cost more than sorting.
+    // Ranked methods have more branches than others, and histograms cost more than sorting.
     if (methods::by_rank::has<typename Method::verifier>) options.seeds = 1;
     if (Method::name.find("ranked") != std::string_view::npos) options.most_branches = 20000;
     return options;
@@ -70,7 +70,7 @@ TYPED_TEST_SUITE_P(proved);
 
 TYPED_TEST_P(proved, has_the_law_of_the_target) {
     if constexpr (TypeParam::proof == proof_by::itself) {
-        // Run where it is defined; here it is asked for, so that nothing links without it.
+        // Run where it is defined; referenced here, so that nothing links without it.
         void (*const volatile proof)() = &prove_otherwise<TypeParam>;
         EXPECT_NE(proof, nullptr);
     } else {

@@ -1,4 +1,4 @@
-// What sampling parameters mean, by sorting: the reference that the passes without a sort are compared with.
+// Sampling parameters applied by sorting: the reference for the passes without a sort.
 #pragma once
 
 #include <algorithm>
@@ -16,14 +16,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Which tokens sampling parameters keep, and their probabilities.
+/// The tokens kept by sampling parameters, and their probabilities.
 struct processed_reference {
     std::vector<bool> kept;
     std::vector<double> probability;
 };
 
 /// The documented chain, applied to a sorted row, in double precision. The masses that top-p counts are the library's
-/// own weights, since a set that hangs on the last bit of a weight has no other definition.
+/// own weights, since a set that depends on the last bit of a weight has no other definition.
 template <class Real>
 processed_reference reference_processing(std::vector<Real> const& logits, sampling_params const& w) {
     std::size_t const n = logits.size();
@@ -39,7 +39,7 @@ processed_reference reference_processing(std::vector<Real> const& logits, sampli
     } else {
         // 2. top-k
         if (w.top_k > 0) count = std::min(count, static_cast<std::size_t>(w.top_k));
-        // 3. top-p, of what is left
+        // 3. top-p, of the remaining tokens
         if (w.top_p < 1.0F) {
             sampling_params plain;
             plain.temperature = w.temperature;

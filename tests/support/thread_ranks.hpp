@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: a communicator for tests, and one that counts what another is asked for.
+// Ranks that are threads of one process: a communicator for tests, and one that counts the calls of another.
 #pragma once
 
 #include <condition_variable>
@@ -17,13 +17,13 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Where the threads meet, and what each of them shows the others there.
+/// The barrier of the threads, and the data that each publishes there.
 class meeting {
 public:
     explicit meeting(int ranks) : shown_(static_cast<std::size_t>(ranks)), ranks_(ranks) {}
 
     [[nodiscard]] int ranks() const noexcept { return ranks_; }
-    /// What rank r shows: valid between two meetings.
+    /// The data of rank r: valid between two barriers.
     struct place {
         void const* data = nullptr;
         span<std::size_t const> sizes{};
@@ -31,7 +31,7 @@ public:
     };
     [[nodiscard]] place& shown(int r) noexcept { return shown_[static_cast<std::size_t>(r)]; }
 
-    /// Waits until all are here.
+    /// Waits until all have arrived.
     void meet() {
         std::unique_lock lock(mutex_);
         std::uint64_t const number = meetings_;
@@ -53,7 +53,7 @@ private:
     std::condition_variable all_here_;
 };
 
-/// A rank that is a thread. Throws where ranks ask for different things, which MPI would wait for.
+/// A rank that is a thread. Throws where ranks make different calls, for which MPI would wait forever.
 class thread_rank {
 public:
     thread_rank(meeting& all, int rank) : all_(&all), rank_(rank) {}
@@ -107,7 +107,7 @@ private:
     std::vector<std::uint64_t> sums_;
 };
 
-/// The same without sending every rank something of its own.
+/// The same without `all_to_all`.
 class plain_thread_rank {
 public:
     explicit plain_thread_rank(thread_rank& rank) : rank_(&rank) {}

@@ -1,4 +1,4 @@
-// Trees, random models and the golden cases that whole-tree verifiers are proved with.
+// Trees, random models and golden cases for proofs of verifiers of whole trees.
 #pragma once
 
 #include <gtest/gtest.h>

@@ -28,7 +28,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Bytes of shared memory that the program takes.
+/// Bytes of shared memory for the program.
 inline constexpr std::size_t tree_program_scratch = 65536;
 
 namespace detail {

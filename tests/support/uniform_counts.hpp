@@ -15,8 +15,8 @@ inline constexpr std::int64_t uniforms = std::int64_t{1} << 53;
 /// The uniform number k.
 [[nodiscard]] inline double uniform_at(std::int64_t k) { return static_cast<double>(k) * 0x1p-53; }
 
-/// The smallest k in [low, high] with `holds(k)`, which is false and then true, and taken to be true at `high`. Looked
-/// for around `guess`.
+/// The smallest k in [low, high] with `holds(k)`, which is monotone and assumed true at `high`. The search starts at
+/// `guess`.
 template <class Holds>
 [[nodiscard]] std::int64_t first_uniform(std::int64_t low, std::int64_t high, std::int64_t guess, Holds const& holds) {
     std::int64_t false_at = low - 1;
@@ -37,9 +37,9 @@ template <class Holds>
     return true_at;
 }
 
-/// How many uniforms give each of n tokens. `draw(u)` does not fall when u rises; `weight(i)` is what token i should
-/// have and saves time only, since every border is looked for until `draw` passes it between two neighbouring uniforms.
-/// Borders between chunks of a search, then of runs, then of tokens.
+/// How many uniforms give each of n tokens. `draw(u)` is nondecreasing in u. `weight(i)` is the expected weight of
+/// token i and only saves time, since every border is located exactly between two neighbouring uniforms. Borders
+/// between chunks of a search, then of runs, then of tokens.
 template <class Draw, class Weight>
 [[nodiscard]] std::vector<std::int64_t> count_uniforms(index_t n, Draw const& draw, Weight const& weight) {
     std::vector<long double> before(static_cast<std::size_t>(n) + 1, 0.0L);  // sums of weights

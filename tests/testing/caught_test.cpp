@@ -1,4 +1,4 @@
-// What the public proof must catch: verifiers that pass one tree, or one kind of rows, and that were once believed.
+// Wrong verifiers that the public proof must catch: they pass for one tree, or for one kind of rows.
 #include <gtest/gtest.h>
 
 #include <cstdint>
@@ -41,7 +41,7 @@ TEST(caught, heats_are_right_parts) {
 }
 
 TEST(caught, heats_in_a_stale_order) {
-    // One tree, two, three: nothing is seen.
+    // With one, two or three trees nothing is detected.
     for (std::uint64_t seed = 1; seed <= 5; ++seed)
         for (tree_case const& t : std::vector<tree_case>{{{2}, 4}, {{3}, 4}, {{2, 2}, 3}, {{3, 1}, 3}})
             EXPECT_LT(distance_from_target(
@@ -77,7 +77,7 @@ TEST(caught, masses_that_are_too_small_for_floats) {
     EXPECT_TRUE(biased.distance.in_floats);
     auto const top = caught("top then one", engine_stratified<law::top_then_one>{}, bugs::top_then_one_without_units{});
     EXPECT_NE(top.error.find("floats"), std::string::npos) << top.error;
-    // Independent draws never come to what is left, and in doubles it takes less than 1e-300.
+    // Independent draws never reach the remaining mass, and in doubles it takes less than 1e-300.
     EXPECT_TRUE(prove_lossless(draft::iid{}, bugs::rejection_without_units<law::iid, false>{}).holds());
     EXPECT_TRUE(
         prove_lossless(engine_sequential{}, bugs::rejection_without_units<law::sequential, false>{}, {.floats = false})

@@ -1,4 +1,4 @@
-// The public proof of verifiers of whole paths and trees with an engine's samplers; what it says of one that it cannot
+// The public proof of verifiers of whole paths and trees with an engine's samplers; its report on one that it cannot
 // enumerate.
 #include <gtest/gtest.h>
 
@@ -42,14 +42,14 @@ TEST(proved, ranked_block) {
                       {.seeds = 1, .most_branches = 20000});
 }
 
-// Quantiles are integrated over.
+// Quantiles are integrated out.
 TEST(proved, reference_nested_ranked_block) {
     for (int const draws : {0, 1, 2})
         expect_proved(engine_stratified<law::stratified>{draws},
                       multidraft::testing::reference::nested_ranked_block<law::stratified>{});
 }
 
-// Its positions are uniforms: no number is given out as a proof.
+// Its quantiles are uniforms: no number is reported as a proof.
 TEST(not_proved, nested_ranked_block_which_asks_for_uniforms) {
     auto const found = prove_lossless(draft::stratified{}, verify::nested_ranked_block<law::stratified>{},
                                       {.trees = {{{2}, 2}}, .seeds = 1});
@@ -59,7 +59,7 @@ TEST(not_proved, nested_ranked_block_which_asks_for_uniforms) {
     EXPECT_NE(found.report().find("uniforms were asked for"), std::string::npos) << found.report();
 }
 
-// No number either where nothing was run, or not all of it.
+// Nor is there a number if nothing was run, or only a part.
 TEST(not_proved, what_was_not_run) {
     EXPECT_FALSE(prove_lossless(draft::iid{}, verify::traversal<law::iid>{}, {.trees = {}}).holds());
     auto const found = prove_lossless(draft::iid{}, verify::traversal<law::iid>{},

@@ -1,4 +1,4 @@
-// The enumerating source: every branch once, its probability, and the misuse that it finds.
+// The enumerating source: every branch once, its probability, and the misuse that it detects.
 #include "multidraft/testing/enumerating.hpp"
 
 #include <gtest/gtest.h>

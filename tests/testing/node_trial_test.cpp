@@ -1,4 +1,4 @@
-// Trials of one node: by enumeration what the formulas say, for verifiers of nodes and of whole trees.
+// Trials of one node: enumeration agrees with the formulas, for verifiers of nodes and of whole trees.
 #include "multidraft/testing/node_trial.hpp"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// Optimal transport: lossless, and the acceptance rate that the bounds say, for every law.
+// Optimal transport: lossless, and its acceptance rate equals the bounds, for every law.
 #include "multidraft/testing/optimal_transport.hpp"
 
 #include <gtest/gtest.h>

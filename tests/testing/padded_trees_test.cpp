@@ -1,4 +1,4 @@
-// The public proof with trees as launches have them: room for children that could not be drawn, and nothing thrown.
+// The public proof under the conditions of a launch: slots for children that could not be drawn, and no exceptions.
 #include <gtest/gtest.h>
 
 #include "multidraft/draft/iid.hpp"

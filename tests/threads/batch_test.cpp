@@ -1,4 +1,5 @@
-// Batches on host threads: more threads than requests and fewer, pools that are made and ended, under the sanitizer.
+// Batches on host threads: more and fewer threads than requests, pools that are created and destroyed, under the
+// sanitizer.
 #include <gtest/gtest.h>
 
 #include <vector>

@@ -1,5 +1,5 @@
-// Several requests at once, on threads of their own, over what they share: models' constants, rows, trees, masks. Also
-// built with the thread sanitizer (see .ci/run).
+// Several requests at once, each on its own thread, over shared data: models' constants, rows, trees, masks. Also built
+// with the thread sanitizer (see .ci/run).
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// In-place cache compaction against picking the entries out of a copy.
+// In-place cache compaction against selecting the entries from a copy.
 #include "multidraft/tree/compaction.hpp"
 
 #include <gtest/gtest.h>
@@ -114,7 +114,7 @@ TEST(compaction, of_layers_and_heads_agrees_with_a_copy) {
     }
 }
 
-/// What is said of these entries.
+/// The error for these entries.
 std::string refusal(std::vector<std::int32_t> const& entries) {
     std::vector<int> storage(10, 4);
     try {
@@ -134,8 +134,8 @@ TEST(compaction, refuses_bad_entries) {
     EXPECT_EQ(refusal({0, 4}), "accepted");
 }
 
-// Two planes at one place: an entry would be moved twice. Dimensions of an array, in any order, with gaps and with
-// negative strides, are none.
+// Two overlapping planes: an entry would be moved twice. Dimensions of an array, in any order, with gaps and with
+// negative strides, do not overlap.
 TEST(compaction, refuses_planes_that_share_entries) {
     using multidraft::cache_axis;
     auto const run = [](std::vector<cache_axis> const& axes, std::int64_t entries, std::int64_t stride,
@@ -163,7 +163,7 @@ TEST(compaction, refuses_planes_that_share_entries) {
     EXPECT_EQ(run({{3, most / 2 + 1}}, 8, 4, 4), "layout.axes[0]");
     EXPECT_EQ(run({{2, std::numeric_limits<std::int64_t>::min()}}, 8, 4, 4), "layout.axes[0]");
     EXPECT_EQ(run({}, most, 4, 4), "layout.entries[-1]");
-    // What engines have: layers, keys and values, heads, in any order.
+    // Layouts of engines: layers, keys and values, heads, in any order.
     EXPECT_EQ(run({{2, 32}}, 8, 4, 4), "");
     EXPECT_EQ(run({{2, -32}, {3, 64}}, 8, 4, 4), "");
     EXPECT_EQ(run({{1, 0}, {2, 4}, {5, 8 * 40}}, 8, 40, 4), "");

@@ -1,4 +1,4 @@
-// Trees in any order brought into level order: the definition, on random relabelled trees; what is refused.
+// Trees in any order brought into level order: the definition, on random relabelled trees; errors.
 #include "multidraft/tree/level_order.hpp"
 
 #include <gtest/gtest.h>

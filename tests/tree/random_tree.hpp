@@ -10,7 +10,7 @@
 
 namespace multidraft::test {
 
-/// `n` nodes in level order; `reach` is how far back a parent may lie: small is deep, large is bushy.
+/// `n` nodes in level order; `reach` is how far back a parent may be: small is deep, large is wide.
 inline std::vector<node_id> random_parents(node_id n, node_id reach, std::uint64_t seed) {
     std::mt19937_64 random(seed);
     std::vector<node_id> parents{none};
@@ -24,7 +24,7 @@ inline std::vector<node_id> random_parents(node_id n, node_id reach, std::uint64
     return parents;
 }
 
-/// The brute force every mask is held against: whether j is i or an ancestor of i.
+/// The brute-force reference for every mask: whether j is i or an ancestor of i.
 inline bool attends(std::vector<node_id> const& parents, node_id i, node_id j) {
     for (node_id v = i; v >= 0; v = parents[static_cast<std::size_t>(v)])
         if (v == j) return true;

@@ -86,7 +86,7 @@ TEST(shapes, are_read_from_text_and_printed) {
     EXPECT_EQ(to_string(topology::from_parents(std::vector<node_id>{-1, 0, 0, 1})), "[-1 0 0 1]");
 }
 
-/// What is said of a text that is no shape.
+/// The error for a text that is not a shape.
 std::string refusal(std::string const& text) {
     try {
         (void)parse_shape(text);

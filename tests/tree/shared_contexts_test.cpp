@@ -1,4 +1,4 @@
-// Nodes that stand for one text share a row: which they are, what the target reads, and that no verdict changes.
+// Nodes with the same context share a row: which they are, what the target reads, and that no verdict changes.
 #include "multidraft/tree/shared_contexts.hpp"
 
 #include <gtest/gtest.h>
@@ -65,7 +65,7 @@ TEST(shared_contexts, refuses_what_is_no_tree) {
     EXPECT_THROW((void)contexts.entries_of(far), invalid_input);
 }
 
-/// The verdicts of a tree over shared rows are those over a row a node, bit for bit.
+/// The verdicts of a tree over shared rows are those over one row per node, bit for bit.
 template <class Verifier>
 void expect_the_same_verdicts() {
     constexpr index_t vocabulary = 5;

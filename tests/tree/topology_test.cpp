@@ -1,4 +1,4 @@
-// Trees from parents: what is derived from them, against brute force, and what is refused.
+// Trees from parents: derived data against brute force, and errors.
 #include "multidraft/tree/topology.hpp"
 
 #include <gtest/gtest.h>
@@ -84,7 +84,7 @@ TEST(topology, is_by_default_the_root_alone) {
     EXPECT_EQ(root, topology::from_parents(std::vector<node_id>{-1}));
 }
 
-/// What `validate_tree` says of these parents.
+/// The error of `validate_tree` for these parents.
 std::string refusal(std::vector<node_id> const& parents) {
     try {
         validate_tree(parents);
@@ -131,7 +131,7 @@ TEST(validate_tree, wants_one_token_a_node) {
     EXPECT_NO_THROW(validate_tree(tree_view{parents, std::vector<token_id>{1, 4}}, 5));
 }
 
-// Padding of an earlier batch, or what a faulty kernel left: walks end, and read nothing outside of the tree.
+// Padding from an earlier batch, or the output of a faulty kernel: walks end, and read nothing outside the tree.
 TEST(tree_view, walks_end_over_parents_that_are_no_tree) {
     std::vector<std::vector<node_id>> const all{
         {-1, 2, 1},  {-1, 1}, {1, 0}, {0, 0, 0}, {-1, 7, -9, 1000000, std::numeric_limits<node_id>::max()},

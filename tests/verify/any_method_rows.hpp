@@ -1,4 +1,4 @@
-// Any method against the sampler and the verifier that it is made of: the same trees, verdicts and paths, bit for bit.
+// Any method against its sampler and its verifier: the same trees, verdicts and paths, bit for bit.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 inline constexpr index_t any_vocabulary = 37;
 inline constexpr std::int64_t any_stride = 40;
 
-/// A shape of up to so many nodes that a method takes.
+/// A shape of up to that many nodes that a method accepts.
 inline topology any_shape(trees_taken trees, std::uint64_t seed, node_id most = 12) {
     addressed_uniforms const u(seed, 77);
     auto const below = [&](std::int32_t n, index_t k) {
@@ -43,8 +43,7 @@ inline topology any_shape(trees_taken trees, std::uint64_t seed, node_id most = 
     return topology::from_parents(parents);
 }
 
-/// Rows of random numbers, one a node, further apart than they are long: functions of the text up to the node, as a
-/// model's are.
+/// Rows of random numbers, one per node, with padding: functions of the text up to the node, as those of a model.
 template <class T, bool Probabilities>
 struct any_rows {
     std::vector<T> values;
@@ -137,7 +136,7 @@ any_tree grow(topology const& shape, Fill const& fill, Draw const& draw) {
 inline std::vector<sampling_params> const any_warps{
     {}, {.temperature = 0.0F}, {.temperature = 0.5F, .top_k = 2}, {.top_k = 9, .top_p = 0.8F}, {.min_p = 0.3F}};
 
-/// Memory aligned to 16 bytes, with what nobody should rely on in it.
+/// Memory aligned to 16 bytes, with arbitrary content.
 struct garbage {
     explicit garbage(std::size_t bytes) : blocks(bytes / 16 + 1), size(bytes) {
         for (auto& one : blocks)

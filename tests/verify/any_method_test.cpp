@@ -1,5 +1,5 @@
-// Methods by name while a program runs: every one decides as its sampler and verifier do; what is known of them; what
-// is refused. Rows of other types are in any_method_rows_test.cpp and any_method_probabilities_test.cpp.
+// Methods by name at run time: every one decides as its sampler and verifier do; their properties; errors. Rows of
+// other types are in any_method_rows_test.cpp and any_method_probabilities_test.cpp.
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -90,7 +90,8 @@ TEST(any_method, names_the_nearest_of_an_unknown_name) {
     EXPECT_THROW(static_cast<void>(parse_method(std::string_view("naive/iid\0", 10))), invalid_input);
 }
 
-/// A tree of three nodes over four tokens that every method of its law takes but those of pairs, forks and chains.
+/// A tree of three nodes over four tokens that every method of its law accepts except those for pairs, forks and
+/// chains.
 struct small_problem {
     std::vector<node_id> parents{none, 0, 0};
     std::vector<token_id> tokens{0, 1, 2};

@@ -1,4 +1,4 @@
-// Verifiers at their edges: extreme uniforms, tokens and residuals without mass, input that must be refused.
+// Edge cases of verifiers: extreme uniforms, tokens and residuals without mass, input that must be refused.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -62,8 +62,8 @@ struct problem {
     std::vector<node_id> parents;
     tokens drafts;
     index_t vocabulary;
-    row target;                 ///< a row a node, one after another
-    row draft;                  ///< a row a node with children
+    row target;                 ///< one row per node, one after another
+    row draft;                  ///< one row per node with children
     std::vector<node_id> path;  ///< what the verifier writes
 
     [[nodiscard]] static index_t rows_of(row const& rows, index_t vocabulary) {
@@ -225,7 +225,7 @@ TEST(edges, duplicates_are_tried_one_by_one) {
         EXPECT_EQ(v.child, none);
         EXPECT_EQ(v.token, u == 0.0 ? 0 : 1);
     }
-    // A refused token has nothing left, so its duplicate is refused too; the token after it has its chance.
+    // A refused token has no mass left, so its duplicate is refused too; the token after it may be accepted.
     auto const v = decide(verifier, {0.25F, 0.75F, 0.0F}, {0.5F, 0.25F, 0.25F}, {0, 0, 1}, {last, 0.0, last});
     EXPECT_EQ(v.child, 2);
     EXPECT_EQ(v.token, 1);
@@ -265,7 +265,7 @@ TEST(edges, at_temperature_0_a_candidate_is_accepted_exactly_when_it_is_the_larg
             }
         }
     });
-    // Among several candidates the largest logit is found wherever it stands.
+    // Among several candidates the largest logit is found at any index.
     auto const several = [&](auto verifier) {
         for (std::int32_t position = 0; position < 200; ++position) {
             addressed_source source{addressed_uniforms(10)};

@@ -1,4 +1,4 @@
-// The token after the last accepted node: its law, and that it costs no pass more than the row's normaliser.
+// The token after the last accepted node: its law, and that it costs no pass beyond the row's normaliser.
 #include "multidraft/verify/emit.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,4 @@
-// Errors of rows say whose row it is, of which node and which entry; sampling parameters are looked at where they are
-// used.
+// Errors of rows name the model, the node and the entry; sampling parameters are checked where they are used.
 #include "multidraft/verify/detail/named_rows.hpp"
 
 #include <gtest/gtest.h>
@@ -146,7 +145,7 @@ struct silent_group : host_group {
     static constexpr bool throws = false;
 };
 
-// In a launch nothing is thrown: the row is none.
+// In a launch nothing is thrown: the result is `none`.
 TEST(named_rows, launches_answer_none) {
     std::vector<float> const row(4, 0.0F);
     for (sampling_params const& w : {sampling_params{.temperature = -1}, sampling_params{.top_p = 2},

@@ -66,8 +66,8 @@ TEST(rank_table, divides_the_unit_interval) {
     }
 }
 
-// A grid point of next to no mass may lie anywhere by its own mass; were it put far right, there would be nothing left
-// for the others to take from but the flat end of the curve.
+// The mass of a grid point of negligible mass does not determine its place. If it were put far right, only the flat end
+// of the curve would be left for the others.
 TEST(rank_table, is_not_spoilt_by_a_grid_point_of_next_to_no_mass) {
     std::map<double, double> const masses{{7.7, 0.0001}, {1.9, 0.05}, {1.05, 0.6}};
     for (index_t const draws : {2, 4, 8, 16}) {

@@ -1,4 +1,4 @@
-// What recorded texts are compared by: a hash of what is drafted and decided with the first seeds.
+// The comparison of recorded texts: a hash of the drafts and decisions of the first seeds.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ private:
 inline std::vector<double> const q_row{0.25, 0.125, 0.5, 0.125};
 inline std::vector<double> const p_row{0.375, 0.25, 0.125, 0.25};
 
-/// The draft's rows for a verifier that asks for those of each child.
+/// The draft's rows for a verifier that reads one for each child.
 struct rows_by_child {
     probability_rows<double> rows_;
 
@@ -38,7 +38,7 @@ struct rows_by_child {
     }
 };
 
-/// A hash of what is drafted and decided with the first seeds.
+/// A hash of the drafts and decisions of the first seeds.
 template <class Sampler, class Verifier, class Law = typename Verifier::law>
 std::uint64_t record(std::vector<node_id> const& parents) {
     host_group const g;

@@ -1,4 +1,4 @@
-// Texts of old seeds of beams and of large sets: the addresses of their draws, which no proof sees change.
+// Recorded texts of beams and of large sets: the addresses of their draws, whose changes no proof detects.
 #include <gtest/gtest.h>
 
 #include <cmath>

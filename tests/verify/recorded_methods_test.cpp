@@ -1,5 +1,4 @@
-// Texts of old seeds of every listed method: which draw has which address is part of every recorded text, and no proof
-// sees it change.
+// Recorded texts of every listed method: they fix the address of every draw, whose changes no proof detects.
 #include <gtest/gtest.h>
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which child is named where a node gives no token: with several draft models each child has a row of its own.
+// Which child an error names where a node gives no token: with several draft models each child has its own row.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -27,8 +27,8 @@ struct rows_of_models {
 TEST(refused_child, is_the_one_that_its_own_model_cannot_have_drawn) {
     std::vector<node_id> const parents{none, 0, 0, 0};
     std::vector<token_id> const tokens{0, 0, 1, 2};
-    // The target wants token 2 only, so the first two are tried and refused. The second is impossible by the first
-    // model, but possible by its own; the third is impossible by its own.
+    // The target has mass on token 2 only, so the first two are tried and refused. The second is impossible by the
+    // first model, but possible by its own; the third is impossible by its own.
     std::vector<double> const p{0, 0, 1, 0, 0, 1, 0, 0, 1, 0, 0, 1};
     rows_of_models const draft{{{1, 0, 0}, {0, 1, 0}, {1, 0, 0}}};
     addressed_source source{addressed_uniforms(1)};

@@ -1,5 +1,5 @@
-// What every listed verifier refuses: rows that hold no distribution, candidates that cannot have been drawn, trees and
-// memory that do not fit. The caller's path stays as it was.
+// Errors of every listed verifier: rows that are not distributions, candidates that cannot have been drawn, trees and
+// memory that do not fit. The caller's path is not changed.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -31,7 +31,7 @@ struct problem {
     std::vector<float> p = std::vector<float>(12, 0.25F);
     std::vector<float> q = std::vector<float>(12, 0.25F);
 
-    /// What a row of the target or draft is: the same for all tokens but one.
+    /// A row of the target or draft: uniform except for one token.
     static void set(std::vector<float>& rows, std::size_t row, float value) {
         for (std::size_t i = 0; i < 4; ++i) rows[4 * row + i] = value;
     }
@@ -60,7 +60,7 @@ void expect_refused(problem const& b, Verifier const& verifier, std::string cons
     }
 }
 
-/// Calls f with every listed verifier that reads the draft's rows, each a row a node.
+/// Calls f with every listed verifier that reads the draft's rows, with one row per node.
 template <class F>
 void for_every_verifier_of_drafts(F f) {
     auto const call = [&](auto listed) {
@@ -97,7 +97,7 @@ TEST(refused_methods, a_target_of_nan_and_one_without_mass) {
 }
 
 // Wherever a decision needs the entry: of a candidate, in the target's row and in the draft's, or of the row that a
-// token is emitted from when the candidate is refused. (A candidate that is accepted asks for no other entry.)
+// token is emitted from when the candidate is refused. (Accepting a candidate reads no other entry.)
 TEST(refused_methods, probabilities_of_plus_infinity) {
     constexpr float infinite = std::numeric_limits<float>::infinity();
     auto const expect = [](problem const& b, std::string const& what) {
@@ -129,7 +129,7 @@ TEST(refused_methods, probabilities_of_plus_infinity) {
     expect_of_target(root, ", root alone");
 }
 
-// Below its starts the target-initialised tree is walked as any other: by the same rules, with the same errors.
+// Below its starts the target-initialised tree is verified like any other: by the same rules, with the same errors.
 TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
     constexpr float infinite = std::numeric_limits<float>::infinity();
     problem b;
@@ -137,7 +137,7 @@ TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
     using rejection = verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>;
     expect_refused(b, rejection{}, "an accepted token of infinite probability");
 
-    // Rows of the draft that a verifier does not read are not asked for.
+    // Draft rows that a verifier does not need are not read.
     problem no_draft;
     no_draft.q.assign(12, nan);
     std::vector<node_id> path(3, -7);
@@ -160,7 +160,7 @@ TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
                      invalid_input);
 }
 
-// Both are refused with the number that is wanted, whatever the verifier keeps there.
+// Both are refused with the number of bytes needed, whatever the verifier keeps there.
 TEST(refused_methods, scratch_that_is_too_small_or_not_aligned) {
     problem b;
     auto const said = [&](auto const& verifier, std::size_t missing, std::size_t off) {
@@ -210,7 +210,7 @@ TEST(refused_methods, memory_of_scratch_grows_and_is_aligned) {
     EXPECT_TRUE(memory.of<verify::naive<law::iid>>(3, 2).empty());
 }
 
-// All entries of these rows lie at one address.
+// All entries of these rows are at one address.
 TEST(refused_methods, rows_longer_than_a_row_may_be) {
     float const entry = 0.5F;
     std::vector<node_id> const parents{none};

@@ -1,4 +1,5 @@
-// Residuals that vanished by rounding, in every listed verifier: the token is the target's and none that was refused.
+// Residuals that vanished by rounding, in every listed verifier: the token comes from the target and is not one that
+// was refused.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -17,8 +18,8 @@ namespace {
 
 using namespace multidraft;
 
-/// A target below the draft everywhere, more than rounding would have it: nothing is left of it where the draft's token
-/// is refused. Token 1 has mass in the draft only.
+/// A target below the draft everywhere, by more than rounding: its residual has no mass when the draft's token is
+/// refused. Token 1 has mass in the draft only.
 std::vector<float> const p{0.125F, 0.0F, 0.25F, 0.0F};
 std::vector<float> const q{0.25F, 0.25F, 0.5F, 0.0F};
 

@@ -1,4 +1,4 @@
-// What rounding could spoil in verification by rejection: changes that the exact proofs in double cannot see.
+// Rounding in verification by rejection: faults that the exact proofs in double cannot detect.
 #include <gtest/gtest.h>
 
 #include <vector>
@@ -25,7 +25,7 @@ verify::node_verdict decide(std::vector<float> const& p, std::vector<float> cons
 }
 
 TEST(rounding, the_mass_left_of_a_sure_draft_is_summed) {
-    // Without token 0, q is {1/4, 3/4}; as a difference the mass left is 1 - (1 - 2^-24), 149 times too much.
+    // Without token 0, q is {1/4, 3/4}; as a difference the remaining mass is 1 - (1 - 2^-24), 149 times too much.
     std::vector<float> const q{1.0F - 0x1p-24F, 1e-10F, 3e-10F};
     std::vector<float> const p{0.0F, 0.1F, 0.9F};
     // Token 0 is refused; token 1 is accepted with probability 0.1 / (1/4).
@@ -34,7 +34,7 @@ TEST(rounding, the_mass_left_of_a_sure_draft_is_summed) {
 }
 
 TEST(rounding, a_residual_of_no_mass_emits_no_refused_token) {
-    // p = q up to rounding, and the largest uniform refuses nothing that p owes.
+    // p = q up to rounding, and the largest uniform does not lead to a wrong refusal.
     std::vector<float> const q{0.5F, 0.5F, 0.0F};
     std::vector<float> const p{0.5F - 0x1p-25F, 0.5F, 0.0F};
     auto const v = decide<law::iid>(p, q, {0}, {1.0 - 0x1p-26, 0.0});

@@ -22,7 +22,8 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 // For every law, alpha* = 1 + min over sets H of tokens of p(H) - Q(H), with Q(H) = P(all drafted tokens lie in H)
 // ([OptimalMDSD] (8)). For the laws below the minimum is reached at a prefix of the tokens sorted by q/p.
 //
-// Each takes two rows, or `ratio_rows` made of them once, which is what costs time where many rates are asked for.
+// Each takes two rows, or `ratio_rows` made from them once: sorting dominates the cost of several rates of the same
+// rows.
 //
 // All functions: p is the target's row, q the draft's, n the number of tokens drafted at the node. Rows may sum to 1
 // within 1e-4 and are normalised. `invalid_input` for rows of different sizes, entries that are negative or not finite,
@@ -57,7 +58,7 @@ namespace detail {
 
 namespace detail {
 
-/// min over prefixes of p(H) - q(H)^n, with every set holding `certain` of p already. Rows by q/p.
+/// min over prefixes of p(H) - q(H)^n, where every set also has the mass `certain` of p. Rows sorted by q/p.
 template <class P, class Q>
 [[nodiscard]] double least_of_independent(std::size_t size, P p, Q q, double certain, index_t n) {
     double inside_p = certain;
@@ -92,7 +93,7 @@ template <class P, class Q>
 
 namespace detail {
 
-/// x such that the sum of x q / (1 + x q) is about n, which is below the number of tokens with mass.
+/// x such that the sum of x q / (1 + x q) is about n, where n is less than the number of tokens with mass.
 [[nodiscard]] inline double odds_of_mean(std::span<double const> q, index_t n) {
     double low = -1;
     double high = 700;  // logarithms; the sum is at most x, as q sums to 1
@@ -111,8 +112,8 @@ namespace detail {
 
 /// alpha* of conditional Poisson sampling, P(S) in proportion to the product of q over the n different tokens of S.
 ///
-/// Q(H) is a quotient of elementary symmetric polynomials ([OptimalMDSD] 4.2.2, which gives it for draws without
-/// replacement: those have `alpha_star_sequential`). O(V log V + V n). n is at most q's support.
+/// Q(H) is a quotient of elementary symmetric polynomials ([OptimalMDSD] 4.2.2, which states it for draws without
+/// replacement; for those use `alpha_star_sequential`). O(V log V + V n). n is at most q's support.
 [[nodiscard]] inline double alpha_star_conditional_poisson(ratio_rows const& rows, index_t n) {
     detail::check_count(n);
     if (n > rows.support()) refuse("n", n, "there are fewer tokens to which q gives mass");
@@ -122,14 +123,14 @@ namespace detail {
         for (std::size_t k = 0; k < static_cast<std::size_t>(n); ++k) inside_p += rows.p()[k];
         return std::min(inside_p, 1.0);
     }
-    // Every token takes part by a Bernoulli draw with odds in proportion to q; given that n do, the set has this law.
-    // With the right factor n is the mean, so that nothing underflows: Q(H) = P(n of H, none of the others) / P(n of
-    // all).
+    // Include every token by a Bernoulli draw with odds proportional to q; conditioned on n included tokens the set has
+    // this law. The factor is chosen so that the mean is n and nothing underflows: Q(H) = P(n of H, none of the others)
+    // / P(n of all).
     double const factor = detail::odds_of_mean(rows.q(), n);
-    std::vector<double> counts(static_cast<std::size_t>(n) + 1, 0.0);  // P(exactly c of those inside)
+    std::vector<double> counts(static_cast<std::size_t>(n) + 1, 0.0);  // P(exactly c of those inside are included)
     counts[0] = 1;
     std::vector<double> inside(rows.size());
-    std::vector<double> nobody(rows.size() + 1, 1.0);  // of those from k on
+    std::vector<double> nobody(rows.size() + 1, 1.0);  // P(none of those from k on)
     for (std::size_t k = rows.size(); k-- > 0;) nobody[k] = nobody[k + 1] / (1 + factor * rows.q()[k]);
     for (std::size_t k = 0; k < rows.size(); ++k) {
         double const odds = factor * rows.q()[k];
@@ -153,9 +154,8 @@ namespace detail {
 /// alpha* of `law::sequential`, with Q by the race integral (`sequential_inside`). When fewer than n tokens have mass,
 /// all of them are drafted.
 ///
-/// The minimum is at a prefix since this Q is q-convex, too ([OptimalMDSD] Theorem 4 is proved there for
-/// `conditional_poisson`; docs/research.md has a proof for this law). O(V log V), and O(V n) at each of about a hundred
-/// points: 70 ms at V = 128,256 and n = 3.
+/// The minimum is at a prefix since this Q is q-convex too ([OptimalMDSD] proves Theorem 4 for `conditional_poisson`;
+/// docs/research.md has a proof for this law). O(V log V), and O(V n) at each of about a hundred points.
 [[nodiscard]] inline double alpha_star_sequential(ratio_rows const& rows, index_t n) {
     detail::check_count(n);
     auto const inside = sequential_inside(rows.q(), std::min(n, rows.support()));
@@ -182,7 +182,7 @@ namespace detail {
     std::sort(certain.begin(), certain.end());
     double certain_p = 0;
     for (std::size_t const k : certain) certain_p += rows.p()[k];
-    // What is left of the rows, still by q/p.
+    // The rest of the rows, still sorted by q/p.
     std::vector<double> p;
     std::vector<double> q;
     p.reserve(rows.size());
@@ -199,7 +199,7 @@ namespace detail {
         rest += q.back();
     }
     if (!(rest > 0)) return std::min(certain_p, 1.0);
-    // Q(H) is 0 unless H holds the tokens drafted with certainty.
+    // Q(H) is 0 unless H contains the tokens drafted with certainty.
     return 1 +
            detail::least_of_independent(
                p.size(), [&](std::size_t k) { return p[k]; }, [&](std::size_t k) { return q[k] / rest; }, certain_p, j);
@@ -209,7 +209,7 @@ namespace detail {
     return alpha_star_stratified(ratio_rows(p, q), n, j);
 }
 
-/// alpha* of `law::deterministic`: p of the n largest q, ties to the lower token, tokens of no mass left out. O(V log
+/// alpha* of `law::deterministic`: p of the n largest q, ties to the lower token, without tokens of no mass. O(V log
 /// n).
 ///
 /// `verify::naive` reaches it.

@@ -19,10 +19,10 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
-/// A set of tokens of a small vocabulary: bit i says whether token i is in it.
+/// A set of tokens of a small vocabulary: bit i is set if token i is in it.
 using token_set = std::uint32_t;
 
-/// Vocabularies of which all sets are looked at: at most so many tokens.
+/// The largest vocabulary whose sets are enumerated.
 inline constexpr index_t most_tokens_of_sets = 24;
 
 /// Q of a draft law: `inside(H)` is the probability that all drafted tokens lie in the set H.
@@ -31,8 +31,8 @@ concept set_function = requires(F const& inside, token_set set) {
     { inside(set) } -> std::convertible_to<double>;
 };
 
-/// A draft law written out: the probability of every tuple of drafted tokens, in the order drawn. Probabilities that
-/// are left out are 0. It is what `testing::transport_plan` takes, too.
+/// A draft law written out: the probability of every tuple of drafted tokens, in the order drawn. Tuples that are left
+/// out have probability 0. `testing::transport_plan` takes the same type.
 using tuple_law = std::map<std::vector<token_id>, double>;
 
 namespace detail {
@@ -48,7 +48,7 @@ void for_each_set(std::size_t size, F const& f) {
     for (token_set set = 0; set < token_set{1} << size; ++set) f(set);
 }
 
-/// The numbers of the tokens of a set added up.
+/// The sum of a row over a set of tokens.
 [[nodiscard]] inline double sum_over(token_set set, std::span<double const> row) {
     double sum = 0;
     for (token_set left = set; left != 0; left &= left - 1)
@@ -58,7 +58,7 @@ void for_each_set(std::size_t size, F const& f) {
 
 }  // namespace detail
 
-/// Q of a law that was written out, for all sets at once: 2^V numbers.
+/// Q of a law that is written out, for all sets: 2^V numbers.
 class inside_probabilities {
 public:
     /// O(2^V V + tuples). Throws `invalid_input` for a vocabulary of none or more than 24 tokens, tokens outside it,
@@ -92,8 +92,9 @@ private:
     std::vector<double> chance_;
 };
 
-/// The tuples of n tokens of which the k-th is drawn from `conditional(drawn)`, a row given the k - 1 tokens before it,
-/// a `std::span<token_id const>`. A row without mass ends the tuple: then fewer tokens are drafted. O(V^n) rows.
+/// The law of tuples of n tokens, the k-th of which is drawn from `conditional(drawn)`, a row given the k - 1 tokens
+/// before it, a `std::span<token_id const>`. A row without mass ends the tuple: then fewer tokens are drafted. O(V^n)
+/// rows.
 ///
 /// Throws `invalid_input` for n < 1 and for rows that are neither distributions nor all zero.
 template <class Conditional>
@@ -120,7 +121,7 @@ template <class Conditional>
     return law;
 }
 
-/// The acceptance rate that no lossless verifier of a law exceeds, and a set of tokens that shows it.
+/// The acceptance rate that no lossless verifier of a law exceeds, and a set of tokens that attains the minimum.
 struct optimum_of_sets {
     double alpha_star = 1;
     token_set set = 0;  ///< minimises p(H) - Q(H)
@@ -128,8 +129,8 @@ struct optimum_of_sets {
 
 /// alpha* = 1 + min over sets H of p(H) - Q(H), for any law, given by its Q ([OptimalMDSD] (8)). O(2^V) calls of Q.
 ///
-/// What reaches it is the plan of optimal transport, of which this is the dual (`testing::transport_plan`). Throws
-/// `invalid_input` for a row that is no distribution or has more than 24 tokens.
+/// The dual of optimal transport, whose plan attains it (`testing::transport_plan`). Throws `invalid_input` for a row
+/// that is not a distribution or has more than 24 tokens.
 template <set_function F>
 [[nodiscard]] optimum_of_sets alpha_star_of_sets(std::span<double const> p, F const& inside) {
     detail::check_set_vocabulary(p.size());
@@ -147,14 +148,14 @@ template <set_function F>
     return best;
 }
 
-/// alpha* of a law that was written out. As above.
+/// alpha* of a law that is written out. As above.
 [[nodiscard]] inline optimum_of_sets alpha_star_of_law(std::span<double const> p, tuple_law const& law) {
     detail::check_set_vocabulary(p.size());
     return alpha_star_of_sets(p, inside_probabilities(law, static_cast<index_t>(p.size())));
 }
 
 /// 1 + min of p(H) - Q(H) over the prefixes of the tokens sorted by q/p, largest first: alpha* where Q is q-convex and
-/// monotone ([OptimalMDSD] Theorem 6 and 4.2.1), above it or equal for any other Q. V calls of Q after the sort.
+/// monotone ([OptimalMDSD] Theorem 6 and 4.2.1), an upper bound of it for any other Q. V calls of Q after the sort.
 ///
 /// Throws `invalid_input` for rows that are not distributions over one vocabulary, of at most 24 tokens.
 template <set_function F>
@@ -196,11 +197,11 @@ template <class F>
 
 }  // namespace detail
 
-/// By how much Q fails to be q-convex: the largest of Q(x | H) q(y) - Q(y | H + x) q(x), with Q(x | H) = Q(H + x) -
-/// Q(H), over sets H and different x, y outside H ([OptimalMDSD] Definition 2, both sides times q(x) q(y)); 0 where it
-/// is q-convex. O(2^V V^2).
+/// By how much Q fails to be q-convex: the largest of Q(x | H) q(y) - Q(y | H + x) q(x) over sets H and different x, y
+/// outside H, with Q(x | H) = Q(H + x) - Q(H). This is [OptimalMDSD] Definition 2 with both sides times q(x) q(y); 0
+/// where Q is q-convex. O(2^V V^2).
 ///
-/// Throws `invalid_input` for a row that is no distribution or has more than 24 tokens.
+/// Throws `invalid_input` for a row that is not a distribution or has more than 24 tokens.
 template <set_function F>
 [[nodiscard]] double lack_of_q_convexity(std::span<double const> q, F const& inside) {
     detail::check_set_vocabulary(q.size());

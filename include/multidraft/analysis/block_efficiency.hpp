@@ -1,4 +1,4 @@
-// What acceptance rates are worth: tokens for each call of the target, and the speed-up that follows.
+// Block efficiency and speed-up from acceptance rates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -48,7 +48,7 @@ inline void check_cost(double cost, char const* argument) {
 [[nodiscard]] inline double block_efficiency(double alpha, index_t depth) {
     detail::check_rate(alpha, "alpha", -1);
     detail::check_depth(depth);
-    // The quotient loses its digits where alpha is close to 1; the sum does not.
+    // The quotient loses digits where alpha is close to 1; the sum does not.
     double reached = 1;
     double result = 1;
     for (index_t k = 0; k < depth && reached > 0; ++k) {
@@ -67,7 +67,7 @@ inline void check_cost(double cost, char const* argument) {
     return block_efficiency(alpha, depth) / (cost * depth + 1);
 }
 
-/// The depth of the largest improvement factor, 0 where drafting gains nothing; the smallest of equal ones. O(depth).
+/// The depth with the largest improvement factor, 0 where drafting gains nothing; ties to the smaller depth. O(depth).
 ///
 /// Throws `invalid_input` as `improvement_factor`, and for alpha = 1 and a cost of 0, where no depth is the best.
 [[nodiscard]] inline index_t best_depth(double alpha, double cost) {
@@ -75,8 +75,7 @@ inline void check_cost(double cost, char const* argument) {
     detail::check_cost(cost, "cost");
     if (alpha == 1 && cost < 1) refuse("alpha", alpha, "where all is accepted, no depth is the best");
     if (cost == 0 && alpha > 0) refuse("cost", cost, "where a draft costs nothing, no depth is the best");
-    // One level more is worth while it adds more than its share: the factor has one maximum, as the gain of a level
-    // falls with the depth and its cost does not.
+    // The factor has a single maximum, since the gain of a further level decreases with depth and its cost does not.
     index_t depth = 0;
     double reached = 1;
     double efficiency = 1;
@@ -88,10 +87,9 @@ inline void check_cost(double cost, char const* argument) {
     }
 }
 
-/// The improvement factor of an oracle that drafts in each step exactly the tokens that will be accepted: 1 / (1 -
-/// alpha
-/// + cost alpha), as it emits 1 / (1 - alpha) tokens and drafts alpha / (1 - alpha) of them in the mean
-/// ([ImprovingMCSD] 2, after [Leviathan23] 3.5).
+/// The improvement factor of an oracle that drafts in each step exactly the tokens that will be accepted
+/// ([ImprovingMCSD] 2, after [Leviathan23] 3.5). It is 1 / (1 - alpha + cost alpha), as on average the oracle emits 1 /
+/// (1 - alpha) tokens and drafts alpha / (1 - alpha) of them.
 ///
 /// Up to 58 % above the factor of the best fixed depth. Errors as `improvement_factor`, and for alpha = 1 and a cost of
 /// 0.
@@ -104,7 +102,7 @@ inline void check_cost(double cost, char const* argument) {
 }
 
 /// MBSU, the memory-bound speed-up: efficiency / (depth size_ratio + 1), with size_ratio = size of the draft model /
-/// size of the target model ([RSD] C.2, after Zhou et al. 2023; RSD prints the ratio upside down).
+/// size of the target model ([RSD] C.2, after [DistillSpec]; RSD prints the inverse ratio).
 ///
 /// Throws `invalid_input` for an efficiency outside [0, depth + 1], a negative depth, a ratio that is negative or not
 /// finite.
@@ -116,7 +114,7 @@ inline void check_cost(double cost, char const* argument) {
     return efficiency / (depth * size_ratio + 1);
 }
 
-/// Accepted length / maximum length, the "alpha" of Improving MCSD: not an acceptance rate.
+/// Accepted length / maximum length, the "alpha" of [ImprovingMCSD]: not an acceptance rate.
 ///
 /// Throws `invalid_input` for a depth below 1, a length outside [0, depth].
 [[nodiscard]] inline double accepted_fraction(double accepted, index_t depth) {

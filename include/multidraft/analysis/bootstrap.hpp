@@ -16,13 +16,13 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
-/// How the ends of the interval are read off the resampled statistics.
+/// How the ends of the interval are obtained from the resampled statistics.
 enum class bootstrap_kind {
     percentile,
     bca,  ///< bias-corrected and accelerated (Efron 1987)
 };
 
-/// How an interval is made: `rounds` resamplings, and the part of them, `confidence`, that it holds.
+/// The options of an interval: `rounds` resamplings, and the fraction `confidence` of them that it contains.
 struct bootstrap_options {
     std::int32_t rounds = 2000;
     double confidence = 0.95;
@@ -33,7 +33,7 @@ struct bootstrap_options {
 /// A statistic and the ends of its interval.
 struct estimate {
     double value = 0;
-    double low = 0;  ///< with fewer than two samples both ends are the value: nothing is known of its spread
+    double low = 0;  ///< with fewer than two samples both ends are the value, since its spread is unknown
     double high = 0;
     std::size_t samples = 0;
 };
@@ -43,7 +43,7 @@ namespace detail {
 /// Phi(x).
 [[nodiscard]] inline double normal_below(double x) { return 0.5 * std::erfc(-x / std::sqrt(2.0)); }
 
-/// The x with Phi(x) = u, by bisection; u is kept off 0 and 1.
+/// The x with Phi(x) = u, by bisection; u is kept away from 0 and 1.
 [[nodiscard]] inline double normal_quantile(double u) {
     double low = -9;
     double high = 9;
@@ -67,7 +67,7 @@ namespace detail {
     return static_cast<std::size_t>((static_cast<std::uint64_t>(word) * n) >> 32);
 }
 
-/// The statistic of every round's samples; `indices` is as long as there are samples, and changes.
+/// The statistic of every round's samples; `indices` has one element for each sample and is overwritten.
 template <class Statistic>
 [[nodiscard]] std::vector<double> resampled(std::vector<std::size_t>& indices, Statistic const& of,
                                             bootstrap_options const& options) {
@@ -85,7 +85,7 @@ template <class Statistic>
     return found;
 }
 
-/// The quantile of the normal law at the share of rounds that found less than the value, equal ones counted half.
+/// The normal quantile of the fraction of rounds below the value, with ties counted half.
 [[nodiscard]] inline double bca_bias(std::vector<double> const& sorted, double value) {
     auto const range = std::equal_range(sorted.begin(), sorted.end(), value);
     double const less = static_cast<double>(range.first - sorted.begin());
@@ -112,7 +112,7 @@ template <class Statistic>
     return squares > 0 ? cubes / (6 * std::pow(squares, 1.5)) : 0;
 }
 
-/// Which quantile of the rounds stands for the quantile u of the statistic.
+/// Maps a quantile u of the statistic to a quantile of the rounds.
 struct bca_correction {
     double bias;
     double acceleration;
@@ -120,7 +120,7 @@ struct bca_correction {
     [[nodiscard]] double operator()(double u) const {
         double const x = bias + normal_quantile(u);
         double const stretch = 1 - acceleration * x;
-        // Beyond its pole the correction has no meaning: that end is the farthest value found.
+        // Beyond its pole the correction is undefined: that end is the extreme value found.
         return stretch > 0 ? normal_below(bias + x / stretch) : (x > 0 ? 1.0 : 0.0);
     }
 };
@@ -201,7 +201,8 @@ struct group_sums {
     return result;
 }
 
-/// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens a second. 0 where the lower sum is 0.
+/// Of sum(above) / sum(below): tokens per target call, accepted per tried, tokens per second. 0 where the lower sum is
+/// 0.
 ///
 /// Throws `invalid_input` for lists of different lengths too.
 [[nodiscard]] inline estimate bootstrap_ratio(std::span<double const> above, std::span<double const> below,

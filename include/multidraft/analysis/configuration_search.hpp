@@ -1,4 +1,4 @@
-// Which tree is worth its time: the best configurations for measured acceptance rates and measured costs.
+// The best tree configurations for measured acceptance rates and measured costs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,8 +35,8 @@ public:
         }
     }
 
-    /// Seconds of a call with so many rows: measured points joined by lines, the last of which goes on; before the
-    /// first point its seconds. Never below 0.
+    /// Seconds of a call with that many rows: linear between measured points, extrapolated beyond the last, constant
+    /// before the first. Never below 0.
     [[nodiscard]] double operator()(std::int32_t rows) const {
         if (rows <= points_.front().first || points_.size() == 1) return points_.front().second;
         std::size_t above = 1;
@@ -47,9 +47,10 @@ public:
         return std::max(0.0, a.second + t * (b.second - a.second));
     }
 
-    /// Moves the curve by `weight` of the way to a call that was measured: the points on both sides of `rows`, each by
-    /// how near it is. A call that took more than twice the curve's time, or less than half, counts as those: it was
-    /// interrupted, or the clock was. Seconds that are negative or not finite are left out. `weight` is in [0, 1].
+    /// Moves the curve by the fraction `weight` towards a measured call: the points on both sides of `rows`, in
+    /// proportion to their proximity. A call that took more than twice the curve's time, or less than half, is clamped
+    /// to these limits, since it was probably disturbed. Seconds that are negative or not finite are ignored. `weight`
+    /// is in [0, 1].
     void learn(std::int32_t rows, double seconds, double weight) {
         if (!(seconds >= 0) || !std::isfinite(seconds)) return;
         double const before = (*this)(rows);
@@ -75,14 +76,15 @@ private:
     std::vector<std::pair<std::int32_t, double>> points_;
 };
 
-/// What a step of the loop costs.
+/// The cost of a step of the loop.
 struct step_costs {
     call_cost target;
     call_cost draft;
-    double rest = 0;           ///< seconds of a step beside the models' calls
+    double rest = 0;           ///< seconds of a step apart from the models' calls
     double rest_per_node = 0;  ///< and of every drafted node
 
-    /// Seconds of one step with that tree: a target call for all nodes, a draft call a level that is expanded.
+    /// Seconds of one step with that tree: a target call for all nodes, and a draft call for each level that is
+    /// expanded.
     [[nodiscard]] double operator()(topology const& shape) const {
         double seconds = target(shape.size()) + rest + rest_per_node * (shape.size() - 1);
         for (std::int32_t d = 0; d < shape.max_depth(); ++d) seconds += draft(shape.level(d).count);
@@ -90,13 +92,13 @@ struct step_costs {
     }
 };
 
-/// A tree with what it is worth.
+/// A tree with its efficiency and time.
 struct configuration {
     topology shape;
     double block_efficiency = 1;
     double seconds = 0;  ///< a step
 
-    /// Tokens a second by the model of costs; 0 where no time was counted.
+    /// Tokens per second by the cost model; 0 if no time was counted.
     [[nodiscard]] double tokens_per_second() const { return seconds > 0 ? block_efficiency / seconds : 0; }
 };
 
@@ -109,8 +111,8 @@ struct configuration {
 
 namespace detail {
 
-/// The fastest k-configuration of those that `fits(width, nodes)`, the width of the last level and all nodes below the
-/// root, lets be; deeper and wider ones of one that does not fit are not tried.
+/// The fastest k-configuration among those that satisfy `fits(width, nodes)`, given the width of the last level and the
+/// number of nodes below the root. Deeper or wider variants of one that does not fit are not tried.
 template <class Fits>
 [[nodiscard]] configuration fastest_k_configuration(rank_rates const& rates, step_costs const& costs,
                                                     Fits const& fits) {
@@ -135,8 +137,8 @@ template <class Fits>
 
 }  // namespace detail
 
-/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root ([MCSD] 4.4); the root alone where
-/// nothing is faster. All of them are tried whose depth and factors the rates reach. Throws as `optimal_tree`.
+/// The fastest k-configuration k1 x k2 x .. of at most `nodes` nodes below the root ([MCSD] 4.4); the root alone if
+/// nothing is faster. Tries all configurations within the depth and ranks of the rates. Throws as `optimal_tree`.
 [[nodiscard]] inline configuration best_k_configuration(rank_rates const& rates, std::int32_t nodes,
                                                         step_costs const& costs) {
     if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
@@ -144,8 +146,8 @@ template <class Fits>
                                            [=](std::int64_t, std::int64_t used) { return used <= nodes; });
 }
 
-/// The same by the number of candidates K = k1 k2 .., the paths of the tree, whatever their length: the search of
-/// [MCSD] 4.3, which has K up to 32 and factors up to 32. Throws as `optimal_tree`, and for K outside [1, 1024].
+/// The same with a limit on the number of candidates K = k1 k2 .., the paths of the tree, whatever their length: the
+/// search of [MCSD] 4.3, which uses K and factors up to 32. Throws as `optimal_tree`, and for K outside [1, 1024].
 [[nodiscard]] inline configuration best_k_configuration_of_candidates(rank_rates const& rates, std::int32_t candidates,
                                                                       step_costs const& costs) {
     if (candidates < 1 || candidates > 1024) refuse("candidates", candidates, "a tree has 1 to 1024 paths here");
@@ -153,9 +155,9 @@ template <class Fits>
                                            [=](std::int64_t width, std::int64_t) { return width <= candidates; });
 }
 
-/// The fastest of the optimal trees of every budget up to `nodes` and every depth the rates reach.
+/// The fastest of the optimal trees of every budget up to `nodes` and every depth covered by the rates.
 ///
-/// Among trees of one depth and number of nodes the costs differ little, so the one that accepts most is taken.
+/// Trees of equal depth and number of nodes have similar costs, so the one with the most accepted tokens is taken.
 [[nodiscard]] inline configuration best_tree(rank_rates const& rates, std::int32_t nodes, step_costs const& costs) {
     detail::check_rates(rates);
     configuration best = evaluate(topology(), rates, costs);

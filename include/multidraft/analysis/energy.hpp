@@ -9,8 +9,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
-/// What a machine does a second, and what it takes for it: the two powers of [MTAD] (9). They are the caller's,
-/// measured or from a data sheet.
+/// A machine's rates and the two powers of [MTAD] (9), given by the caller from measurements or a data sheet.
 struct machine_powers {
     double operations_per_second = 0;
     double bytes_per_second = 0;
@@ -18,7 +17,7 @@ struct machine_powers {
     double watts_of_memory = 0;      ///< while it reads memory
 };
 
-/// What was computed and read.
+/// Operations computed and bytes read.
 struct counted_work {
     double operations = 0;
     double bytes = 0;
@@ -42,8 +41,8 @@ inline void check_not_negative(double value, char const* argument) {
 
 }  // namespace detail
 
-/// The work of some forward calls of a dense model: two operations a parameter and row, and all parameters read once a
-/// call. Caches are left out.
+/// The work of some forward calls of a dense model: two operations for each parameter and row, and all parameters read
+/// once per call. Key-value caches are ignored.
 ///
 /// Throws `invalid_input` for numbers that are negative or not finite.
 [[nodiscard]] inline counted_work work_of_calls(double parameters, double bytes_per_parameter, double calls,
@@ -56,7 +55,7 @@ inline void check_not_negative(double value, char const* argument) {
 }
 
 /// The energy in joules by the decomposition of [MTAD] (9): E = PW_flop T_flop + PW_mem T_mem, with T the time that
-/// each takes alone. A model, no measurement: where a counter can be read, read it.
+/// each takes alone. A model, not a measurement: prefer a hardware counter where there is one.
 ///
 /// Throws `invalid_input` for rates that are not positive and numbers that are negative or not finite.
 [[nodiscard]] inline double modelled_joules(counted_work const& work, machine_powers const& machine) {

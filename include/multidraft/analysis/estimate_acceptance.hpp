@@ -15,32 +15,31 @@
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
 /// Draws the children of one node and verifies them: `trial(k)` is the rank of the child that was accepted in trial k,
-/// 0 for the first one drawn, or `none`. Trials of different numbers are independent. `trial.children()` is how many
-/// are drawn.
+/// 0 for the first one drawn, or `none`. Trials with different k are independent. `trial.children()` is the number
+/// drawn.
 template <class T>
 concept acceptance_trial = requires(T& trial, std::int64_t k) {
     { trial(k) } -> std::convertible_to<index_t>;
     { trial.children() } -> std::convertible_to<index_t>;
 };
 
-/// What trials found.
+/// The result of trials.
 struct acceptance_estimate {
-    double rate = 0;  ///< of the trials, how many accepted a child
-    /// Of the rate: sqrt(rate (1 - rate) / (trials - 1)). 0 where all trials agree.
+    double rate = 0;  ///< the fraction of trials that accepted a child
+    /// Of the rate: sqrt(rate (1 - rate) / (trials - 1)). 0 if all trials agree.
     double standard_error = 0;
-    std::vector<double> by_rank;  ///< how many accepted the child of rank 0, 1, ..; together they are the rate
+    std::vector<double> by_rank;  ///< the fraction that accepted the child of rank 0, 1, ..; their sum is the rate
     std::int64_t trials = 0;
 };
 
-/// The acceptance rate of a verifier at one node, by trials of it: of its own where it is right, with whatever it gives
-/// up where it is not.
+/// The acceptance rate of a verifier at one node, estimated from trials, whether or not the verifier is lossless.
 ///
 ///     testing::node_trial trial(draft::iid{}, my_verifier{}, p, q, 3);
 ///     auto const found = analysis::estimate_acceptance(trial, 10000);
 ///
-/// This module knows no verifier: `testing::node_trial` makes a trial of a sampler and a verifier and two rows. For the
-/// mean over many rows see `bootstrap_mean`, for rows of few texts `bootstrap_clustered_mean`. Throws `invalid_input`
-/// for fewer than two trials and a rank that no child has.
+/// `testing::node_trial` makes a trial from a sampler, a verifier and two rows. For the mean over many rows see
+/// `bootstrap_mean`, for rows of few texts `bootstrap_clustered_mean`. Throws `invalid_input` for fewer than two trials
+/// and for an impossible rank.
 template <acceptance_trial Trial>
 [[nodiscard]] acceptance_estimate estimate_acceptance(Trial&& trial, std::int64_t trials = 4096) {
     if (trials < 2) refuse("trials", trials, "there are two trials or more");

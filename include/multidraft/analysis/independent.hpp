@@ -15,8 +15,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
-// `drafts[k]` is the row that candidate k is drawn from, each its own (`law::independent`; [SpecInfer]; [OptimalMDSD]
-// 2.2, the product of different drafts). All functions throw `invalid_input` for no draft and for rows that are not
+// `drafts[k]` is the row that candidate k is drawn from (`law::independent`; [SpecInfer]; [OptimalMDSD] 2.2, the
+// product of different drafts). All functions throw `invalid_input` for no draft and for rows that are not
 // distributions over the target's vocabulary.
 
 namespace detail {
@@ -36,8 +36,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// The law of the candidates, written out: V^n tuples. What `testing::transport_plan` takes for the plan that accepts
-/// most.
+/// The law of the candidates, written out: V^n tuples. The input of `testing::transport_plan`.
 [[nodiscard]] inline tuple_law law_of_independent(std::span<std::vector<double> const> drafts) {
     auto const rows = detail::checked_drafts(drafts.empty() ? 0 : drafts.front().size(), drafts);
     return law_of_conditionals(static_cast<index_t>(rows.size()),
@@ -46,8 +45,8 @@ namespace detail {
 
 /// alpha* of candidates from different drafts: Q(H) is the product of q_k(H). O(2^V n).
 ///
-/// This Q is supermodular, but where the drafts differ it need not be q-convex for any q, so that the minimum may lie
-/// at no prefix of an order by q/p: all sets are walked, of at most 24 tokens. Errors as `alpha_star_of_sets` too.
+/// This Q is supermodular, but if the drafts differ it need not be q-convex for any q, so the minimum may not be at a
+/// prefix of an order by q/p: all sets are tried, of at most 24 tokens. Also throws as `alpha_star_of_sets`.
 [[nodiscard]] inline optimum_of_sets alpha_star_independent(std::span<double const> p,
                                                             std::span<std::vector<double> const> drafts) {
     auto const rows = detail::checked_drafts(p.size(), drafts);

@@ -1,4 +1,4 @@
-// What the functions of this room ask of their rows: two distributions over one vocabulary.
+// The checks of rows in this module: two distributions over one vocabulary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis::detail {
 
-/// How far a row's sum may lie from 1: rows that were computed in single precision are welcome.
+/// How far a row's sum may be from 1, so that rows computed in single precision are accepted.
 inline constexpr double sum_tolerance = 1e-4;
 
 /// The row divided by its sum. Throws `invalid_input` naming `argument` unless it is a distribution.

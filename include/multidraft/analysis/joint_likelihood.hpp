@@ -1,4 +1,4 @@
-// What acceptance by joint likelihood costs in perplexity, and how much it accepts at least: the bounds of MTAD.
+// The bounds of MTAD on perplexity and accepted length under acceptance by joint likelihood.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
-// The words of [MTAD] 3.2 and its appendix A, for `verify::lossy::joint_likelihood`:
+// The terms of [MTAD] 3.2 and its appendix A, for `verify::lossy::joint_likelihood`:
 //
 // - tau, in (0, 1): the threshold. A prefix passes when p(prefix) / q(prefix) > tau.
 // - mean_step: the mean number of tokens a step emits, the accepted ones and the one drawn from p (gamma-bar).
@@ -58,9 +58,9 @@ inline void check_nats(double value, char const* argument) {
     return largest;
 }
 
-/// The tokens that a step emits at least: min(depth + 1, |log tau| / U), as every prefix of less than |log tau| / U
-/// tokens passes ([MTAD] Theorem 3.6, which leaves out that `depth` tokens are drafted). Holds for every step, so for
-/// the mean. depth + 1 where the difference is 0.
+/// A lower bound of the tokens that a step emits: min(depth + 1, |log tau| / U), as every prefix of fewer than |log
+/// tau| / U tokens passes ([MTAD] Theorem 3.6, which omits that only `depth` tokens are drafted). Holds for every step,
+/// so for the mean. depth + 1 where the difference is 0.
 [[nodiscard]] inline double least_mean_step(double tau, double difference, index_t depth) {
     detail::check_threshold(tau);
     detail::check_nats(difference, "difference");
@@ -69,15 +69,15 @@ inline void check_nats(double value, char const* argument) {
     return difference > 0 ? std::max(1.0, std::min(whole, -std::log(tau) / difference)) : whole;
 }
 
-/// The most that the text's perplexity under p may be of that under q: tau^(-1 / mean_step), in the limit of long texts
-/// ([MTAD] Lemma A.1).
+/// An upper bound of the ratio of the text's perplexity under p to that under q: tau^(-1 / mean_step), in the limit of
+/// long texts ([MTAD] Lemma A.1).
 [[nodiscard]] inline double perplexity_ratio_bound(double tau, double mean_step) {
     detail::check_threshold(tau);
     detail::check_mean_step(mean_step);
     return std::pow(tau, -1 / mean_step);
 }
 
-/// The most that the text's perplexity under q is: exp((cross_entropy - (1 - epsilon) best_log_q) / mean_step) ([MTAD]
+/// An upper bound of the text's perplexity under q: exp((cross_entropy - (1 - epsilon) best_log_q) / mean_step) ([MTAD]
 /// Lemma 3.4). `best_log_q` <= 0 is the mean, over steps, of the largest log q of as many tokens as were accepted.
 [[nodiscard]] inline double draft_perplexity_bound(double best_log_q, double cross_entropy, double epsilon,
                                                    double mean_step) {
@@ -89,7 +89,7 @@ inline void check_nats(double value, char const* argument) {
     return std::exp((cross_entropy - (1 - epsilon) * best_log_q) / mean_step);
 }
 
-/// The most that the perplexity under p of MTAD's text may be of that of exact, deterministic joint decoding:
+/// An upper bound of the ratio of the perplexity under p of MTAD's text to that of exact, deterministic joint decoding:
 /// tau^(-1/m) exp(((1 - epsilon m) entropy + (1 + (1 - epsilon) m) difference) / m), m = mean_step ([MTAD] Theorem
 /// 3.5).
 ///

@@ -14,7 +14,7 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 
 namespace detail {
 
-/// beta(rho) = sum min(p / rho, q): how often one candidate passes.
+/// beta(rho) = sum min(p / rho, q): the probability that one candidate passes.
 [[nodiscard]] inline double k_seq_beta(pair const& rows, double rho) {
     double sum = 0;
     for (std::size_t i = 0; i < rows.p.size(); ++i) sum += std::min(rows.p[i] / rho, rows.q[i]);
@@ -29,7 +29,7 @@ namespace detail {
     double low = 1;
     double high = n;
     if (excess(low) <= 0) return 1;
-    // The excess falls; halving ends at neighbouring numbers.
+    // The excess is decreasing; bisection ends at adjacent numbers.
     for (int k = 0; k < 200 && low < high; ++k) {
         double const middle = 0.5 * (low + high);
         if (middle <= low || middle >= high) break;
@@ -41,7 +41,7 @@ namespace detail {
 }  // namespace detail
 
 /// rho of K-SEQ: the solution in [1, n] of 1 - (1 - beta(rho))^n = rho beta(rho) with beta(rho) = sum min(p / rho, q)
-/// ([SpecTr], Algorithm 2 and Theorem 2). From above, to the last bit. O(V) an iteration, some 50 of them.
+/// ([SpecTr], Algorithm 2 and Theorem 2). From above, to the last bit. O(V) for each step of a bisection.
 ///
 /// Rows may sum to 1 within 1e-4 and are normalised. `invalid_input` for rows of different sizes, entries that are
 /// negative or not finite, other sums, n < 1.

@@ -27,8 +27,8 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
     return std::min(result, 1.0);
 }
 
-/// n drafts without replacement: sum of p times `sequential_inclusion`, exact to rounding for any V and n. O(V n) at
-/// some hundred points: 30 ms at V = 128,256 and n = 3.
+/// n drafts without replacement: sum of p times `sequential_inclusion`, exact up to rounding for any V and n. O(V n) at
+/// some hundred points.
 [[nodiscard]] inline double acceptance_naive_sequential(std::span<double const> p, std::span<double const> q,
                                                         index_t n) {
     auto const rows = detail::checked(p, q);

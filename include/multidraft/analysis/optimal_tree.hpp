@@ -1,4 +1,4 @@
-// The static tree that accepts most tokens for given acceptance rates by rank, by dynamic programming.
+// The static tree with the most expected accepted tokens for given acceptance rates by rank, by dynamic programming.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 /// given that its parent was reached. One level's rates sum to 1 at most.
 using rank_rates = std::vector<std::vector<double>>;
 
-/// A shape and what it is expected to accept.
+/// A shape and its expected number of accepted nodes.
 struct optimal_shape {
     topology shape;
     double accepted = 0;  ///< expected number of accepted nodes; block efficiency is one more
@@ -42,7 +42,7 @@ inline void check_rates(rank_rates const& rates) {
 }  // namespace detail
 
 /// The expected number of accepted nodes of a tree: the sum over nodes of the product of the rates on their path.
-/// Nodes deeper or of a higher rank than `rates` reaches count nothing. O(N).
+/// Nodes deeper or of a higher rank than `rates` covers count 0. O(N).
 [[nodiscard]] inline double expected_accepted(topology const& shape, rank_rates const& rates) {
     detail::check_rates(rates);
     std::vector<double> reached(static_cast<std::size_t>(shape.size()), 0.0);
@@ -61,9 +61,9 @@ inline void check_rates(rank_rates const& rates) {
 
 namespace detail {
 
-/// Of every budget of nodes the best lists of trees, by level and rank: best[l][k][m] is what ranks k, k+1, .. of level
-/// l accept with m nodes, taken[l][k][m] how many of them are in the tree of rank k; 0: no tree more, -1: as with m
-/// - 1.
+/// The best lists of trees for every budget of nodes, by level and rank: best[l][k][m] is the expected number accepted
+/// by ranks k, k+1, .. of level l with m nodes. taken[l][k][m] is how many of these nodes are in the tree of rank k; 0:
+/// no further tree, -1: as with m - 1.
 struct best_trees {
     std::vector<std::vector<std::vector<double>>> best;
     std::vector<std::vector<std::vector<std::int32_t>>> taken;
@@ -107,7 +107,7 @@ struct best_trees {
 
 private:
     void choose(std::size_t l, std::size_t k, std::size_t m, double rate) {
-        // A node more is worth taking only for a gain.
+        // A further node is taken only if it gains something.
         best[l][k][m] = best[l][k][m - 1];
         taken[l][k][m] = -1;
         for (std::size_t j = 1; j <= m; ++j) {
@@ -121,10 +121,11 @@ private:
 
 }  // namespace detail
 
-/// The tree of at most `nodes` nodes below the root that accepts most ([Sequoia] 3.1, with rates that may differ by
-/// level). Its depth is at most the number of levels of `rates`, its width at a node the number of ranks there.
+/// The tree of at most `nodes` nodes below the root with the most expected accepted nodes ([Sequoia] 3.1, with rates
+/// that may differ by level). Its depth is at most the number of levels of `rates`, its width at a node the number of
+/// ranks there.
 ///
-/// O(levels ranks nodes^2). Among equally good trees it takes the one with fewer nodes. Throws
+/// O(levels ranks nodes^2). Among equally good trees it returns the one with fewer nodes. Throws
 /// `invalid_input` for rates outside [0, 1], levels whose rates sum to more than 1, nodes outside [0, 4096].
 [[nodiscard]] inline optimal_shape optimal_tree(rank_rates const& rates, std::int32_t nodes) {
     detail::check_rates(rates);

@@ -21,16 +21,17 @@ namespace detail {
 // replacement come. Given the time t, arrivals are independent, so probabilities are integrals over t of products. With
 // t = exp(s) the trapezoid rule converges exponentially: at this step the error is below rounding.
 inline constexpr double race_step = 0.1;
-inline constexpr double race_begin = -45;  // exp(-45): below it lies less than 1e-19 of any arrival
+inline constexpr double race_begin = -45;  // exp(-45): less than 1e-19 of any arrival's probability is below it
 
-/// The probability that at most `counts.size() - 1` tokens have arrived is the sum of `counts`; one more token takes
-/// part, which has arrived with probability `arrived`.
+/// The probability that at most `counts.size() - 1` tokens have arrived is the sum of `counts`; adds one more token,
+/// which has arrived with probability `arrived`.
 inline void add_racer(std::span<double> counts, double arrived) {
     for (std::size_t c = counts.size() - 1; c > 0; --c) counts[c] = counts[c] * (1 - arrived) + counts[c - 1] * arrived;
     counts[0] *= 1 - arrived;
 }
 
-// What follows takes all V tokens through several times at once, one a lane, so that loops over lanes vectorise.
+// The following code processes all V tokens for several times at once, one time per lane, so that loops over lanes
+// vectorise.
 inline constexpr std::size_t race_lanes = 8;
 using race_vector = std::array<double, race_lanes>;
 
@@ -66,21 +67,21 @@ struct decay {
     [[nodiscard]] MULTIDRAFT_INLINE double gone() const { return (1.0 - scale) - scale * minus_one; }
 };
 
-/// The times at which the integral of a race for n places is looked at: exp(begin + i step), i = 0, 1, .. .
+/// The times at which the integral of a race for n places is evaluated: exp(begin + i step), i = 0, 1, .. .
 ///
-/// The weight function of an arrival at rate r, x exp(-x) with x = r t, sums to 1/step over all of them, so integrals
-/// of it times the probability that a place is free are sums that end where all places are taken. Before the first time
-/// all places are free, up to exp((n + 1) begin) < 1e-18: there the sum is a geometric series.
+/// The weight function of an arrival at rate r, x exp(-x) with x = r t, sums to 1/step over all of them. So an integral
+/// of it times the probability that a place is free is a sum, which can end once all places are taken. Before the first
+/// time all places are free up to an error of exp((n + 1) begin) < 1e-18, and the sum is a geometric series.
 struct race_times {
     // Both are multiples of 2^-10, so that begin + i step is exact.
     explicit race_times(index_t n)
         : step(std::floor(std::min(0.2, 0.6 / std::sqrt(static_cast<double>(n)) + 0x1p-10) * 0x1p10) * 0x1p-10),
           begin(std::floor(std::min(-42.0 / (static_cast<double>(n) + 1.0), -2.0))) {}
 
-    /// The terms of the series that `before` adds up.
+    /// The number of terms of the series in `before`.
     static constexpr std::size_t terms = 16;
 
-    /// times[i] of the times begin + (first + i) step.
+    /// The times exp(begin + (first + i) step), i = 0, 1, ..
     [[nodiscard]] race_vector at(std::size_t first) const {
         race_vector t;
         for (std::size_t i = 0; i < race_lanes; ++i)
@@ -115,7 +116,7 @@ struct racer {
     }
 };
 
-/// counts[c] is the probability that exactly c tokens have arrived, c < counts.size(); one more takes part.
+/// counts[c] is the probability that exactly c tokens have arrived, c < counts.size(); adds one more token.
 MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) {
     for (std::size_t c = counts.size() - 1; c > 0; --c)
         for (std::size_t i = 0; i < race_lanes; ++i)
@@ -127,7 +128,7 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
 
 /// The probability, for every token, that it is among n tokens drawn from q without replacement.
 ///
-/// Sums to min(n, support of q). Exact to rounding; O(V n) time at each of about a thousand points, O(V n) memory.
+/// Sums to min(n, support of q). Exact up to rounding; O(V n) time at each of about a thousand points, O(V n) memory.
 /// Throws `invalid_input` for a row that is not a distribution and for n < 1.
 [[nodiscard]] inline std::vector<double> sequential_inclusion(std::span<double const> q, index_t n) {
     detail::check_count(n);
@@ -141,8 +142,8 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
         for (std::size_t const i : support) result[i] = 1;
         return result;
     }
-    // Token i is drawn when fewer than n of the others arrive before it: the others before it in the row and those
-    // behind it are counted apart, since taking one factor out of a product is unstable.
+    // Token i is drawn when fewer than n of the others arrive before it. Those before and after it in the row are
+    // counted separately, since removing one factor from a product is unstable.
     std::vector<double> before(support.size() * width);
     std::vector<double> all(width + 1);
     std::vector<double> behind(width);
@@ -167,17 +168,16 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
             result[support[k]] += detail::race_step * rate * std::exp(-rate) * fewer;
             detail::add_racer(behind, -std::expm1(-rate));
         }
-        double room = 0;  // for a token that has not arrived yet to be drawn still
+        double room = 0;  // probability that a token which has not arrived yet can still be drawn
         for (double const c : all) room += c;
         if (room < 1e-20) return result;
     }
 }
 
-/// The sum of weights[i] times the probability that token i is among n tokens drawn from q without replacement: the
-/// sum over `sequential_inclusion`, without keeping anything for a token.
+/// The sum of weights[i] times the probability that token i is among n tokens drawn from q without replacement: a
+/// weighted sum of `sequential_inclusion`, in memory independent of V.
 ///
-/// O(V n) at some hundred points: 30 ms at V = 128,256 and n = 3. `q` sums to 1 and the weights are not negative; n is
-/// at least 1.
+/// O(V n) at some hundred points. `q` sums to 1 and the weights are nonnegative; n is at least 1.
 [[nodiscard]] inline double sequential_drafted_mass(std::span<double const> q, std::span<double const> weights,
                                                     index_t n) {
     std::vector<double> rates;
@@ -237,17 +237,17 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
 /// P(all n tokens drawn without replacement from the rates `q` lie in the first k of them), for k = 0 .. q.size().
 ///
 /// Rates sum to 1; those of 0 come last; n is at most the number of the others. The prefixes share the points of the
-/// integral: O(V n) at about a hundred of them, 60 ms at V = 128,256 and n = 3. Error below 1e-13.
+/// integral: O(V n) at about a hundred of them. Error below 1e-13.
 [[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q, index_t n) {
     std::size_t const size = q.size();
     auto const width = static_cast<std::size_t>(n);
     std::vector<double> outside(size + 1, 0.0);  // summed from the far end: no cancellation
     for (std::size_t k = size; k-- > 0;) outside[k] = outside[k + 1] + q[k];
-    std::size_t end = size;  // from there on nothing is outside
+    std::size_t end = size;  // no mass is outside from there on
     while (end > 0 && !(outside[end - 1] > 0)) --end;
 
-    // The first token outside arrives at t, and n of those inside were faster: 1 less the integral of its density times
-    // the probability that fewer than n of them were.
+    // n of the tokens inside arrive before the first one outside: 1 minus the integral over t of the density of the
+    // first arrival outside times the probability that fewer than n inside have arrived.
     detail::race_times const times(n);
     std::vector<double> result(size + 1, 0.0);
     for (std::size_t k = width; k <= size; ++k) {
@@ -264,7 +264,7 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
         auto const t = times.at(first);
         std::fill(counts.begin(), counts.end(), detail::race_vector{});
         counts[0].fill(1.0);
-        double open = 0;  // bounds what later times could add: no arrival outside yet, fewer than n inside
+        double open = 0;  // bound of the rest of the integral: no arrival outside yet, fewer than n inside
         for (std::size_t k = 1; k < end; ++k) {
             detail::add_racer(counts, detail::racer(q[k - 1], t));
             if (k < width || outside[k] * t[0] > 60) continue;
@@ -287,7 +287,7 @@ MULTIDRAFT_INLINE void add_racer(std::span<race_vector> counts, racer const& x) 
     return result;
 }
 
-/// The same for the first k tokens of `order`, which names tokens of q, each once, those without mass left out or last.
+/// The same for the first k tokens of `order`, which lists tokens of q, each once, those without mass omitted or last.
 [[nodiscard]] inline std::vector<double> sequential_inside(std::span<double const> q,
                                                            std::span<std::size_t const> order, index_t n) {
     std::vector<double> rates(order.size());

@@ -1,4 +1,4 @@
-// A target row and a draft row in the order of q/p, sorted once for every rate that is asked of them.
+// A target row and a draft row in the order of q/p, sorted once for all rates computed from them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,9 +17,9 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 /// Target p and draft q over one vocabulary, checked, divided by their sums, and sorted by q/p, largest first; equal
 /// ratios by token, tokens without draft mass last.
 ///
-/// Sorting is what most rates cost; functions that take this in place of two rows share it. O(V log V), 10 ms at
-/// V = 128,256. Throws `invalid_input` for rows of different sizes, entries that are negative or not finite, and sums
-/// more than 1e-4 away from 1.
+/// Sorting dominates the cost of most rates; functions that take this in place of two rows share it. O(V log V). Throws
+/// `invalid_input` for rows of different sizes, entries that are negative or not finite, and sums more than 1e-4 away
+/// from 1.
 class ratio_rows {
 public:
     /// The rows p and q, checked and sorted as above.
@@ -49,7 +49,7 @@ public:
     }
 
     [[nodiscard]] std::size_t size() const noexcept { return p_.size(); }
-    /// p, q and the tokens' numbers, in the order of q/p.
+    /// The target's probabilities in the order of q/p.
     [[nodiscard]] std::span<double const> p() const noexcept { return p_; }
     /// The draft's probabilities in that order.
     [[nodiscard]] std::span<double const> q() const noexcept { return q_; }
@@ -58,7 +58,7 @@ public:
     /// The number of tokens with draft mass.
     [[nodiscard]] index_t support() const noexcept { return support_; }
 
-    /// The places of the `count` tokens of largest q, ties to the lower token, those without mass left out.
+    /// The indices of the `count` tokens of largest q, ties to the lower token, without those of no mass.
     [[nodiscard]] std::vector<std::size_t> top(index_t count) const {
         auto const wanted = static_cast<std::size_t>(std::min(count, support_));
         std::vector<std::size_t> result(wanted);
@@ -66,7 +66,7 @@ public:
         auto const before = [this](std::size_t a, std::size_t b) {
             return q_[a] > q_[b] || (q_[a] == q_[b] && token_[a] < token_[b]);
         };
-        // The best so far as a heap with the worst on top: most tokens are compared with that one alone.
+        // The best so far as a heap with the worst on top: most tokens need only this one comparison.
         std::size_t filled = 0;
         for (std::size_t i = 0; i < q_.size(); ++i) {
             if (filled < wanted) {

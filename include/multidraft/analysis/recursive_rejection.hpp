@@ -1,4 +1,5 @@
-// Acceptance rates of recursive rejection, from its definition: residuals written out, every rejected prefix walked.
+// Acceptance rates of recursive rejection, from its definition: residuals written out, every rejected prefix
+// enumerated.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -38,7 +39,7 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 
 namespace detail {
 
-/// The acceptance rate of `left` more candidates, r being what is left of p, and q the law of the next one.
+/// The acceptance rate of `left` more candidates, where r is the residual of p and q the law of the next candidate.
 inline double accepted_after(std::vector<double> const& r, std::vector<double> const& q, index_t left) {
     double accepted = 0;
     double rest = 0;
@@ -67,8 +68,8 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
 /// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly, over all rejected
 /// prefixes.
 ///
-/// O(V^n), V the support of q; when V^(n-1) exceeds 10^6 it throws `invalid_input`: use Monte Carlo. Also for rows that
-/// are not distributions over one vocabulary and for n < 1.
+/// O(V^n), V the support of q. Throws `invalid_input` when V^(n-1) exceeds 10^6 (use Monte Carlo), for rows that are
+/// not distributions over one vocabulary and for n < 1.
 [[nodiscard]] inline double acceptance_recursive_sequential(std::span<double const> p, std::span<double const> q,
                                                             index_t n) {
     auto const rows = detail::checked(p, q);
@@ -85,7 +86,7 @@ inline double accepted_after(std::vector<double> const& r, std::vector<double> c
 
 namespace detail {
 
-/// The acceptance rate of `left` more candidates after those drawn, r being what is left of p.
+/// The acceptance rate of `left` more candidates after those drawn, where r is the residual of p.
 template <class Conditional>
 double accepted_given(std::vector<double> const& r, std::vector<token_id>& drawn, index_t left,
                       Conditional const& conditional) {

@@ -28,11 +28,11 @@ namespace detail {
 
 /// The rejected prefixes of one pair of rows.
 ///
-/// After some rejections the residual is (p - c q)+ / T(c) with a number c, where T(c) is the sum of (p - c q)+: a
-/// rejected token has p < c q, so its entry is 0 as it should be, and the others have only lost multiples of q. The
-/// next candidate comes from q / rest, rest being the mass that was not drafted; when it is rejected c grows by T(c) /
-/// rest. Token x is the one rejected with probability q(x) (c' - max(p(x)/q(x), c))+ / T(c), and the chance that the
-/// last of the candidates is rejected, whichever it is, is T(c') / T(c).
+/// After some rejections the residual is (p - c q)+ / T(c) for a scalar c, where T(c) is the sum of (p - c q)+. A
+/// rejected token has p < c q, so its entry is 0; the others have only lost multiples of q. The next candidate comes
+/// from q / rest, where rest is the mass not drafted yet; when it is rejected c grows by T(c) / rest. Token x is the
+/// one rejected with probability q(x) (c' - max(p(x)/q(x), c))+ / T(c), and the probability that the last candidate is
+/// rejected, whichever it is, is T(c') / T(c).
 class rejected_prefixes {
 public:
     explicit rejected_prefixes(ratio_rows const& rows, index_t n)
@@ -67,7 +67,7 @@ public:
         return rejected_after(0.0, excess(0.0), rejected);
     }
 
-    /// The same along one random prefix, given the uniform number that its first token is drawn with.
+    /// The same along one random prefix, given the uniform number for its first token.
     template <class Uniform>
     [[nodiscard]] double all_rejected_along(double first, Uniform&& uniform) const {
         double c = 0;
@@ -102,8 +102,8 @@ private:
         return std::find(tokens.begin(), tokens.end(), k) != tokens.end();
     }
 
-    /// The mass of q that is left, with all its digits also where almost all of it is gone: the tokens of most mass are
-    /// counted in one by one.
+    /// The remaining mass of q, accurate even where almost all of it is gone: the tokens of largest mass are added one
+    /// by one.
     [[nodiscard]] double rest(std::span<std::size_t const> rejected) const {
         double sum = q_before_.back();
         for (std::size_t const k : top_) sum += holds(rejected, k) ? 0.0 : rows_.q()[k];
@@ -143,7 +143,7 @@ private:
         };
         double top = 0;
         for (std::size_t const k : top_) top += holds(rejected, k) ? 0.0 : weight(k);
-        // Of the others: their running sum, in which the rejected ones are holes.
+        // The others by their running sum, minus the rejected ones.
         std::size_t const flat = std::min(at(c), end);
         auto const before = [&](std::size_t k) {
             double const sum = (next - c) * q_before_[std::min(k, flat)];
@@ -151,7 +151,7 @@ private:
         };
         double others = before(end);
         for (std::size_t const k : rejected) others -= is_top(k) ? 0.0 : weight(k);
-        // Where the holes are almost everything the sums have lost their digits.
+        // Where the rejected ones are almost everything the difference has lost its digits.
         if (!(top + others > 1e-6 * (next * q_before_[end]))) return pick_one_by_one(weight, end, u, rejected);
 
         double target = u * (top + std::max(others, 0.0));
@@ -195,7 +195,7 @@ private:
 
     ratio_rows const& rows_;
     index_t drafted_;
-    std::vector<std::size_t> top_;  // the places of the tokens of most draft mass, in increasing order
+    std::vector<std::size_t> top_;  // the indices of the tokens of largest draft mass, in increasing order
     std::vector<double> ratio_;
     std::vector<double> p_behind_;
     std::vector<double> q_behind_;
@@ -205,13 +205,12 @@ private:
 
 }  // namespace detail
 
-/// Whether `acceptance_recursive_sequential` walks the prefixes of n tokens out of so many: V^(n-1) up to 10^6.
+/// Whether `acceptance_recursive_sequential` accepts a support of V tokens and n drafts: V^(n-1) up to 10^6.
 [[nodiscard]] inline bool can_walk_prefixes(index_t support, index_t n) {
     return std::pow(static_cast<double>(support), std::min(n, support) - 1) <= 1e6;
 }
 
-/// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly. O(V^(n-1) log V): 20 ms
-/// at V = 128,256 and n = 2.
+/// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly. O(V^(n-1) log V).
 ///
 /// Throws `invalid_input` for n < 1 and, naming n, when V^(n-1) is above 10^6: see `estimate_recursive_sequential`.
 [[nodiscard]] inline double acceptance_recursive_sequential(ratio_rows const& rows, index_t n) {
@@ -224,7 +223,7 @@ private:
 /// The same rate by Monte Carlo, unbiased, with its standard error: the prefix of rejected tokens is drawn, everything
 /// else is exact. O(n log V) a sample.
 ///
-/// First tokens are drawn from equal strata, which takes most of the variance away; the error is that of the mean of 32
+/// First tokens are drawn from equal strata, which removes most of the variance; the error is that of the mean of 32
 /// independent rounds. Equal seeds give equal estimates. Throws `invalid_input` for n < 1 and for fewer than 32
 /// samples.
 [[nodiscard]] inline estimated_rate estimate_recursive_sequential(ratio_rows const& rows, index_t n,

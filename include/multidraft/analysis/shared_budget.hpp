@@ -1,4 +1,4 @@
-// Trees for the requests of a batch: rows of one target call, shared out by what they are expected to gain.
+// Trees for the requests of a batch: the rows of one target call, allotted by expected gain.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,19 +18,19 @@
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 
-/// A tree for each request, and what the step is worth.
+/// A tree for each request, and the expected result of the step.
 struct shared_budget {
     std::vector<topology> shapes;
     double tokens = 0;   ///< expected, of all requests
     double seconds = 0;  ///< of the step
 
-    /// Tokens a second by the model of costs; 0 where no time was counted.
+    /// Tokens per second by the cost model; 0 if no time was counted.
     [[nodiscard]] double tokens_per_second() const { return seconds > 0 ? tokens / seconds : 0; }
 };
 
 namespace detail {
 
-/// Lets the trees of all requests grow by one node after another, the one that is accepted most often first.
+/// Grows the trees of all requests one node at a time, the node most likely to be accepted first.
 class budget_growth {
 public:
     explicit budget_growth(std::span<rank_rates const> rates) : rates_(rates), trees_(rates.size()) {
@@ -40,7 +40,7 @@ public:
         }
     }
 
-    /// Adds a node and returns the chance that it is accepted; 0 where there is none left.
+    /// Adds a node and returns its probability of being accepted; 0 if none is left.
     double grow() {
         if (open_.empty()) return 0;
         place const best = open_.top();
@@ -70,14 +70,14 @@ public:
 
 private:
     struct place {
-        double reach;  ///< the chance that the node is accepted
+        double reach;  ///< the probability that the node is accepted
         double above;  ///< of its parent
         std::size_t request;
         node_id parent;
         std::int32_t level;  ///< of the parent
         std::int32_t rank;
 
-        /// Of equals the shallower one, the earlier request, the earlier node.
+        /// Ties to the shallower node, the earlier request, the earlier node.
         friend bool operator<(place const& a, place const& b) {
             if (a.reach < b.reach || b.reach < a.reach) return a.reach < b.reach;
             if (a.level != b.level) return a.level > b.level;
@@ -96,7 +96,7 @@ private:
     }
 
     static topology in_level_order(std::vector<node_id> const& tree) {
-        // Level by level, and below parents in their order: a node is added after its parent and its elder siblings.
+        // Level by level, in the order of the parents: a node is added after its parent and its preceding siblings.
         std::vector<node_id> place(tree.size(), 0);
         std::vector<node_id> parents{none};
         std::size_t begin = 0;
@@ -121,13 +121,13 @@ private:
 
 }  // namespace detail
 
-/// The trees of a batch's requests whose step, one target call for the nodes of all of them, gives most tokens a
-/// second; roots alone where nothing is gained. Every node goes where it is accepted most often, over all requests, and
-/// the budget ends where a further row costs more than it gains, or at `nodes` nodes below the roots.
+/// The trees of a batch's requests that maximise the tokens per second of a step with one target call for all nodes;
+/// roots alone if nothing is gained. Every node is added where its probability of being accepted is largest, over all
+/// requests, until a further row costs more than it gains, or there are `nodes` nodes below the roots.
 ///
-/// `rates[r]` are those of request r. Of one level they must not rise with the rank: then the nodes so found are the
-/// ones that accept most of any trees of so many nodes. What a step costs counts the rows of all requests in each call:
-/// a draft call a level reads the nodes that have children.
+/// `rates[r]` are those of request r. Within a level they must be nonincreasing in the rank: then no other trees with
+/// as many nodes have more expected accepted nodes. The cost of a step counts the rows of all requests in each call;
+/// the draft call of a level reads the nodes that have children.
 ///
 /// O(n log n + n^2 / R) for n nodes and R requests. Throws `invalid_input` for no request, rates outside [0, 1], levels
 /// whose rates rise or sum to more than 1, nodes outside [0, 2^16].
@@ -158,7 +158,7 @@ private:
         if (!(reach > 0)) break;
         tokens += reach;
         double const seconds = seconds_of(added);
-        // tokens / seconds > best.tokens / best.seconds, also where no time was counted
+        // tokens / seconds > best.tokens / best.seconds, even if no time was counted
         if (!(tokens * best.seconds > best.tokens * seconds)) continue;
         best.tokens = tokens;
         best.seconds = seconds;

@@ -1,4 +1,4 @@
-// The limit of a whole tree: the mean accepted length that no lossless verifier of a draft law can exceed.
+// The limit of whole trees: the mean accepted length that no lossless verifier of a draft law can exceed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,12 +23,12 @@ namespace MULTIDRAFT_NAMESPACE::analysis {
 // from the root that may end anywhere; maximise the sum of A over all prefixes but the empty one. Its size grows with
 // the number of different trees: for vocabularies of three or four tokens and trees of two or three levels.
 
-/// The laws of children that the program can be written for; `law::iid`, `law::sequential` and `law::stratified`.
+/// The laws of children for which the program can be built: `law::iid`, `law::sequential` and `law::stratified`.
 enum class tree_draw : std::uint8_t { iid, sequential, stratified };
 
 /// maximise sum gain[c] x[c] subject to sum of entries(r, c) x[c] <= bound[r], x >= 0.
 struct linear_program {
-    /// A coefficient that is not 0.
+    /// A nonzero coefficient.
     struct entry {
         std::size_t row;
         std::size_t column;
@@ -47,8 +47,8 @@ struct draw_of_children {
     double chance;
 };
 
-/// The tokens that stratified drafts hold with certainty: walk q from the top; while a token would be drawn `theta`
-/// times or more in the draws that are left, it is taken. One draw is always left to chance.
+/// The certain tokens of stratified drafts: take the tokens of q in falling order, while a token is expected `theta`
+/// times or more among the remaining draws. At least one draw is random.
 [[nodiscard]] inline std::vector<token_id> taken_with_certainty(std::span<double const> q, int n, double theta) {
     std::vector<token_id> order(q.size());
     std::iota(order.begin(), order.end(), 0);
@@ -158,15 +158,15 @@ void rows_of_target(Target const& target, std::vector<token_id>& tokens, std::si
     }
 }
 
-/// The linear program as it grows: a column for each node but the root of each tree, a row for the flow into each inner
-/// node's children, and a row A(s y) <= p(y | s) A(s) for each prefix s y that is drafted; the root has A = 1.
+/// Builds the linear program. Every tree has a column for each node except the root, and a row for the flow into each
+/// inner node's children. Each prefix s y that is drafted has a row A(s y) <= p(y | s) A(s); the root has A = 1.
 class tree_limit_builder {
 public:
     /// The target's rows, by prefix: see `rows_of_target`.
     explicit tree_limit_builder(std::map<std::size_t, std::vector<double>> const& rows)
         : rows_(rows), vocabulary_(rows.at(0).size()) {}
 
-    /// The columns of a tree of that chance, and the rows of its flow.
+    /// Adds the columns of a tree of that probability, and the rows of its flow.
     void add(prefix_set const& tree, double chance) {
         std::map<std::size_t, std::size_t> column;
         std::map<std::size_t, std::size_t> flow_row;  // of an inner node
@@ -185,8 +185,8 @@ public:
         }
     }
 
-    /// Every tree that holds s lends its flow through s to all continuations of s, drafted in that tree or not. Called
-    /// with the trees that were added, in their order.
+    /// Every tree that contains s adds its flow through s to all continuations of s, drafted in that tree or not.
+    /// Called with the trees that were added, in their order.
     [[nodiscard]] linear_program finish(std::map<prefix_set, double> const& trees) {
         for (auto const& [prefix, row] : row_of_) {
             std::size_t const up = above(prefix);
@@ -223,11 +223,11 @@ private:
 
 }  // namespace detail
 
-/// The program whose largest value is the limit of trees with `children[l]` children per node at level l.
+/// The program whose optimum is the limit of trees with `children[l]` children per node at level l.
 ///
 /// `target(prefix)` and `draft(prefix)` give the rows after a `std::span<token_id const>`, for prefixes of fewer than
 /// `children.size()` tokens, as something that converts to `std::span<double const>`. `theta` is the threshold of the
-/// certainty rule (`tree_draw::stratified`). One column for each node but the root of each different tree.
+/// certainty rule (`tree_draw::stratified`). One column for each node except the root of each different tree.
 ///
 /// `invalid_input` for rows that are not distributions over one vocabulary, no levels, a level without children.
 template <class Target, class Draft>
@@ -254,8 +254,8 @@ template <class Target, class Draft>
 
 /// The limit of whole trees: no lossless verifier of this draft law has a larger mean accepted length.
 ///
-/// `solver(program)` gives the largest value of a `linear_program`; the library has no solver of its own. See
-/// `tree_limit_program` for the other arguments. For one level it is alpha*.
+/// `solver(program)` returns the optimum of a `linear_program`; the library has no solver. See `tree_limit_program` for
+/// the other arguments. For one level it is alpha*.
 template <class Target, class Draft, class Solver>
 [[nodiscard]] double tree_limit(Target const& target, Draft const& draft, std::span<int const> children, tree_draw law,
                                 Solver&& solver, double theta = 0.7) {

@@ -18,9 +18,9 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// The masks and biases of the nodes of a batch. Either may be left out, for all nodes or for some.
 ///
-/// Node i of the batch, all requests counted through, has the mask `allowed(allowed_of[i])` and the bias
-/// `bias(bias_of[i])`: none where that number is negative, those of number i where the array is null. So one mask may
-/// serve many nodes, and requests without a grammar have none. The arrays lie where the batch is verified.
+/// Node i of the batch, numbered across all requests, has the mask `allowed(allowed_of[i])` and the bias
+/// `bias(bias_of[i])`: none where that index is negative, index i where the array is null. So one mask may serve many
+/// nodes, and requests without a grammar have none. The arrays are in memory of the machine that verifies the batch.
 struct batch_adjustments {
     token_masks allowed{};
     std::int64_t const* allowed_of = nullptr;  ///< may be null
@@ -32,7 +32,7 @@ struct batch_adjustments {
         std::int64_t const r = allowed_of == nullptr ? i : allowed_of[i];
         return r < 0 ? token_mask{} : allowed(r);
     }
-    /// The number of the bias of node i; negative: it has none.
+    /// The index of the bias of node i; negative: it has none.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t bias_number(std::int64_t i) const noexcept {
         if (bias.empty()) return -1;
         return bias_of == nullptr ? i : bias_of[i];
@@ -45,18 +45,17 @@ struct batch_adjustments {
 };
 
 /// A `logit_batch` with grammar masks, logit bias and penalties: `adjusted_batch(rows, {.allowed = {bits, words}})`.
-/// The decisions have the bits of rows that were changed so beforehand (`adjusted_view`), on every machine.
+/// The decisions have the same bits as with rows that were changed beforehand (`adjusted_view`), on every machine.
 ///
-/// In `draft_batch` entry e has the mask and the bias of number e. What `draft_batch` writes to
-/// `children_batch::states` is of plain rows, so it is left out here, and the draft's rows are given to `verify_batch`
-/// as they were drawn from: with their masks. Where every token of a row is forbidden, the request gets the token
-/// `none`.
+/// In `draft_batch` entry e has the mask and the bias of index e. `children_batch::states` describes plain rows, so it
+/// must be null here, and `verify_batch` gets the draft's rows with the masks they were drawn with. If every token of a
+/// row is forbidden, the request gets the token `none`.
 template <class T, class Layout = contiguous>
 struct adjusted_batch : logit_batch<T, Layout> {
     batch_adjustments adjustments{};
 
     adjusted_batch() = default;
-    /// Rows and adjustments are the caller's.
+    /// Rows and adjustments belong to the caller.
     MULTIDRAFT_HD adjusted_batch(logit_batch<T, Layout> const& rows, batch_adjustments const& of_nodes) noexcept
         : logit_batch<T, Layout>(rows), adjustments(of_nodes) {}
 

@@ -25,7 +25,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// Refuses entry e of a level where it cannot be drawn.
+/// Refuses entry e of a level if its children cannot be drawn.
 template <logit_row_batch Rows>
 void check_entry(level_batch const& level, Rows const& rows, request_batch const& requests, children_batch const& out,
                  std::int32_t e) {
@@ -52,24 +52,24 @@ void check_entry(level_batch const& level, Rows const& rows, request_batch const
 
 }  // namespace detail
 
-/// Bytes that `draft_batch` works in on a host: none.
+/// Bytes of workspace for `draft_batch` on a host: none.
 template <host_policy P>
 [[nodiscard]] constexpr std::size_t draft_workspace_size(P const&, std::int32_t /*entries*/) noexcept {
     return 0;
 }
 
 /// Draws the children of the nodes of a level on host threads, with a sampler of `multidraft/draft/` such as
-/// `draft::sequential{}`: for each entry the row's normaliser and the draws. The same call runs on CUDA and Kokkos.
+/// `draft::sequential{}`: for each entry the row's normaliser and the draws. The same call runs on CUDA, Kokkos and
+/// ranks.
 ///
 /// - `policy`: see `verify_batch`.
 /// - `rows`: `draft_rows` of a `logit_batch` or an `adjusted_batch`; row e is that of entry e.
-/// - `out`: the tokens that the sampler draws for each entry alone, from the same seed. Where a row's support is
-/// smaller
-///   than the children wanted, and where a row is not a distribution, the rest are `none`; `verify_batch` takes a tree
-///   with such children as it is, and the law of its draws with it: `drawn_by<Sampler::law>(trees)`.
+/// - `out`: the same tokens as for each entry alone with the same seed. If a row's support is smaller than the number
+///   of children, or the row is not a distribution, the remaining children are `none`; `verify_batch` accepts trees
+///   with such children, with the law of the draws: `drawn_by<Sampler::law>(trees)`.
 ///
-/// A sampler of a law with certain children writes to `out.certain` how many are. Nothing is allocated. Throws
-/// `invalid_input` before anything is written for entries, sampling parameters and arrays that cannot be.
+/// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. Throws
+/// `invalid_input`, before anything is written, for invalid entries, sampling parameters and arrays.
 template <host_policy P, sampler Sampler, logit_row_batch Rows>
 void draft_batch(P const& policy, Sampler const& sampler, level_batch const& level, draft_rows<Rows> const& rows,
                  request_batch const& requests, children_batch const& out, workspace const& /*scratch*/ = {}) {

@@ -1,4 +1,4 @@
-// The children of one node of a level by any group: what host threads, CUDA and Kokkos run for each entry.
+// The children of one node of a level by any group: the work of host threads, CUDA and Kokkos for each entry.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,8 +19,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// Draws the children of entry e of a level: the row's normaliser and the draws. A row that is not a distribution gets
-/// none.
+/// Draws the children of entry e of a level: the row's normaliser and the draws. For a row that is not a distribution
+/// none are drawn.
 template <sampler Sampler, group G, logit_row_batch Rows>
 MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t e, level_batch const& level,
                                Rows const& rows, request_batch const& requests, children_batch const& out) {
@@ -43,7 +43,7 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
         if constexpr (std::is_same_v<real_of<typename Rows::element>, float> && !has_adjustments<Rows>)
             if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
     }
-    // Until here any lane may write the children, those that could not be drawn among them.
+    // Up to here any lane may write the children, including those that could not be drawn.
     g.barrier();
     if (g.leader()) {
         for (std::int64_t k = drawn.count; k < room; ++k) out.tokens[begin + k] = none;

@@ -1,4 +1,4 @@
-// Where the requests of a batch run on a host: threads of a pool, of the library's or of an engine's own.
+// Where the requests of a batch run on a host: threads of the library's pool or of an engine's own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,26 +27,27 @@ struct any_task {
 
 /// Where a batched call runs on a host.
 ///
-/// - `policy.concurrency()`: the tasks that may be at work at a time, at least 1. It divides the workspace.
-/// - `policy.parallel_for(count, task)`: calls `task(k)` once for every k < count, on any threads, in any order, at the
-///   same time or not, and returns when all have returned. count is at most `concurrency()`.
+/// - `policy.concurrency()`: how many tasks may run at the same time, at least 1. It divides the workspace.
+/// - `policy.parallel_for(count, task)`: calls `task(k)` once for every k < count, on any threads, in any order,
+///   concurrently or not, and returns when all have returned. count is at most `concurrency()`.
 ///
-/// That is all a call asks for: its tasks take requests from a counter until there are none, so a pool needs to know
-/// neither how many there are nor how long each takes, and no decision depends on who took which.
+/// A batched call needs nothing else. Its tasks take requests from a shared counter until none is left, so a pool need
+/// not know how many there are or how long each takes, and no decision depends on which task took which request.
 template <class P>
 concept host_policy = requires(P const& policy, int count, detail::any_task const& task) {
     { policy.concurrency() } -> std::convertible_to<int>;
     policy.parallel_for(count, task);
 };
 
-/// A pool of threads, for hosts that have none: `host_threads(4)` starts three, the caller's is the fourth. They sleep
-/// between calls and end with the object. Allocates when it is made and never again.
+/// A pool of threads, for hosts that have none: `host_threads(4)` starts three, and the caller's is the fourth. They
+/// sleep between calls and end with the object. Only the constructor allocates.
 ///
-/// One call at a time: callers from several threads wait for one another, and a task must not call its own pool. What
-/// a task throws, its caller gets, when all tasks have ended.
+/// One call at a time: callers from several threads wait for one another, and a task must not call its own pool. An
+/// exception of a task is rethrown to the caller when all tasks have ended.
 class host_threads {
 public:
-    /// Throws `invalid_input` for less than one thread, and what `std::thread` throws where the system has none left.
+    /// Throws `invalid_input` for less than one thread, and the exception of `std::thread` if the system cannot start
+    /// one.
     explicit host_threads(int threads) {
         if (threads < 1) refuse("threads", threads, "work is done by one thread or more");
         workers_.reserve(static_cast<std::size_t>(threads) - 1);
@@ -82,7 +83,7 @@ public:
             unfinished_ = count;
             failure_ = nullptr;
         }
-        // No more threads than tasks are woken.
+        // Wakes at most as many threads as there are tasks.
         if (count > concurrency() - 1)
             posted_.notify_all();
         else
@@ -103,7 +104,7 @@ private:
         }
     }
 
-    /// Runs tasks until none is left to be begun. The lock is held but while a task runs.
+    /// Runs tasks until none is left to start. The lock is released while a task runs.
     void take_tasks(std::unique_lock<std::mutex>& lock) const {
         while (next_ < count_) {
             int const k = next_++;
@@ -133,7 +134,7 @@ private:
 
     std::vector<std::thread> workers_;
     mutable std::mutex calls_;  ///< held for a whole call
-    mutable std::mutex mutex_;  ///< of what follows
+    mutable std::mutex mutex_;  ///< protects what follows
     mutable std::condition_variable posted_;
     mutable std::condition_variable finished_;
     mutable void (*run_)(void const*, int) = nullptr;
@@ -146,8 +147,7 @@ private:
 };
 
 /// An engine's own pool: `host_tasks(n, [&](int count, auto const& task) { pool.for_each(count, task); })` runs calls
-/// on it, n tasks at a time; see `host_policy` for what the function does. Two pools for one set of cores would take
-/// them from each other.
+/// on it, n tasks at a time; see `host_policy` for the function. Avoids two pools that compete for the same cores.
 template <class ParallelFor>
 requires std::invocable<ParallelFor const&, int, detail::any_task const&>
 class host_tasks {

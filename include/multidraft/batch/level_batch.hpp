@@ -1,4 +1,4 @@
-// The nodes of a batch that get children now, and where those go.
+// The nodes of a batch whose children are drawn in one call, and the output of that call.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ struct level_batch {
     std::int32_t const* requests = nullptr;
     node_id const* nodes = nullptr;
     std::int32_t const* wanted = nullptr;  ///< children of each; may be null: `children_batch::stride`
-    /// Levels below the root, of each: read for samplers that draw by the position in the text
+    /// Levels below the root, of each node: read for samplers whose noise depends on the position in the text
     /// (`draft::shared_randomness`); else may be null.
     std::int32_t const* depths = nullptr;
 };
@@ -23,7 +23,8 @@ struct level_batch {
 /// The children drawn for the entries of a level.
 ///
 /// Those of entry e begin at `tokens + first[e]`, `wanted[e]` of them; with `first` null at `tokens + e * stride`, and
-/// then there are `stride` places for each. What could not be drawn, and places beyond what was wanted, are `none`.
+/// then there are `stride` elements for each. Children that could not be drawn, and elements beyond `wanted[e]`, are
+/// `none`.
 struct children_batch {
     token_id* tokens = nullptr;
     std::int64_t const* first = nullptr;  ///< may be null: see `stride`
@@ -32,7 +33,7 @@ struct children_batch {
     /// How many of an entry's children are certain, for `tree_batch::certain`; may be null for laws without.
     index_t* certain = nullptr;
     row_state* states = nullptr;               ///< the entry's row, for `prepared_batch`; may be null
-    std::int64_t const* node_index = nullptr;  ///< where in `certain` and `states` an entry's go; may be null: at e
+    std::int64_t const* node_index = nullptr;  ///< an entry's index in `certain` and `states`; may be null: e
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

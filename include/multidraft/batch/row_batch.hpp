@@ -1,4 +1,4 @@
-// Rows of a batch where they lie: logits, logits whose normalisers are known, probabilities.
+// Rows of a batch in place: logits, logits whose normalisers are known, probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,10 +19,10 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Rows of a batch as distributions: `rows(g, i, b)` is the distribution of node i of the batch, all requests counted
-/// through, which belongs to request b; `rows.vocabulary` is how many entries a row has. The three below, or an
-/// engine's own for rows of another kind. Rows that are normalised when they are asked for may have
-/// `rows.with_sums(g, i, b)`, the row with the chunk sums of its weights.
+/// Rows of a batch as distributions: `rows(g, i, b)` is the distribution of node i of the batch, numbered across all
+/// requests, which belongs to request b; `rows.vocabulary` is the number of entries of a row. The three below model it,
+/// and so may an engine's own type. Rows that are normalised when read may have `rows.with_sums(g, i, b)`, the row with
+/// the chunk sums of its weights.
 template <class R>
 concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i, std::int32_t b) {
     { rows.vocabulary } -> std::convertible_to<index_t>;
@@ -32,8 +32,8 @@ concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i,
 /// Rows of logits of type T: float, double, `float16` or `bfloat16` (CUDA: not double).
 ///
 /// Row r begins at `data + r * row_stride` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
-/// null: so a draft needs rows for nodes with children only, and rows of a pool stay where they are. In `draft_batch` i
-/// is the entry of the level. The normaliser of a row is made when the row is asked for.
+/// null. So a draft needs rows for nodes with children only, and rows of a pool need not be copied. In `draft_batch` i
+/// is the entry of the level. The normaliser of a row is computed when the row is read.
 template <class T, class Layout = contiguous>
 struct logit_batch {
     using element = T;
@@ -43,11 +43,11 @@ struct logit_batch {
     std::int64_t row_stride = 0;
     index_t vocabulary = 0;
     std::int64_t const* row_of = nullptr;       ///< may be null
-    sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
+    sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
     sampling_params default_sampling{};         ///< where `sampling` is null
-    [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
+    [[no_unique_address]] Layout layout{};      ///< how the entries of a row are laid out
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
@@ -78,13 +78,13 @@ concept has_data = requires(Rows const& rows) {
     rows.data;
 };
 
-/// Rows of logits with what processing left of each (`prepared_batch`).
+/// Rows of logits with the state of each after processing (`prepared_batch`).
 template <class Rows>
 concept has_states = requires(Rows const& rows) {
     rows.states;
 };
 
-/// Rows that say which one is a node's: `row_of[i]`.
+/// Rows with an index for each node: `row_of[i]`.
 template <class Rows>
 concept has_row_of = requires(Rows const& rows, std::int64_t i) {
     { rows.row_of[i] } -> std::convertible_to<std::int64_t>;
@@ -104,7 +104,7 @@ concept has_element = requires {
 
 }  // namespace detail
 
-/// Rows of logits, from which drafts are drawn: `logit_batch`, or the same with masks and biases (`adjusted_batch`).
+/// Rows of logits that drafts can be drawn from: `logit_batch`, or the same with masks and biases (`adjusted_batch`).
 template <class R>
 concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has_element<R> &&
     requires(R const& rows, host_group const& g, std::int64_t i, std::int32_t b) {
@@ -112,9 +112,9 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
     rows.with_sums(g, i, b);
 };
 
-/// The numbers that make a distribution of a row of logits in single precision: `draft_batch` writes them and
+/// The numbers that turn a row of logits into a distribution, in single precision: `draft_batch` writes them and
 /// `prepared_batch` reads them, so that a verifier need not read the draft's row again for its normaliser. Trivially
-/// copyable; a row of no mass has mass NaN.
+/// copyable; a row without mass has mass NaN.
 struct row_state {
     float largest = 0;
     float scale = 1;
@@ -123,7 +123,7 @@ struct row_state {
     index_t cut_last = 0;
 };
 
-/// What a processed row keeps.
+/// The state of a processed row.
 template <class View>
 [[nodiscard]] MULTIDRAFT_HD row_state state_of(softmax_row<View> const& row) noexcept {
     static_assert(std::is_same_v<typename View::real, float>,
@@ -145,7 +145,7 @@ struct prepared_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
@@ -179,7 +179,7 @@ struct probability_batch {
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
 
-    /// The row that node i has.
+    /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }

@@ -13,22 +13,22 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// The trees of some requests, one after another: the nodes of request b are entries `offsets[b]` to `offsets[b + 1]`
-/// of the other arrays. Pointers to memory of the machine that reads them, nothing owned.
+/// of the other arrays. Pointers to memory of the machine that reads them; nothing is owned.
 ///
 /// Within a request nodes are numbered from 0, the root; see `tree_view` for their order. A token `none` at the end of
-/// a node's children stands for a child that could not be drawn (see `draft_batch`): it, and what is below it, is not
-/// in the tree.
+/// a node's children marks a child that could not be drawn (see `draft_batch`): it, and everything below it, is not
+/// part of the tree.
 struct tree_batch {
     std::int32_t requests = 0;
     std::int64_t nodes = 0;                 ///< of all trees: `offsets[requests]`
-    std::int64_t const* offsets = nullptr;  ///< requests + 1 entries, the first of them 0, rising
+    std::int64_t const* offsets = nullptr;  ///< requests + 1 entries, the first of them 0, nondecreasing
     node_id const* parents = nullptr;
     token_id const* tokens = nullptr;  ///< masks and positions do not read them
-    /// Of each node how many of its first children are certain, as `draft_batch` writes it; null for laws without
+    /// For each node, how many of its first children are certain, as `draft_batch` writes it; null for laws without
     /// certain children.
     index_t const* certain = nullptr;
-    /// Nodes of the largest tree. CUDA and Kokkos divide the workspace of verifiers of whole trees by it; hosts look
-    /// for themselves.
+    /// Nodes of the largest tree. CUDA and Kokkos divide the workspace of verifiers of whole trees by it; hosts compute
+    /// it.
     node_id largest = 0;
 
     [[nodiscard]] MULTIDRAFT_HD node_id size(std::int32_t b) const noexcept {
@@ -70,8 +70,8 @@ struct drafted_batch {
     tree_batch trees;
 };
 
-/// Says by which law the trees were drawn: that of the sampler, `drawn_by<Sampler::law>(trees)`. Trees that an engine
-/// drew by itself have the law that fits its draws (see `draft/law.hpp`).
+/// States the law by which the trees were drawn: the sampler's, `drawn_by<Sampler::law>(trees)`, or for trees that an
+/// engine drew itself the law of its draws (see `draft/law.hpp`).
 template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD constexpr drafted_batch<Law> drawn_by(tree_batch const& trees) noexcept {
     return {trees};

@@ -1,4 +1,4 @@
-// Looking for what is wrong with a batch, its rows included, on host threads.
+// Validating a batch, its rows included, on host threads.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,20 +23,21 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Bytes that `validate_batch` works in on a host: none.
+/// Bytes of workspace for `validate_batch` on a host: none.
 template <host_policy P>
 [[nodiscard]] constexpr std::size_t validate_workspace_size(P const&) noexcept {
     return 0;
 }
 
-/// Checks what `verify_batch` takes and writes the first fault to `*report`: offsets, positions, sampling parameters,
-/// parents, tokens, what the law says of children (different tokens, how many are certain), and the rows: the target's
-/// of every node, the draft's of nodes with children. Rows below a child that could not be drawn are nobody's. Where
-/// there is no fault, the arithmetic of this build is looked at, which no macro tells of. `refuse_reported` throws what
-/// a report says. The same call runs on CUDA and Kokkos, where the report is the machine's memory.
+/// Checks the arguments of `verify_batch` and writes the first fault to `*report`. Checked are offsets, positions,
+/// sampling parameters, parents, tokens, the law's conditions on children (different tokens, how many are certain), and
+/// the rows: the target's of every node, the draft's of nodes with children. Rows below a child that could not be drawn
+/// are not checked. If there is no fault, the arithmetic of this build is tested (`check_arithmetic`).
+/// `refuse_reported` throws the error for a report. The same call runs on CUDA, Kokkos and ranks; the report is in
+/// memory of the machine that runs it.
 ///
-/// One pass over all rows, so it is for bringing an engine up, not for every step. Nothing is allocated. Throws
-/// `invalid_input` for arrays that are missing.
+/// One pass over all rows, so it is meant for bringing an engine up, not for every step. Nothing is allocated. Throws
+/// `invalid_input` for missing arrays.
 template <host_policy P, draft_law Law, row_batch Target, draft_row_batch Draft>
 void validate_batch(P const& policy, drafted_batch<Law> const& drafts, target_rows<Target> const& target,
                     draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report,

@@ -1,4 +1,4 @@
-// What is wrong with a batch: the first bad argument, by request, index and value, and how a host refuses it.
+// The fault of a batch: the first bad argument, by request, index and value, and the host error for it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The arguments that `validate_batch` looks at, in the order of a request's checks.
+/// The arguments that `validate_batch` checks, in the order of a request's checks.
 enum class batch_argument : std::int32_t {
     nothing = 0,
     offsets,
@@ -36,13 +36,13 @@ enum class batch_argument : std::int32_t {
     arithmetic  ///< of the code that verifies, as it was compiled
 };
 
-/// The first bad argument of a batch, or `batch_argument::nothing`: of the lowest request, by the order of
-/// `batch_argument`, at the lowest index; where no request has one, the arithmetic.
+/// The first bad argument of a batch, or `batch_argument::nothing`: that of the lowest request, in the order of
+/// `batch_argument`, at the lowest index; if no request has one, the arithmetic.
 struct validation_report {
     batch_argument what = batch_argument::nothing;
     std::int32_t request = 0;
     std::int64_t index = 0;  ///< the node, for `parents` and all that follow; else the request
-    index_t token = none;    ///< of a row: the entry at fault; `none` when its sum is, or when no entry has mass
+    index_t token = none;    ///< for a row: the entry at fault; `none` when its sum is wrong or no entry has mass
     double value = 0;        ///< for `arithmetic` an `arithmetic_fault`
 };
 
@@ -74,7 +74,7 @@ struct validation_report {
 
 namespace detail {
 
-/// What is asked of an argument of a batch.
+/// The rule that an argument of a batch must satisfy.
 [[nodiscard]] constexpr char const* rule_of(batch_argument what) noexcept {
     switch (what) {
         case batch_argument::offsets:

@@ -11,11 +11,11 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// For request b: the nodes accepted, root excluded, in order, how many they are, and the token that follows them.
+/// For request b: the accepted nodes in order, root excluded, their number, and the token that follows them.
 ///
-/// The path of request b begins at `path + b * path_stride` and has room for `path_stride` nodes, which is at least the
-/// depth of the deepest tree. With a stride of 0 it begins at `path + offsets[b]` of the trees, and has room for as
-/// many nodes as the tree has. Entries beyond `accepted[b]` are left as they were. Where a request cannot be decided,
+/// The path of request b begins at `path + b * path_stride` and has space for `path_stride` nodes, which is at least
+/// the depth of the deepest tree. With a stride of 0 it begins at `path + offsets[b]` of the trees, and has space for
+/// as many nodes as the tree has. Entries beyond `accepted[b]` are not written. Where a request cannot be decided,
 /// `next[b]` is `none` and `accepted[b]` 0.
 struct verdict_batch {
     node_id* path = nullptr;
@@ -23,12 +23,12 @@ struct verdict_batch {
     std::int32_t* accepted = nullptr;
     token_id* next = nullptr;
 
-    /// Where the path of request b is written.
+    /// The memory for the path of request b.
     [[nodiscard]] MULTIDRAFT_HD span<node_id> path_of(tree_batch const& trees, std::int32_t b) const noexcept {
         if (path_stride > 0) return {path + b * path_stride, static_cast<std::size_t>(path_stride)};
         return {path + trees.offsets[b], static_cast<std::size_t>(trees.size(b))};
     }
-    /// Levels below the root that there is room for in trees of up to so many nodes.
+    /// The depth that paths have space for, in trees of up to that many nodes.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t deepest(node_id largest) const noexcept {
         return path_stride > 0 && path_stride < largest ? static_cast<std::int32_t>(path_stride) : largest;
     }

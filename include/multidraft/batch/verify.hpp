@@ -31,15 +31,14 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// Bytes of one task: scratch, and the rows of both models that verifiers of whole trees ask for more than once.
+/// Bytes of one task: scratch, and the kept rows of both models for verifiers of whole trees.
 template <verify::verifier Verifier>
 [[nodiscard]] constexpr std::size_t task_bytes(node_id nodes, std::int32_t depth) {
     std::size_t const rows = verify::needs_scratch<Verifier> ? 2 * static_cast<std::size_t>(nodes) * kept_row_bytes : 0;
     return verify::scratch_bytes<Verifier>(nodes, depth) + rows;
 }
 
-/// Calls `use` with the rows of request b: kept in `memory` where that saves passes, else as they are. What is left of
-/// `memory` goes with them.
+/// Calls `use` with the rows of request b, kept in `memory` where that saves passes, and with the rest of `memory`.
 template <verify::verifier Verifier, class Rows, class Use>
 void with_rows(Rows const& rows, tree_batch const& trees, std::int32_t b, span<std::byte> memory, Use const& use) {
     if constexpr (std::is_same_v<Rows, verify::no_draft_rows>) {
@@ -58,9 +57,9 @@ void with_rows(Rows const& rows, tree_batch const& trees, std::int32_t b, span<s
 
 }  // namespace detail
 
-/// Bytes that `verify_batch` works in on a host, for batches of up to `requests` trees of up to `nodes` nodes (root
-/// included) and `depth` levels below the root: 0 for verifiers that decide node by node. Never less for more. Aligned
-/// to 16 bytes; `verify::scratch_memory` owns such memory.
+/// Bytes of workspace for `verify_batch` on a host, for batches of up to `requests` trees of up to `nodes` nodes (root
+/// included) and `depth` levels below the root: 0 for verifiers that decide node by node. Nondecreasing in its
+/// arguments. Aligned to 16 bytes; `verify::scratch_memory` owns such memory.
 template <verify::verifier Verifier, host_policy P>
 [[nodiscard]] std::size_t verify_workspace_size(P const& policy, std::int32_t requests, node_id nodes,
                                                 std::int32_t depth) {
@@ -68,7 +67,7 @@ template <verify::verifier Verifier, host_policy P>
 }
 
 /// Verifies the trees of a batch on host threads with a verifier of `multidraft/verify/`, such as
-/// `verify::recursive_rejection<law::sequential>{}`. The same call runs on CUDA and Kokkos, where `policy` says so.
+/// `verify::recursive_rejection<law::sequential>{}`. The same call runs on CUDA, Kokkos and ranks, with their policies.
 ///
 /// - `policy`: `host_threads(n)`, or `host_tasks` over an engine's own pool.
 /// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile.
@@ -79,14 +78,14 @@ template <verify::verifier Verifier, host_policy P>
 /// - `out`: see `verdict_batch`.
 /// - `scratch`: `verify_workspace_size<Verifier>(policy, ..)` bytes; may be left out where that is 0.
 ///
-/// The decisions have the same bits for any number of threads, and are those of the verifier for each request alone. A
-/// request is the work of one thread, and the threads take the next one when they are done. Nothing is allocated.
+/// The decisions have the same bits for any number of threads, and are those of the verifier for each request alone.
+/// Each request is verified by one thread; a thread takes the next request when it is done. Nothing is allocated.
 ///
-/// Throws `invalid_input` before anything is written, naming argument, index, value and request: for trees that are
-/// none, tokens outside the vocabulary, children that the law cannot give, sampling parameters out of range, a path
-/// without room, too little workspace. That takes O(nodes), or O(nodes x children) where the law draws different
-/// tokens. What only the entries of its rows can tell is the fault of one request: it gets the token `none` and 0
-/// accepted nodes, as on every machine, and `validate_batch` says why.
+/// Throws `invalid_input` before anything is written, naming argument, index, value and request: for invalid trees,
+/// tokens outside the vocabulary, children impossible under the law, sampling parameters out of range, a path that is
+/// too short, too little workspace. These checks take O(nodes), or O(nodes x children) where the law draws different
+/// tokens. Faults in the entries of rows affect one request only: it gets the token `none` and 0 accepted nodes, as on
+/// every machine, and `validate_batch` reports why.
 template <host_policy P, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> const& drafts,
                   target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,

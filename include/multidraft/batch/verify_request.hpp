@@ -1,4 +1,4 @@
-// The verification of one tree of a batch by any group: what host threads, CUDA and Kokkos run for each request.
+// The verification of one tree of a batch by any group: the work of host threads, CUDA and Kokkos for each request.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// What verifying a batch asks of its types, in one message each.
+/// The requirements on the types of a batched verification, one message each.
 template <verify::verifier Verifier, draft_law Law, class Draft>
 MULTIDRAFT_HD constexpr void require_fit() noexcept {
     verify::require_law<Verifier, Law>();
@@ -33,10 +33,9 @@ MULTIDRAFT_HD constexpr void require_fit() noexcept {
                   "were drawn from");
 }
 
-/// Verifies the tree of request b from rows of its nodes. An invalid tree (that of a request which is there for its
-/// place only, say), one deeper than the path or larger than the scratch has room for, and whatever the verifier
-/// refuses, give 0 accepted nodes and the token `none`: the group's lanes run inside of somebody's launch, and throw
-/// nothing.
+/// Verifies the tree of request b from rows of its nodes. The group's lanes run inside a launch and do not throw. An
+/// invalid tree (of a padded request, say), one deeper than the path or too large for the scratch, and whatever the
+/// verifier refuses give 0 accepted nodes and the token `none`.
 template <verify::verifier Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,
@@ -62,8 +61,8 @@ MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int
 }
 
 /// Verifies the tree of request b of a batch, in `scratch` if the verifier needs some (`verify::scratch_bytes`). Trees
-/// of another law than the verifier's do not compile. `prefetched`: rows that a group which can (see `prefetch`) is
-/// asked to bring nearer at a time.
+/// of another law than the verifier's do not compile. `prefetched`: how many rows at a time are prefetched by groups
+/// that can (see `prefetch`).
 template <verify::verifier Verifier, group G, draft_law Law, row_batch Target, draft_row_batch Draft>
 MULTIDRAFT_HD void verify_request(G const& g, Verifier const& verifier, std::int32_t b,
                                   drafted_batch<Law> const& drafts, target_rows<Target> const& target,

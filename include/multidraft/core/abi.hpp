@@ -4,21 +4,22 @@
 
 #include "multidraft/version.hpp"
 
-// Everything is inline, so a program keeps one copy of each function, whichever of its files that was compiled in. When
-// files of one program are compiled with different -march, a file for any CPU would run another one's AVX-512 code, and
-// what `has_fma` says would not hold. So all of it stands in an inline namespace that such files do not share: in
-// `multidraft::v0_1_0_x86_64_v3`, say, which is written `multidraft`. A function of a program's own that takes a type
-// of the library and is called from a file with other flags is not found when the program is linked.
+// Everything is inline, so the linker keeps one copy of each function, from whichever file comes first. If the files of
+// a program were compiled with different -march, code meant for any CPU could run a copy that uses AVX-512, and
+// `has_fma` would not hold. So the library is in an inline namespace that such files do not share,
+// `multidraft::v0_1_0_x86_64_v3` for instance; programs write `multidraft`. A user's function that takes a type of the
+// library and is called from a file with other flags fails to link.
 //
-// The name says what the compiler may use: the x86-64 level (x86-64-v2, -v3, -v4 of the psABI), then whatever else is
-// there. Host and device compilation of one file see the same macros of the host and agree on the name. Extensions that
-// compilers use only when they are asked to (AMX, AES) are not in it. On systems other than x86-64 and AArch64 it knows
-// of FMA only.
+// The name encodes what the compiler may use: the x86-64 level (x86-64-v2, -v3, -v4 of the psABI), then any further
+// extensions. Host and device compilation of one file see the same macros of the host and agree on the name. Extensions
+// that compilers use only through intrinsics (AMX, AES) are not part of it. On systems other than x86-64 and AArch64
+// only FMA is.
 //
-// g++ changes the macros after `#pragma GCC target`: a file that has one includes all headers before it or all after.
+// g++ changes the macros after `#pragma GCC target`: a file that uses it must include all headers before it or all
+// after.
 
-/// Defined by a user (the same identifier in all files, -DMULTIDRAFT_ABI=engine) it replaces the name. Files with the
-/// same one share functions and types, so they must be compiled for the same instruction set.
+/// A user may define it (the same identifier in all files, -DMULTIDRAFT_ABI=engine) to replace the name. Files with the
+/// same name share functions and types, so they must be compiled for the same instruction set.
 #if !defined(MULTIDRAFT_ABI)
 
 // MULTIDRAFT_ABI_WORD(macro, word): `word` where `macro` is 1, nothing where it is not defined.
@@ -88,7 +89,7 @@
                         MULTIDRAFT_ABI_WORD(__AVX512VL__, _avx512vl), , , )
 #endif
 
-// What Ice Lake and Zen 4 have above x86-64-v4 is one word.
+// The extensions that Ice Lake and Zen 4 have beyond x86-64-v4 share one word.
 #if defined(__AVX512IFMA__) && defined(__AVX512VBMI__) && defined(__AVX512VBMI2__) && defined(__AVX512VNNI__) && \
     defined(__AVX512BITALG__) && defined(__AVX512VPOPCNTDQ__) && defined(__GFNI__)
 #define MULTIDRAFT_ABI_ICELAKE _icelake
@@ -148,5 +149,5 @@
 
 #endif
 
-/// What a header of the library opens: `namespace MULTIDRAFT_NAMESPACE::verify {`.
+/// The namespace that headers of the library open: `namespace MULTIDRAFT_NAMESPACE::verify {`.
 #define MULTIDRAFT_NAMESPACE multidraft::inline MULTIDRAFT_ABI

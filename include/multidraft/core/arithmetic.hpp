@@ -1,4 +1,4 @@
-// Whether the arithmetic of this build and thread is that of IEEE 754: a test for the flags that no macro tells of.
+// Whether the arithmetic of this build and thread is that of IEEE 754: a run-time test for flags that no macro reveals.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// What of floating-point arithmetic is not as the library needs it; see docs/floating_point.md.
+/// How floating-point arithmetic can differ from what the library needs; see docs/floating_point.md.
 enum class arithmetic_fault : std::int32_t {
     nothing = 0,
     rounding,    ///< sums are not rounded to the nearest
-    subnormals,  ///< numbers below 2^-126 are taken for 0, or become 0
+    subnormals,  ///< numbers below 2^-126 are read as 0 or flushed to 0
     quotients,   ///< `fp::div` is not rounded to the nearest
     products,    ///< `fp::mul` is contracted with the sum that follows
     fused,       ///< `fp::fma` does not round once, though `has_fma`
@@ -27,7 +27,7 @@ enum class arithmetic_fault : std::int32_t {
 
 namespace detail {
 
-/// A number that no compiler computes with before the program runs.
+/// A number that the compiler cannot fold: arithmetic with it happens at run time.
 [[nodiscard]] MULTIDRAFT_HD inline float unknown(float x) noexcept {
     float volatile hidden = x;
     return hidden;
@@ -35,7 +35,7 @@ namespace detail {
 
 }  // namespace detail
 
-/// Looks at a few operations of this thread, as this file was compiled: nothing, or the first fault. A few dozen
+/// Checks the arithmetic of this thread, as this file was compiled. Returns the first fault found, if any. A few dozen
 /// operations.
 [[nodiscard]] MULTIDRAFT_HD inline arithmetic_fault check_arithmetic() noexcept {
     using detail::unknown;
@@ -45,7 +45,7 @@ namespace detail {
     float const least = unknown(0x1p-126F);
     float const below = least * unknown(0.5F);
     if (!(below > 0.0F && below + below == least)) return arithmetic_fault::subnormals;
-    // Some numerators of one denominator: what a compiler would make products with its inverse of.
+    // Several numerators over one denominator: a compiler that may reassociate multiplies by the inverse instead.
     constexpr float numerators[] = {1.0F, 3.0F, 5.0F, 7.0F, 9.0F, 11.0F, 13.0F, 23.0F};
     constexpr float quotients[] = {1.0F / 49.0F, 3.0F / 49.0F,  5.0F / 49.0F,  7.0F / 49.0F,
                                    9.0F / 49.0F, 11.0F / 49.0F, 13.0F / 49.0F, 23.0F / 49.0F};
@@ -64,7 +64,7 @@ namespace detail {
     return arithmetic_fault::nothing;
 }
 
-/// What a fault is, in words.
+/// A description of the fault.
 [[nodiscard]] constexpr char const* text_of(arithmetic_fault fault) noexcept {
     switch (fault) {
         case arithmetic_fault::nothing:

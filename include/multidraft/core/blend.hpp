@@ -8,9 +8,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// condition ? a : b for integers, by masks on the host: given `?:` g++ moves the computation of b behind a branch, and
-/// a branch that guards float arithmetic keeps a loop over tokens from being vectorised (unless -fno-trapping-math,
-/// which a header cannot ask for). For the same reason conditions compare bit patterns rather than floats.
+/// condition ? a : b for integers, by masks on the host. From `?:` g++ moves the computation of b behind a branch, and
+/// a branch around float arithmetic keeps a loop over tokens from being vectorised (unless -fno-trapping-math, which a
+/// header cannot set). For the same reason conditions compare bit patterns rather than floats.
 template <class T>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr T blend(bool condition, T a,
                                                                 std::type_identity_t<T> b) noexcept {

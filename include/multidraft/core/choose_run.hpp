@@ -7,19 +7,20 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// What part of a run lies before t, if `passed` lies before the run and `size` in it: a fraction in [0, 1).
+/// The fraction in [0, 1) of a run that lies before t, where the sum before the run is `passed` and that of the run is
+/// `size`.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE double fraction_of_run(double t, double passed, double size) noexcept {
     double const u = (t - passed) / size;
     return u < 1 ? u : 0x1.fffffffffffffp-1;  // rounded up, or of a row with infinity or NaN
 }
 
-/// The run k, of `count` with sums `sum(k)`, into which the fraction u of their total falls: the first up to which they
-/// add up to more than u * total. u becomes what part of the run lies before that. A fraction of 1 or more falls into
-/// the last run with mass; `none` when there is none.
+/// The run k, of `count` with sums `sum(k)`, into which the fraction u of their total falls: the first whose running
+/// sum exceeds u * total. On return u is the fraction of that run which lies before the point. A fraction of 1 or more
+/// falls into the last run with mass. Returns `none` when no run has mass.
 ///
-/// The sums, floats or doubles, are added in double precision in index order, and the fraction is taken of what they
-/// add up to, however the sum of the longer run that they are parts of was rounded: each has its share, and none is out
-/// of reach. Every group searches by this arithmetic, so all of them find the same entry. Each sum is asked for twice.
+/// The sums, floats or doubles, are added in double precision in index order. The fraction is taken of this total, not
+/// of the separately rounded sum of the enclosing run, so every run keeps its share and can be reached. Every group
+/// searches by this arithmetic, so all of them find the same entry. Each sum is evaluated twice.
 template <class Sum>
 [[nodiscard]] MULTIDRAFT_HD index_t choose_run(index_t count, Sum const& sum, double& u) {
     double total = 0;

@@ -1,4 +1,4 @@
-// What every header needs to know of the compiler, and the integer types of the library.
+// Compiler-dependent macros, and the integer types of the library.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,9 +6,9 @@
 
 #include "multidraft/core/abi.hpp"
 
-// Under these flags NaN is not found, sums have another order, divisions another rounding and -0 is not 0: rows that
-// are not distributions would decide something, and no two builds would decide the same. What flags do, and how to
-// compile one file of a program without them: docs/floating_point.md.
+// Under these flags NaN is not detected, sums are reordered, divisions round differently and the sign of zero is lost:
+// rows that are not distributions would yield tokens, and no two builds would agree. The effect of each flag, and how
+// to compile one file of a program without them: docs/floating_point.md.
 #if defined(__FAST_MATH__) || defined(_M_FP_FAST)
 #error "multidraft: not with -ffast-math, -Ofast or /fp:fast (see docs/floating_point.md)"
 #elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
@@ -50,7 +50,8 @@
 #define MULTIDRAFT_INLINE_LAMBDA
 #endif
 
-/// Written before a loop that is short, or whose turns are long: a device compiler unrolls it and then lacks registers.
+/// Written before a loop that is short, or whose body is long: a device compiler would unroll it and then run out of
+/// registers.
 #if defined(__CUDA_ARCH__)
 #define MULTIDRAFT_ROLL _Pragma("unroll 1")
 #else
@@ -65,7 +66,7 @@ using token_id = std::int32_t;
 /// A node of a draft tree; node 0 is the root, the last token of the context.
 using node_id = std::int32_t;
 
-/// A place in a row of V entries. Offsets between rows are 64 bits wide.
+/// An index into a row of V entries. Offsets between rows are 64 bits wide.
 using index_t = std::int32_t;
 
 /// The most entries that a row may have, 2^31 - 4097: loops over it go by chunks of 4096.

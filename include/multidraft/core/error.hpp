@@ -17,7 +17,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// `what()` reads, for example, `parents[3] = 7: a parent must come before its child`.
 class invalid_input : public std::invalid_argument {
 public:
-    /// `value` is already printed; `node` is the node of a tree that is at fault, `none` where it is no matter of one.
+    /// `value` is already printed; `node` is the node of the tree that is at fault, `none` where no node is concerned.
     invalid_input(std::string argument, std::int64_t index, std::string value, std::string why, node_id node = none)
         : std::invalid_argument(text(argument, index, value, why)),
           argument_(std::move(argument)),
@@ -28,7 +28,7 @@ public:
 
     /// The name of the argument, as in the function's signature.
     [[nodiscard]] std::string const& argument() const noexcept { return argument_; }
-    /// Where in the argument, or -1 when it is no sequence.
+    /// The index in the argument, or -1 when it is not a sequence.
     [[nodiscard]] std::int64_t index() const noexcept { return index_; }
     /// The offending value, printed.
     [[nodiscard]] std::string const& value() const noexcept { return value_; }

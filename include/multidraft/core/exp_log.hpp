@@ -110,7 +110,7 @@ namespace fp {
 
 namespace detail {
 
-/// The larger of two numbers, `bound` not NaN; NaN where x is.
+/// The larger of two numbers, `bound` not NaN; NaN if x is NaN.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float at_least(float x, float bound) noexcept {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 800
     float result;  // one instruction, which no intrinsic gives
@@ -125,11 +125,11 @@ namespace detail {
 
 /// exp(scale * x) for x <= 0 and a fixed scale > 0: the weight of a logit that lies -x below the largest.
 ///
-/// Half the instructions of `fp::exp`, of which a row of logits is mostly made: no sign, no overflow, and the
-/// power of two is taken of x itself, 2^(x * rate), so that the product is not rounded before it. 1 at x = 0; 0 where
-/// the power is below 2^-99.5, x = minus infinity too, so that the part of a row that a token has is a normal number
-/// (for up to 2^26 tokens); NaN stays NaN. Error below 2.1 ulp of 2^(x * rate), x * rate more without FMA; the rate is
-/// log2(e) * scale, rounded and kept between 2^-120 and 2^127. No branch, no table: loops over it vectorise.
+/// Half the instructions of `fp::exp`, which dominates the cost of a row of logits: there is no sign and no overflow to
+/// handle, and 2^(x * rate) is computed from x itself, so that the product is not rounded first. 1 at x = 0; 0 where
+/// the power is below 2^-99.5, including x = minus infinity, so that a token's share of a row is a normal number (for
+/// up to 2^26 tokens). NaN stays NaN. The error is below 2.1 ulp of 2^(x * rate), without FMA x * rate more. The rate
+/// is log2(e) * scale, rounded and kept between 2^-120 and 2^127. No branch, no table: loops over it vectorise.
 template <class Real>
 class exp_nonpositive;
 
@@ -148,7 +148,7 @@ public:
     /// exp(scale * x) for x <= 0, NaN for NaN.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float operator()(float x) const noexcept {
         // x * rate = n + r, |r| <= 1/2. Adding 1.5 * 2^23 + 100 rounds to an integer and leaves it, with that bias, in
-        // the low bits: as an exponent they are those of 2^(n - 27), and of 0 for the least n, -100.
+        // the low bits: read as an exponent they give 2^(n - 27), and 0 for the smallest n, -100.
         float const d = detail::at_least(x, least_);
         float const shifter = 0x1.8p23F + static_cast<float>(floor);
         float const shifted = fp::fma(d, rate_, shifter);
@@ -199,11 +199,11 @@ namespace fp {
 
 }  // namespace fp
 
-/// A draw from the exponential law with mean 1: -ln(1 - v) for v = (word + 1/2) / 2^32, error below 1.5 ulp.
+/// A draw from the exponential distribution with mean 1: -ln(1 - v) for v = (word + 1/2) / 2^32, error below 1.5 ulp.
 ///
 /// Every one of the 2^32 words gives a finite number above 0, from 1.2e-10 to 22.9; small draws, which decide a race,
-/// keep their full relative accuracy. The noise of exponential races, and -ln of it is that of Gumbel-max. No branch:
-/// loops over it vectorise.
+/// keep their full relative accuracy. This is the noise of exponential races; -ln of it is the noise of Gumbel-max. No
+/// branch: loops over it vectorise.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float exponential_variate(std::uint32_t word) noexcept {
     // 1 - v = (2^32 - word - 1/2) / 2^32 = 2^(e - 32) (1 + f). Halves of 16 bits make every step but the last one of f
     // exact. They become floats as the low bits of 2^23 and 2^22 (not every vector unit converts unsigned integers),

@@ -34,8 +34,8 @@ struct float16 {
     /// Exact, subnormals, infinities and NaN payloads included; a device may make a quiet NaN of a signalling one.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr operator float() const noexcept {
 #if defined(__CUDA_ARCH__)
-        // Not std::is_constant_evaluated: nvcc without --expt-relaxed-constexpr takes that for a function of the host,
-        // and deletes the code around it.
+        // Not std::is_constant_evaluated: nvcc without --expt-relaxed-constexpr treats that as a host function and
+        // deletes the code around it.
         if (!__builtin_is_constant_evaluated()) {  // one instruction, and exact too
             float result = 0;
             asm("cvt.f32.f16 %0, %1;" : "=f"(result) : "h"(bits));
@@ -44,7 +44,7 @@ struct float16 {
 #endif
         std::uint32_t const sign = (bits & 0x8000U) << 16;
         std::uint32_t const moved = (bits & 0x7fffU) << 13;
-        // A subnormal's fraction is put below 2^-14, a normal number, which is then taken off again.
+        // A subnormal's fraction is placed below 2^-14, a normal number, which is then subtracted.
         float const subnormal =
             __builtin_bit_cast(float, moved + 0x38800000U) - __builtin_bit_cast(float, std::uint32_t{0x38800000U});
         std::uint32_t const normal = moved + 0x38000000U;   // the exponent's bias: 127 instead of 15
@@ -107,11 +107,11 @@ private:
 static_assert(sizeof(float16) == 2 && std::is_trivially_copyable_v<float16>);
 static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 
-/// Rows of binary16 whose engine keeps them as words of 16 bits. Nothing is copied.
+/// A row of binary16 that an engine stores as 16-bit words. Nothing is copied.
 [[nodiscard]] MULTIDRAFT_HD inline float16 const* as_float16(std::uint16_t const* words) noexcept {
     return reinterpret_cast<float16 const*>(words);
 }
-/// The same of bfloat16.
+/// The same for bfloat16.
 [[nodiscard]] MULTIDRAFT_HD inline bfloat16 const* as_bfloat16(std::uint16_t const* words) noexcept {
     return reinterpret_cast<bfloat16 const*>(words);
 }
@@ -141,7 +141,7 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr float to_real(float x) noexcept { return x; }
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr double to_real(double x) noexcept { return x; }
 
-/// The type that `to_real` gives for an element of type T: what a row of T is computed in.
+/// The type that `to_real` returns for an element of type T, in which a row of T is computed.
 template <class T>
 using real_of = std::remove_cvref_t<decltype(to_real(std::declval<T>()))>;
 

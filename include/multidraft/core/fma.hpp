@@ -17,13 +17,13 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// Whether `fp::fma` rounds once. Without it (plain x86-64: `std::fma` is a slow library call there) results are as
-/// accurate and just as lossless, but they are not, bit for bit, those of other backends: a token whose acceptance
-/// hangs on the last bit may be decided differently.
+/// accurate and just as lossless, but not bit for bit those of other backends. A token whose acceptance depends on the
+/// last bit may then be decided differently.
 inline constexpr bool has_fma = MULTIDRAFT_FMA != 0;
 
-// Compilers contract a * b + c into one rounding wherever they see it, also after inlining, and no two of them see the
-// same. So a product that feeds a sum is written with `fp::fma`, or with `fp::mul` where the sum must not take it in.
-// Which flags of a compiler leave that as it is, docs/floating_point.md says.
+// Compilers contract a * b + c into one rounding wherever they see it, also after inlining, and no two compilers
+// contract the same expressions. So a product that feeds a sum is written with `fp::fma`, or with `fp::mul` where it
+// must not be contracted. docs/floating_point.md lists the compiler flags under which this holds.
 
 /// Arithmetic that rounds the same way everywhere.
 namespace fp {
@@ -64,9 +64,9 @@ namespace fp {
 
 namespace detail {
 
-/// -0, of which clang is not told that it is: it would take a * b + -0 for a plain product, and under
-/// -ffp-contract=fast, which no pragma overrides, contract that with the sum that follows. Nothing is computed, and
-/// loops are vectorised around it.
+/// -0, hidden from clang's optimiser. It would simplify a * b + -0 to a plain product and, under -ffp-contract=fast,
+/// which no pragma overrides, contract that with the sum that follows. No instruction is emitted, and loops still
+/// vectorise.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real minus_zero() noexcept {
     Real zero = Real(-0.0);
@@ -87,7 +87,7 @@ namespace fp {
 /// a * b, rounded, and never contracted with a sum that follows. As fast as a product.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE float mul(float a, float b) noexcept {
 #if defined(__CUDA_ARCH__) && defined(__clang__)
-    float result = 0;  // clang takes the intrinsic for a plain product
+    float result = 0;  // clang turns the intrinsic into a plain product
     asm("mul.rn.f32 %0, %1, %2;" : "=f"(result) : "f"(a), "f"(b));
     return result;
 #elif defined(__CUDA_ARCH__)

@@ -1,4 +1,5 @@
-// The concept `group`: the row operations that every algorithm is written over, and the one order they sum in.
+// The concept `group`: the row operations that every algorithm is written in terms of, and their fixed order of
+// summation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,14 +16,14 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// A row of n terms is cut into chunks of `chunk_size`. A chunk is `chunk_rows` rows of `chunk_lanes` lanes: lane l
 /// adds the terms `l, l + 256, l + 512, ..` in that order, the lanes are added pairwise (l with l + 128, then l + 64,
-/// .. 1), and the sums of the chunks are added in index order. Terms beyond n count as 0. Whoever holds whole chunks -
-/// a thread, a block, a cluster, a rank - gets the same bits.
+/// .. 1), and the sums of the chunks are added in index order. Terms beyond n count as 0. A thread, a block, a cluster
+/// or a rank that holds whole chunks gets the same bits.
 ///
 /// A search finds a chunk by the chunks' sums, and descends inside it by sixteenths: 16 runs of 256 terms, 16 runs of
 /// 16, 16 terms. A run of 256 is summed as 16 lanes of 16 terms, a run of 16 pairwise. At each step the sums are added
-/// up in double precision in index order, the fraction that is looked for is taken of *their* total, and what part of
-/// the run it falls into lies before it is the fraction for the next step. So nothing is lost between a sum and the
-/// sums of its parts, which are rounded differently.
+/// in double precision in index order and the fraction is taken of *their* total; its relative position inside the run
+/// it falls into is the fraction for the next step. So nothing is lost between a sum and the sums of its parts, which
+/// are rounded differently.
 inline constexpr index_t chunk_size = 4096;
 inline constexpr index_t chunk_lanes = 256;
 inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
@@ -35,7 +36,8 @@ inline constexpr index_t chunk_rows = chunk_size / chunk_lanes;
 /// The sums of the chunks of a row of weights, and their total: what a draw from the row needs.
 ///
 /// Rows of up to `capacity` chunks (more than a million entries) keep every chunk's sum; of longer rows only the total
-/// is kept and a search sums the chunks again, twice. The total is for normalisers; a search adds the sums itself.
+/// is kept and a search sums the chunks again, twice. The total is meant for normalisers; a search adds the sums
+/// itself.
 template <class Real>
 struct chunk_sums {
     static constexpr index_t capacity = 256;
@@ -79,7 +81,7 @@ struct pair {
 };
 }  // namespace group_archetype
 
-/// Some lanes that walk a row together: a CPU thread with vector units, a CUDA warp, block or cluster, a Kokkos team.
+/// Lanes that process a row together: a CPU thread with vector units, a CUDA warp, block or cluster, a Kokkos team.
 ///
 /// Functions of the index may be called by any lane, in any order, more than once. Every lane calls every operation
 /// with equal arguments and gets the equal result. With f, w and x functions of an index to float or double:
@@ -90,9 +92,9 @@ struct pair {
 /// - `top_k(n, f, out)`: the `out.size()` largest, largest first, ties to the lower index; f is not NaN.
 /// - `sum_chunks(n, w)`: the chunk sums of the weights w(i) >= 0.
 /// - `softmax(n, x, scale)`: the `softmax_sums` of a row of logits, in one pass over memory.
-/// - `inverse_cdf(sums, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i up to which the
-///   weights w add up to more than u of their total, in the steps above. u is a double in [0, 1), of which all bits
-///   count; tokens in `taken` weigh 0. Does not fall when u rises; at u = 1 or more the last i with mass.
+/// - `inverse_cdf(sums, n, w, u, taken)`: the inverse of the running sum at a fraction: the first i whose running sum
+///   of the weights w exceeds u of their total, in the steps above. u is a double in [0, 1), all of whose bits count;
+///   tokens in `taken` have weight 0. Nondecreasing in u; for u >= 1 the last i with mass.
 /// - `update_chunk(sums, n, w, taken, i)`: the chunk sums after the weight of i changed; its chunk is summed again.
 /// - `histogram(n, bin, mass, bins)`: bins[b] = sum of the integers mass(i) >= 0 with bin(i) = b; others are skipped.
 /// - `histogram_pairs(n, pair, bins)`: the same with two counters a bin, side by side: bins[2 b] and bins[2 b + 1]
@@ -100,8 +102,8 @@ struct pair {
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
-/// A group may have more (`throws`, `fast_top_k`, ..), and so may the functions that it is given: they may say where
-/// they are 0, or have a cheaper form on a run of entries. What there is, and who asks for it:
+/// A group may have more members (`throws`, `fast_top_k`, ..), and so may the functions that it is given: they may
+/// declare where they are 0, or have a cheaper form on a run of entries. All optional members and their users:
 /// core/optional_members.hpp.
 ///
 /// `inverse_cdf` never returns an index of weight 0; it returns `none` only when every weight is 0.

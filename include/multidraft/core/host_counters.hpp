@@ -1,4 +1,4 @@
-// Counting entries of a row into bins on a host: where the time goes into loads and stores, not into arithmetic.
+// Counting the entries of a row into bins on a host, which is bound by loads and stores rather than arithmetic.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +22,7 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void add_pair(std::uint64_t* counter, std::uint3
 }
 
 /// The counters of `histogram_pairs`. Neighbours in a row often share a bin, and an addition to a counter that was just
-/// stored waits for the store: so they take turns with several tables, which a thread has on its stack.
+/// stored waits for the store. So neighbours alternate between several tables, which are on the thread's stack.
 class pair_tables {
 public:
     static constexpr index_t most_bins = 264;  ///< enough for `verify::ratio_histogram`
@@ -63,7 +63,7 @@ private:
     index_t bins_;
 };
 
-/// The position of the lowest bit that is 1; there is one.
+/// The position of the lowest bit that is 1; `bits` is not 0.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE index_t lowest_bit(std::uint64_t bits) noexcept {
 #if defined(__CUDA_ARCH__)
     return __ffsll(static_cast<long long>(bits)) - 1;

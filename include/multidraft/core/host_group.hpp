@@ -21,7 +21,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// One thread that walks a row in explicit lanes, so that a compiler vectorises the loops without -ffast-math.
+/// One thread that processes a row in explicit lanes, so that a compiler vectorises the loops without -ffast-math.
 ///
 /// On the host a row of more than `max_row_size` entries is an `invalid_input`.
 ///
@@ -77,7 +77,7 @@ public:
         return where < n ? where : 0;
     }
 
-    /// O(n + (entries that pass the threshold) * k): a run of 256 keys is looked at again only when one of them is
+    /// O(n + (entries that pass the threshold) * k): a run of 256 keys is examined again only when one of them is
     /// larger than the smallest key kept so far.
     template <class F>
     MULTIDRAFT_HD void top_k(index_t n, F const& function, span<token_id> out) const {
@@ -205,8 +205,8 @@ public:
         }
     }
 
-    /// Bins, masses and sums in separate loops, the first two for the vector units; masses are asked for where there
-    /// are bins, one by one where they are few. Bin 0 is summed by the vector units.
+    /// Bins, masses and sums in separate loops, the first two vectorised. Masses are computed only for entries that
+    /// have a bin, one by one where these are few. Bin 0 is summed by the vector units.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void histogram(index_t n, Bin const& bin_of, Mass const& mass_of, span<std::uint64_t> bins) const {
         check_size(n);
@@ -241,8 +241,8 @@ public:
         for (std::uint64_t const sum : zeros) bins[0] += sum;
     }
 
-    /// Pairs and sums in separate loops: the first is for the vector units (see `detail::pair_tables`). A function that
-    /// says which entries count (`may_be_nonzero(i)`, cheap) is asked for no others where they are few.
+    /// Pairs and sums in separate loops, the first vectorised (see `detail::pair_tables`). Where few entries count, a
+    /// function that has `may_be_nonzero(i)` is evaluated at those only.
     template <class F>
     MULTIDRAFT_HD void histogram_pairs(index_t n, F const& function, span<std::uint64_t> bins) const {
         check_size(n);
@@ -268,7 +268,7 @@ public:
     }
 
 private:
-    /// Rows whose loops would not end.
+    /// Refuses rows whose loop counters would overflow.
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void check_size([[maybe_unused]] index_t n) {
 #if !MULTIDRAFT_ON_DEVICE
         if (n > max_row_size) refuse("n", n, "a row has at most 2^31 - 4097 entries");
@@ -278,10 +278,9 @@ private:
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
-    static constexpr index_t block =
-        64;  ///< lanes that are walked at a time: enough to hide the latency of an addition
+    static constexpr index_t block = 64;  ///< lanes processed at a time: enough to hide the latency of an addition
 
-    // What `histogram` does with some adjacent entries: `bin_of` and `mass_of` hold their bins and their masses.
+    // The step of `histogram` over some adjacent entries: `bin_of` and `mass_of` hold their bins and their masses.
 
     /// Returns how many entries have a bin.
     template <class Bin>
@@ -315,7 +314,7 @@ private:
         return zero;
     }
 
-    /// Lists the few entries that have a bin, and asks for their masses one by one.
+    /// Lists the few entries that have a bin, and computes their masses one by one.
     template <class Mass>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void count_few(Mass const& mass, std::uint32_t limit, index_t begin,
                                                           index_t size, std::uint32_t const (&bin_of)[chunk_lanes],
@@ -326,7 +325,7 @@ private:
         for (index_t k = 0; k < count; ++k) bins[bin_of[list[k]]] += static_cast<std::uint64_t>(mass(begin + list[k]));
     }
 
-    /// Sums what is in bin 0 by the vector units, and lists the rest.
+    /// Sums the masses of bin 0 by the vector units, and lists the rest.
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void count_beside_bin_0(std::uint32_t limit, index_t size,
                                                                    std::uint32_t (&bin_of)[chunk_lanes],
                                                                    std::int32_t const (&mass_of)[chunk_lanes],
@@ -376,7 +375,7 @@ private:
         counted.add(waiting, [&](index_t l) MULTIDRAFT_INLINE_LAMBDA { return f(few[l]); });
     }
 
-    /// Puts an entry of that key behind those of larger or equal keys, the last of which are before place `at`.
+    /// Inserts an entry with that key after those with larger or equal keys, which all precede index `at`.
     template <class F, class Real>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void insert_key(F const& f, index_t entry, Real key, index_t at,
                                                            span<token_id> out) {
@@ -387,7 +386,7 @@ private:
         out[at] = entry;
     }
 
-    /// One value out of a loop: a call site of its own, so that the loop's stays the only one in its function.
+    /// One value outside of a loop: a separate call site, so that the loop's stays the only one in its function.
     template <class F>
     MULTIDRAFT_HD static auto at_index(F const& f, index_t i) {
         return f(i);
@@ -411,8 +410,8 @@ private:
         return best[0];
     }
 
-    /// Whether a function that says where it may be more than 0 (`may_be_nonzero(i)`, cheap) does so in a run; others
-    /// do.
+    /// Whether a function may be nonzero anywhere in a run, by its `may_be_nonzero(i)` if that is cheap; true for other
+    /// functions.
     template <class F>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static bool any_nonzero(F const& f, index_t begin, index_t size) {
         if constexpr (has_is_dense<F>)
@@ -426,7 +425,7 @@ private:
         }
     }
 
-    /// Calls `body` with the function, or with the plainer one that it is on a run.
+    /// Calls `body` with the function, or with its cheaper form on a run.
     template <class F, class Body>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void on_run(F const& f, index_t begin, index_t end, Body const& body) {
         if constexpr (has_elsewhere<F>) {
@@ -438,7 +437,7 @@ private:
         of_run(f, begin, end, body);
     }
 
-    /// The same for what a function is on a run: others are longer.
+    /// The same for a function's form on a run, which is short; others are longer.
     template <class F, class Body>
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void of_run(F const& f, index_t begin, index_t end, Body const& body) {
         if constexpr (has_runs<F>) {
@@ -459,7 +458,7 @@ private:
         });
     }
 
-    /// The sum of one chunk in the fixed order. Rows that lie inside the row are walked without a test.
+    /// The sum of one chunk in the fixed order. Rows of lanes that lie entirely inside the row need no bounds test.
     template <class F>
     MULTIDRAFT_HD static auto sum_chunk(index_t begin, index_t n, F const& function) {
         using real = result_of<F>;
@@ -520,7 +519,7 @@ private:
         return best[0];
     }
 
-    /// The weights of one chunk, those taken and those beyond the row 0.
+    /// The weights of one chunk, 0 for tokens in `taken` and beyond the end of the row.
     template <class Real, class W>
     MULTIDRAFT_HD static void evaluate(index_t begin, index_t n, W const& function, span<token_id const> taken,
                                        Real (&values)[chunk_size]) {

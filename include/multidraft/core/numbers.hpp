@@ -1,4 +1,4 @@
-// The ends of the number line as constants: device code may not call the members of `std::numeric_limits`.
+// The limits of numeric types as constants: device code may not call the members of `std::numeric_limits`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ inline constexpr Real infinity = std::numeric_limits<Real>::infinity();
 template <class Real>
 inline constexpr Real minus_infinity = -infinity<Real>;
 
-/// The largest number of a type that is none of those.
+/// The largest finite number of a type.
 template <class T>
 inline constexpr T largest_number = std::numeric_limits<T>::max();
 

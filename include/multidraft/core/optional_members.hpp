@@ -1,4 +1,4 @@
-// The members that a type may have beyond what its concept asks for, and the concepts that say whether it has them.
+// The members that a type may have beyond what its concept requires, and the concepts that detect them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,11 +9,10 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
 
-// Those of groups, functions and rows of trees change speed, memory and the way in which errors are reported, and no
-// decision. A name that is misspelt is a member that nobody asks for, so a type that means to have one says so by
-// `static_assert(has_runs<my_row>)`.
+// Those of groups, functions and rows of trees affect speed, memory and the reporting of errors, never a decision. A
+// misspelt member goes unnoticed, so a type that provides one should check it: `static_assert(has_runs<my_row>)`.
 //
-//   of               member                               asked by                    without it
+//   of               member                               concept                     without it
 //   ---------------- ------------------------------------ --------------------------- -------------------------------
 //   groups           `throws = false`                     may_throw                   errors are thrown, on a host
 //   (`group`)        `fast_top_k`, a number               has_fast_top_k              truncation counts, never lists
@@ -22,26 +21,26 @@
 //                    `histogram_bin_reaching(counters, w)`has_histogram_bin_reaching  one counter after the other
 //                    `count_part(n, first, size, is)`     has_count_part              a sum, entry 0 being the first
 //                    `sums_of_one<Real>(n, i)`            has_sums_of_one             summed as other rows are
-//                    `look_ahead(n, body)`                looks_ahead                 operations are made when needed
-//                    `checkpoint(n)`, `resume()`          has_checkpoints             done once, from the start
-//   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    asked entry by entry
+//                    `look_ahead(n, body)`                looks_ahead                 operations are done when needed
+//                    `checkpoint(n)`, `resume()`          has_checkpoints             run once, from the start
+//   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    evaluated entry by entry
 //   entry (weights,  `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
-//   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is asked first
+//   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
 //                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
 //                    `expensive = true`                   is_expensive                taken to be cheap
-//   rows             `may_have_mass(i)`                   has_may_have_mass           there may be mass everywhere
-//   (`distribution`) `may_have_all_mass()`                has_may_have_all_mass       `may_have_mass` is always asked
+//   rows             `may_have_mass(i)`                   has_may_have_mass           any token may have mass
+//   (`distribution`) `may_have_all_mass()`                has_may_have_all_mass       `may_have_mass` is always tested
 //                    `order(i)`                           has_order                   ordered by weight
 //                    `order_limit()`                      has_order_limit             all tokens may be taken
 //                    `times(factor)`                      has_times                   wrapped in `row_in_units`
 //   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
 //                    `alignment`, in bytes                has_alignment               entries are read one by one
-//   rows of trees    `with_sums(g, node)`                 has_with_sums               a pass more to draw from a row
+//   rows of trees    `with_sums(g, node)`                 has_with_sums               one more pass to draw from a row
 //   (`row_source`)   `prefetch(g, nodes)`                 has_prefetch                rows are fetched when read
 //   verifiers        `scratch_bytes(nodes, depth)`        verify::needs_scratch       called without scratch
 //   (`verify::       `reads_draft = false`                verify::reads_draft         the draft's rows are read
 //   verifier`)       `lossless = true`                    verify::is_lossless         not taken for lossless
-//                    `few_passes = true`                  verify::has_few_passes      decided when the walk comes
+//                    `few_passes = true`                  verify::has_few_passes      decided one node at a time
 //   laws             `counts_certain = true`              counts_certain              no child is certain
 //   (`draft_law`)    `tokens_differ = true`               tokens_differ               children may be equal
 //                    `conditional(g, q, drawn)`           has_conditionals            recursive rejection refuses it
@@ -50,48 +49,48 @@
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
 //   CUDA lanes       `max_grid_ranks`                     cuda::meets_in_memory       ranks write to each other
 //
-// Those from verifiers on are asked where their concepts are, since core knows nothing of them.
+// The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules.
 
 namespace MULTIDRAFT_NAMESPACE {
 
 // Of groups.
 
 /// Whether algorithms over this group report bad input by throwing `invalid_input`, on a host. A group whose lanes run
-/// inside somebody else's launch declares `static constexpr bool throws = false`: an exception must not leave a launch,
-/// on a CPU either, so they get "no token" instead, as on a device.
+/// inside a launch declares `static constexpr bool throws = false`: an exception must not leave a launch, on a CPU
+/// either, so bad input yields the token `none`, as on a device.
 template <class G>
 inline constexpr bool may_throw = !requires {
     requires !G::throws;
 };
 
-/// A group that says up to how many entries, `G::fast_top_k`, its `top_k` is faster than a selection by counting.
+/// A group that declares by `G::fast_top_k` up to how many entries its `top_k` is faster than a selection by counting.
 template <class G>
 concept has_fast_top_k = requires {
     { G::fast_top_k } -> std::convertible_to<index_t>;
 };
 
-/// A group with room for N counters that all its lanes see, `g.template counters<N>()`, such as shared memory. What it
-/// gives has a `data()` and is valid until the next call.
+/// A group with N counters that all its lanes see, `g.template counters<N>()`, in shared memory for instance. The
+/// result has a `data()` and is valid until the next call.
 template <class G, std::size_t N>
 concept has_counters = requires(G const& g) {
     g.template counters<N>();
 };
 
-/// A group with a way of its own to add up counters: `g.histogram_total(counters)`.
+/// A group that adds up counters by its own method: `g.histogram_total(counters)`.
 template <class G, class Counters>
 concept has_histogram_total = requires(G const& g, Counters const& counters) {
     { g.histogram_total(counters) } -> std::same_as<std::uint64_t>;
 };
 
-/// A group with a way of its own to find the bin in which a sum from the last one downwards reaches `wanted`, which
-/// becomes what is wanted of that bin: `g.histogram_bin_reaching(counters, wanted)`.
+/// A group with its own method to find the bin in which the sum from the last bin downwards reaches `wanted`:
+/// `g.histogram_bin_reaching(counters, wanted)`. On return `wanted` is what is left to take from that bin.
 template <class G, class Counters>
 concept has_histogram_bin_reaching = requires(G const& g, Counters const& counters, std::uint64_t& wanted) {
     { g.histogram_bin_reaching(counters, wanted) } -> std::same_as<index_t>;
 };
 
-/// A group whose functions are asked for the entries of a row by their own index only, since each lane has some of
-/// them, and that counts those of a part of a row: `g.count_part(n, first, size, is)`.
+/// A group whose lanes each hold some entries of a row and evaluate functions at those indices only, and that can count
+/// within a part of a row: `g.count_part(n, first, size, is)`.
 template <class G>
 concept has_count_part = requires(G const& g, index_t i, bool (*is)(index_t)) {
     { g.count_part(i, i, i, is) } -> std::same_as<index_t>;
@@ -103,17 +102,17 @@ concept has_sums_of_one = requires(G const& g, index_t i) {
     g.template sums_of_one<Real>(i, i);
 };
 
-/// A group whose operations take long, however many are made at a time: ranks that send each other messages. Told by
-/// `g.look_ahead(count, body)` which operations are to come, those of `body(k)` for k < count, it makes them together.
-/// The bodies do not depend on one another and change nothing that is read; each says by asking for the rows of a node
-/// what it is about, and what was made for a node is there when the algorithm comes to it.
+/// A group whose operations have a high latency however many are done at once, such as ranks that exchange messages.
+/// `g.look_ahead(count, body)` announces the operations of `body(k)` for k < count, and the group does them together.
+/// The bodies are independent of one another and change nothing that is read. The rows that a body reads identify its
+/// node; the results for a node are ready when the algorithm gets to it.
 template <class G>
 concept looks_ahead = requires(G const& g, index_t count, void (*body)(index_t)) {
     g.look_ahead(count, body);
 };
 
-/// A group whose caller may run an algorithm again from its start, with the scratch that it left: `g.checkpoint(n)`
-/// says that what it keeps there is made up to n, and `g.resume()` gives the last such number, 0 at first.
+/// A group whose caller may restart an algorithm from the beginning with the scratch it left: `g.checkpoint(n)` records
+/// that the results kept there are complete up to n, and `g.resume()` returns the last such number, 0 at first.
 template <class G>
 concept has_checkpoints = requires(G const& g, index_t n) {
     g.checkpoint(n);
@@ -138,55 +137,56 @@ struct any_body {
 /// - `f.on_run(begin, end, body)`: calls `body(here)` once, where `here(i)` equals `f(i)` for begin <= i < end. `begin`
 ///   is a multiple of `run_length` and the run has `run_length` entries at most. `here` lives as long as the call.
 ///
-/// Groups may use it and need not: the host group does, so that a loop over a run has no test of its own per entry.
+/// Its use is optional for groups. The host group uses it, so that a loop over a run has no test per entry.
 template <class F>
 concept has_runs = requires(F const& f, index_t i) {
     { f.in_chunk(i, i) } -> std::same_as<F>;
     f.on_run(i, i, detail::any_body{});
 };
 
-/// A function that is expensive and says cheaply where it is 0: `f.may_be_nonzero(i)` is false only there (of a pair:
+/// An expensive function with a cheap test for zeros: `f.may_be_nonzero(i)` is false only where f is 0 (for a pair:
 /// where it counts nothing).
 template <class F>
 concept has_may_be_nonzero = requires(F const& f, index_t i) {
     { f.may_be_nonzero(i) } -> std::convertible_to<bool>;
 };
 
-/// Beside `may_be_nonzero`: whether most entries are not 0, `f.is_dense()`, so that asking for each is not worth it.
+/// Beside `may_be_nonzero`: `f.is_dense()` is true where most entries are nonzero, so that testing each is not worth
+/// it.
 template <class F>
 concept has_is_dense = requires(F const& f) {
     { f.is_dense() } -> std::convertible_to<bool>;
 };
 
-/// A function that is a plainer one, `f.elsewhere()`, but for a few entries; `f.is_elsewhere(begin, end)` says whether
-/// it is the plainer one on all entries of a run.
+/// A function that equals a simpler one, `f.elsewhere()`, except at a few entries; `f.is_elsewhere(begin, end)` is true
+/// where the two agree on a whole run.
 template <class F>
 concept has_elsewhere = requires(F const& f, index_t i) {
     { f.is_elsewhere(i, i) } -> std::convertible_to<bool>;
     f.elsewhere();
 };
 
-/// A function so expensive that what is made of it asks `may_be_nonzero` in any case: `F::expensive` is true.
+/// A function so expensive that functions composed from it always test `may_be_nonzero`: `F::expensive` is true.
 template <class F>
 concept is_expensive = requires {
     requires F::expensive;
 };
 
-// Of rows and what they are read through.
+// Of rows, and of the views and layouts they are read through.
 
-/// A row that says, more cheaply than by its mass, where it may have some: `row.may_have_mass(i)`.
+/// A row with a test for mass that is cheaper than computing it: `row.may_have_mass(i)`.
 template <class D>
 concept has_may_have_mass = requires(D const& row, index_t i) {
     { row.may_have_mass(i) } -> std::convertible_to<bool>;
 };
 
-/// A row that says by `row.may_have_all_mass()` when asking `may_have_mass` gains nothing.
+/// A row that declares by `row.may_have_all_mass()` that testing `may_have_mass` gains nothing.
 template <class D>
 concept has_may_have_all_mass = requires(D const& row) {
     { row.may_have_all_mass() } -> std::convertible_to<bool>;
 };
 
-/// A row whose tokens have an order that the weights do not tell: `row.order(i)`, the larger the earlier.
+/// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first.
 template <class D>
 concept has_order = requires(D const& row, index_t i) {
     { row.order(i) } -> std::floating_point;
@@ -219,16 +219,16 @@ concept has_alignment = requires {
 
 // Of the rows of a tree.
 
-/// Rows that are normalised when they are asked for, and hand out the chunk sums of the row's weights with it:
-/// `rows.with_sums(g, node)` has the members `row` and `sums`.
+/// Rows that are normalised when read, and return the chunk sums of the row's weights with it: `rows.with_sums(g,
+/// node)` has the members `row` and `sums`.
 template <class Rows, class G>
 concept has_with_sums = requires(Rows const& rows, G const& g, node_id node) {
     rows.with_sums(g, node).row;
     rows.with_sums(g, node).sums;
 };
 
-/// Rows that want to know ahead of which nodes one is probably read next: `rows.prefetch(g, nodes)`, with a range of
-/// nodes (`node_range`).
+/// Rows that benefit from knowing the nodes of which one is probably read next: `rows.prefetch(g, nodes)`, with a range
+/// of nodes (`node_range`).
 template <class Rows, class G, class Nodes>
 concept has_prefetch = requires(Rows const& rows, G const& g, Nodes nodes) {
     rows.prefetch(g, nodes);

@@ -1,4 +1,4 @@
-// What of a difference is above 0: the values of residuals.
+// The positive part of a difference: the values of residuals.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// x+ = max(x, 0). NaN stays, so that it is found in a sum.
+/// x+ = max(x, 0). NaN is kept, so that it shows in a sum.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD constexpr Real positive_part(Real x) noexcept {
     return x < 0 ? Real(0) : x;

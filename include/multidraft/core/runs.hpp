@@ -9,10 +9,10 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Entries of a run: what a group asks a function for at a time (see `has_runs`).
+/// Entries of a run: the unit in which a group evaluates a function (see `has_runs`).
 inline constexpr index_t run_length = 64;
 
-/// The entries of a run, written out: what a function is on a run where its own form is dear.
+/// The entries of a run, written out: the form on a run of a function that is expensive to evaluate.
 template <class Real>
 class run_values {
 public:
@@ -46,7 +46,7 @@ template <class F>
         return f;
 }
 
-/// Calls `body` with a function, or with what it is on a run.
+/// Calls `body` with a function, or with its form on a run.
 template <class F, class Body>
 MULTIDRAFT_HD MULTIDRAFT_INLINE void on_run(F const& f, [[maybe_unused]] index_t begin, [[maybe_unused]] index_t end,
                                             Body const& body) {
@@ -56,8 +56,8 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void on_run(F const& f, [[maybe_unused]] index_t
         body(f);
 }
 
-/// Calls `body(here, begin, end)` for the runs of some entries, from a multiple of `run_length` on; for all at once
-/// where the function has none.
+/// Calls `body(here, begin, end)` for each run of some entries that begin at a multiple of `run_length`; once for all
+/// of them where the function has no runs.
 template <class F, class Body>
 MULTIDRAFT_HD MULTIDRAFT_INLINE void by_runs(F const& f, index_t begin, index_t end, Body const& body) {
     if constexpr (has_runs<F>) {

@@ -16,7 +16,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// A range whose entries lie together and are T, and that is not about to vanish where T may be written.
+/// A contiguous range of T; where T is mutable it must not be a temporary.
 template <class R, class T>
 concept views_as = std::ranges::contiguous_range<R> &&(
     std::ranges::borrowed_range<R> ||

@@ -1,4 +1,4 @@
-// How often children were accepted, by level, number of siblings and rank: what the steps so far say of the next one.
+// Estimates of acceptance rates from past steps, by level, number of siblings and rank.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,13 +16,12 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Counts of accepted children that forget: after `memory` steps a step weighs a third.
+/// Counts of accepted children that decay exponentially: after `memory` steps a step has weight 1/e.
 ///
-/// Estimates are of the rate at which one of n children of a node is accepted that was reached at some level. Where
-/// little was counted they lean on the same number of children at other levels, then on other numbers of children, of
-/// which -log(1 - rate) is taken to be in proportion to n^0.45 (for alpha* of stratified draws on the shipped models
-/// the power is 0.46 to 0.56 between n = 2 and 4: docs/research.md), then on `prior`, the rate of one child. Levels and
-/// numbers of children beyond the largest count as those.
+/// Estimates the rate at which one of the n children of a reached node is accepted, by level. Where counts are few the
+/// estimate is drawn towards that of the same n at other levels, then of other n, and finally towards `prior`, the rate
+/// of one child. Across n, -log(1 - rate) is modelled as proportional to n^0.45 (docs/research.md has measured
+/// exponents). Levels and numbers of children beyond the largest count as the largest.
 class acceptance_history {
 public:
     static constexpr std::int32_t levels = 8;
@@ -36,8 +35,8 @@ public:
         estimate();
     }
 
-    /// Counts a step: each node of the accepted path that was to have children, as many as the shape has for it. (Where
-    /// the draft's support ends there are fewer: what a wish for four of them comes to is what choices ask for.)
+    /// Counts a step: each node of the accepted path that has children in the shape, under the number in the shape.
+    /// (There are fewer where the draft's support ends; choices of a shape need the rate by the number requested.)
     void learn(topology const& shape, step_outcome const& outcome) {
         fade(kept_);
         node_id node = 0;
@@ -53,26 +52,26 @@ public:
         estimate();
     }
 
-    /// Forgets as so many steps do.
+    /// Decays the counts as that many steps would.
     void pass(double steps) {
         fade(std::pow(kept_, steps));
         estimate();
     }
 
-    /// The rate at which one of n children of a reached node of that level is accepted.
+    /// The estimated rate at which one of the n children of a reached node of that level is accepted.
     [[nodiscard]] double rate(std::int32_t level, std::int32_t n) const noexcept {
         return rates_[row(level)][column(n)];
     }
-    /// The share of that rate which the child of a rank has; the shares of n children sum to 1.
+    /// The share of that rate due to the child of a rank; the shares of n children sum to 1.
     [[nodiscard]] double share(std::int32_t n, std::int32_t rank) const noexcept {
         std::size_t const here = column(n);
         if (n <= most_children) return shares_[here][column(rank + 1)];
-        // Beyond the table the last ranks have a share together.
+        // Beyond the table the remaining ranks have a common share.
         if (rank + 1 < most_children) return shares_[here][column(rank + 1)];
         return shares_[here][column(most_children)] / (n - most_children + 1);
     }
-    /// By level and rank, what one child more adds to the rate: as if children were tried one after another, which is
-    /// what `analysis::optimal_tree` and `analysis::share_budget` ask for. The rates of a level never rise.
+    /// The increase of the rate by one more child, by level and rank, as if children were tried one after another: the
+    /// input of `analysis::optimal_tree` and `analysis::share_budget`. The rates of a level are nonincreasing.
     [[nodiscard]] analysis::rank_rates rank_rates(std::int32_t depth, std::int32_t children) const {
         analysis::rank_rates result(static_cast<std::size_t>(depth));
         for (std::int32_t level = 0; level < depth; ++level) {
@@ -86,7 +85,7 @@ public:
         }
         return result;
     }
-    /// How many nodes with n children were counted, as far as they are remembered.
+    /// The decayed count of nodes with n children.
     [[nodiscard]] double tried(std::int32_t n) const noexcept { return tried_[column(n)]; }
 
 private:
@@ -98,9 +97,9 @@ private:
         double accepted = 0;
     };
 
-    static constexpr double other_levels = 16;  ///< what other levels say weighs like so many nodes
-    static constexpr double other_numbers = 6;  ///< so do other numbers of children
-    static constexpr double no_counts = 2;      ///< and the prior
+    static constexpr double other_levels = 16;  ///< weight of the other levels' estimate, in nodes
+    static constexpr double other_numbers = 6;  ///< weight of other numbers of children, in nodes
+    static constexpr double no_counts = 2;      ///< weight of the prior, in nodes
     static constexpr double exponent = 0.45;
 
     static std::size_t row(std::int32_t level) noexcept {
@@ -137,7 +136,7 @@ private:
         for (std::size_t n = 0; n < accepted.size(); ++n) {
             for (double const x : accepted_[n]) accepted[n] += x;
             weight += tried_[n];
-            // Half a node more that was accepted, and half a one that was not: no rate is 0 or 1.
+            // Adds half an accepted node and half a refused one, so that no rate is 0 or 1.
             sum -= tried_[n] * std::log1p(-(accepted[n] + 0.5) / (tried_[n] + 1)) / power_[n];
         }
         double const one = sum / weight;
@@ -148,7 +147,7 @@ private:
                 cell const& c = cells_[level][n];
                 rates_[level][n] = (c.accepted + other_levels * here) / (c.tried + other_levels);
             }
-            // Each rank half as likely as the one before, where nothing was counted.
+            // A priori each rank is half as likely as the one before.
             double whole = 0;
             double part = 0.5 * other_numbers;
             for (std::size_t k = 0; k <= n; ++k, part /= 2) whole += shares_[n][k] = accepted_[n][k] + part;
@@ -161,7 +160,7 @@ private:
     by_number<double> power_{};  ///< n^0.45
     std::array<by_number<cell>, static_cast<std::size_t>(levels)> cells_{};
     by_number<double> tried_{};                ///< of all levels
-    by_number<by_number<double>> accepted_{};  ///< of all levels, by rank
+    by_number<by_number<double>> accepted_{};  ///< over all levels, by rank
     std::array<by_number<double>, static_cast<std::size_t>(levels)> rates_{};
     by_number<by_number<double>> shares_{};
 };

@@ -1,4 +1,4 @@
-// What a step adds to a text: the tokens that count, the nodes whose cache entries stay, their log-probabilities.
+// The result of a step for the text: its tokens, the nodes whose cache entries are kept, log-probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,27 +23,27 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// The outcome of a step as an engine uses it: the accepted tokens and the one that follows them, up to the end of the
-/// text. It ends as the generation loops do: after the first stop token, which is emitted too, or at the limit.
+/// text. The text ends as in the generation loops: after the first stop token, which is emitted too, or at the limit.
 ///
-/// Of caches the entries of `nodes()` stay: with them a cache holds the text up to its last token but one, however many
-/// tokens count, and the last one is the root of the next tree. Memory is kept from one step to the next.
+/// Caches keep the entries of `nodes()`. A cache then holds the text up to its last token but one, wherever the text
+/// ended, and the last token is the root of the next tree. Memory is kept from one step to the next.
 class accepted_text {
 public:
     accepted_text() = default;
 
-    /// What a verdict on a tree means: see `assign`.
+    /// The outcome of a verdict on a tree: see `assign`.
     accepted_text(tree_view tree, span<node_id const> path, verdict const& v, text_limits const& limits = {}) {
         assign(tree, path, v, limits);
     }
 
-    /// Makes room for trees of so many levels below the root.
+    /// Reserves memory for trees of that many levels below the root.
     void reserve(std::int32_t depth) {
         auto const n = static_cast<std::size_t>(std::max(depth, 0)) + 1;
         tokens_.reserve(n);
         nodes_.reserve(n);
     }
 
-    /// Takes a verdict; `path` begins with the accepted nodes, as the verifier wrote them. O(accepted).
+    /// Sets the outcome of a verdict; `path` begins with the accepted nodes, as the verifier wrote them. O(accepted).
     ///
     /// Throws `invalid_input`, with nothing changed, for a verdict without a token, a path that is too short or does
     /// not follow the tree, a negative limit.
@@ -72,21 +72,21 @@ public:
         shorten(cut.count);
     }
 
-    /// The tokens that count, at most one more than were accepted.
+    /// The tokens of the step up to the end of the text, at most one more than were accepted.
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
-    /// How many tokens count.
+    /// The number of these tokens.
     [[nodiscard]] std::int32_t count() const noexcept { return static_cast<std::int32_t>(tokens_.size()); }
 
-    /// The nodes whose entries stay in the caches: the root and the accepted nodes before the last token that counts,
-    /// as many as tokens. Token k was drawn from, or accepted by, the target's row at `nodes()[k]`. For `compact`.
+    /// The nodes whose entries stay in the caches: the root and the accepted nodes before the last token, as many as
+    /// there are tokens. Token k was drawn from, or accepted by, the target's row at `nodes()[k]`. For `compact`.
     [[nodiscard]] std::span<node_id const> nodes() const noexcept { return nodes_; }
 
-    /// Why the text has ended; nothing while it goes on.
+    /// Why the text has ended; empty while it continues.
     [[nodiscard]] std::optional<stop_reason> end() const noexcept { return why_; }
     /// Whether the text has ended.
     [[nodiscard]] bool ended() const noexcept { return why_.has_value(); }
 
-    /// Ends the text after so many of the tokens, for reasons of the engine's own, such as a stop string. Throws
+    /// Ends the text after `count` of the tokens, for the engine's own reasons, such as a stop string. Throws
     /// `invalid_input` for more tokens than there are.
     void truncate(std::int32_t count, stop_reason why = stop_reason::callback) {
         if (count < 0 || count > this->count())
@@ -95,13 +95,13 @@ public:
         why_ = why;
     }
 
-    /// Writes the log-probability of each token that counts by the row it belongs to: the rows that were verified give
-    /// those of the processed target, `logit_rows` with other sampling parameters those of that distribution. One pass
-    /// over a row a token; none for rows that are prepared or remembered.
+    /// Writes the log-probability of each token under its row. The rows that were verified give those of the processed
+    /// target; `logit_rows` with other sampling parameters give those of that distribution. One pass over a row for
+    /// each token; none for rows that are prepared or remembered.
     ///
-    /// `out` is as long as `tokens()`. Throws `invalid_input`, with nothing written, for another length, and for rows
-    /// that are not those of the tree or the vocabulary; of a row that is not a distribution as the row does. A token
-    /// to which a row gives no mass has minus infinity, as with a lossy verifier or other sampling parameters.
+    /// `out` is as long as `tokens()`. Throws `invalid_input`, with nothing written, for another length and for rows
+    /// that do not fit the tree or the vocabulary; a row that is not a distribution throws when read. A token without
+    /// mass has minus infinity, which can happen with a lossy verifier or other sampling parameters.
     template <class Rows>
     void write_log_probabilities(Rows const& rows, span<double> out) const {
         if (out.size() != tokens_.size())

@@ -1,4 +1,4 @@
-// The autoregressive loop: one target call per token. What every lossless method is measured against.
+// The autoregressive loop: one target call per token. The baseline of every lossless method.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -44,7 +44,7 @@ private:
         std::span<logit const> logits;
         {
             stopwatch const time(m.target_seconds);
-            std::int32_t const last = state.length() - 1;  // what the cache lacks
+            std::int32_t const last = state.length() - 1;  // the first token that the cache lacks
             logits = logits_of_call(target_, token_batch{state.text().last(1), {&last, 1}, last, {}}, 1, room_);
             ++m.target_calls;
         }

@@ -1,4 +1,4 @@
-// What drafters by beams share: some sequences on every level, chosen from all continuations of those above.
+// The base of beam drafters: several sequences on every level, chosen from all continuations of those above.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,17 +28,16 @@ struct beam_level {
     span<draft::beam_step> steps;  ///< receives the next level
 };
 
-/// The base of drafters that grow a tree by beams: everything but how a level is chosen.
+/// The base of drafters that grow a tree by beams: everything except the choice of a level.
 template <language_model Draft, draft_law Law>
 class beam_drafter : public single_model_drafter<Draft, Law> {
 protected:
-    /// The model is the caller's and outlives the drafter.
+    /// The model belongs to the caller and must outlive the drafter.
     explicit beam_drafter(Draft& draft) : single_model_drafter<Draft, Law>(draft) {}
 
     /// Grows up to `depth` levels, of `width_of(d)` sequences each. `choose(level, row_of, sums_of, site_of)` chooses
     /// them and returns how many there are; `row_of(i)`, `sums_of(i)` and `site_of(i)` are the distribution after
-    /// sequence i, the chunk sums of its weights, and where its draws are addressed. Ends early where there is none to
-    /// continue.
+    /// sequence i, the chunk sums of its weights, and the site of its draws. Ends early if there is none to continue.
     template <class Width, class Choose>
     void grow_beams(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
                     generation_metrics& m, Width const& width_of, Choose const& choose) {
@@ -47,7 +46,7 @@ protected:
         auto const row_of = [&](index_t i) { return this->distribution(node(i)); };
         auto const sums_of = [&](index_t i) -> auto& { return this->sums(node(i)); };
         auto const site_of = [&](index_t i) { return draw_site{position, node(i)}; };
-        // The scores of sequences are compared with one another only, so the root's may be any.
+        // The scores of sequences are only compared with one another, so the root's is arbitrary.
         beams_.assign(1, {0, 0.0, 0.0});
         for (std::int32_t d = 0; d < depth && !beams_.empty(); ++d) {
             nodes_.clear();
@@ -62,7 +61,7 @@ protected:
         }
     }
 
-    /// The sequences of the last level that was grown; empty where none could be.
+    /// The sequences of the last level that was grown; empty if there is none.
     [[nodiscard]] std::span<draft::beam const> beams() const noexcept { return beams_; }
 
 private:

@@ -1,4 +1,4 @@
-// Dynamic trees: the nodes that the draft holds most likely to be reached, by rank or as they are drawn.
+// Dynamic trees of the nodes most likely to be reached under the draft, by top tokens or by draws.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,7 +27,7 @@ struct best_first_options {
     std::int32_t depth = 5;     ///< levels, >= 1: one draft call each
     std::int32_t width = 4;     ///< nodes of a level that the draft reads and that may have children, >= 1
     std::int32_t children = 4;  ///< of a node at most, >= 1
-    double least = 0.1;         ///< sampled trees: no draw that is worth less, in [0, 1]
+    double least = 0.1;         ///< sampled trees: the least worth of a draw, in [0, 1]
 
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
@@ -41,7 +41,7 @@ struct best_first_options {
 
 namespace detail {
 
-/// What both dynamic trees share: their bounds, and that of some nodes the best ones go on.
+/// The base of both dynamic trees: their bounds, and the selection of the nodes to extend.
 template <language_model Draft, draft_law Law>
 class best_first_drafter : public single_model_drafter<Draft, Law> {
 public:
@@ -55,21 +55,20 @@ protected:
         options_.validate();
     }
 
-    /// The root alone, which is reached for certain.
+    /// The root alone, which is reached with certainty.
     void start(std::span<token_id const> text, std::int32_t depth) {
         single_model_drafter<Draft, Law>::start(text, options_.width * depth + 1);
         reach_.assign(1, 1.0);
         level_.assign(1, 0);
     }
 
-    /// A child of a node, and how likely it is to be reached.
+    /// A child of a node, with its probability of being reached.
     void add(node_id parent, token_id token, double reach) {
         single_model_drafter<Draft, Law>::add(parent, token);
         reach_.push_back(reach);
     }
 
-    /// The `count` nodes that are likeliest to be reached, of equals those of smaller numbers, in the order of their
-    /// numbers.
+    /// Keeps the `count` nodes most likely to be reached, ties to the smaller number, in the order of their numbers.
     void keep_likeliest(std::vector<node_id>& nodes, std::int32_t count) const {
         auto const limit = static_cast<std::size_t>(count);
         if (nodes.size() <= limit) return;
@@ -83,17 +82,17 @@ protected:
     }
 
     best_first_options options_;
-    std::vector<double> reach_;   ///< of each node: how likely the draft holds it to be reached
-    std::vector<node_id> level_;  ///< nodes that go on
+    std::vector<double> reach_;   ///< of each node: its probability of being reached, by the draft
+    std::vector<node_id> level_;  ///< nodes to extend
 };
 
 }  // namespace detail
 
 /// Expands and re-ranks ([EAGLE-2]): at each level the `width` nodes of the largest joint draft probability get their
-/// `children` most likely tokens; of all nodes so found, the `nodes` likeliest are kept.
+/// `children` most likely tokens; of all nodes found, the `nodes` likeliest are kept.
 ///
-/// Law: `deterministic`: nothing is drawn, so a choice that looks at every node does not bias the text. Ties go to the
-/// node found first. Verify with `verify::naive<law::deterministic>`.
+/// Law: `deterministic`: nothing is drawn, so a choice that depends on every node does not bias the text. Ties go to
+/// the node found first. Verify with `verify::naive<law::deterministic>`.
 template <language_model Draft>
 class best_first_top_drafter : public detail::best_first_drafter<Draft, law::deterministic> {
     using base = detail::best_first_drafter<Draft, law::deterministic>;
@@ -104,7 +103,7 @@ class best_first_top_drafter : public detail::best_first_drafter<Draft, law::det
 public:
     static constexpr bool shape_looks_at_draws = false;
 
-    /// The model is the caller's. Throws `invalid_input` for options out of their range.
+    /// The model belongs to the caller. Throws `invalid_input` for options out of their range.
     explicit best_first_top_drafter(Draft& draft, best_first_options options = {}) : base(draft, options) {}
 
     template <draw_source Source>
@@ -134,7 +133,7 @@ public:
         this->keep_likeliest(ranked_, options_.nodes);
         kept_.assign(this->at(this->tree_.size()), 0);
         kept_[0] = 1;
-        // A child is never likelier than its parent, and comes later: so a kept node's parent is kept.
+        // A child is never likelier than its parent and comes later, so a kept node's parent is kept.
         for (node_id const v : ranked_) kept_[this->at(v)] = 1;
         this->finish(m, kept_);
     }
@@ -145,15 +144,15 @@ private:
     std::vector<char> kept_;
 };
 
-/// Draws without replacement, each draw where it is worth most. The next draw at a node v is worth worth(v) left(v):
-/// left is the mass of q there that has not been drawn, worth(v) what the draw of v itself was worth, and the root's is
-/// 1. So it is the chance, as the draft sees it, that along the path all better placed draws miss.
+/// Draws without replacement, each where it is worth most. The next draw at a node v is worth worth(v) left(v): left(v)
+/// is the mass of q there that has not been drawn, worth(v) the worth of the draw of v itself, 1 for the root. It is
+/// the draft's probability that all earlier draws along the path miss.
 ///
-/// The next draw is made or not by what was drawn before it - its level ends when nothing is worth `least`, when its
-/// share of the `nodes` is drawn or every node has `children` - and never by the token that it gives: the number of
-/// children is a stopping rule, and `verify::recursive_rejection<law::sequential>` is lossless. Joint probabilities,
-/// which serve `best_first_top_drafter`, would be allowed too, and fewer tokens would be accepted: whether a drawn
-/// token is accepted hardly depends on its own q. Ties go to the node drawn first.
+/// Whether the next draw is made depends on earlier draws, never on the token that it gives. A level ends when no draw
+/// is worth `least`, when its share of the `nodes` is drawn, or when every node has `children`. So the number of
+/// children is a stopping rule, and `verify::recursive_rejection<law::sequential>` is lossless. Joint probabilities, as
+/// in `best_first_top_drafter`, would be lossless too but a worse criterion: whether a drawn token is accepted hardly
+/// depends on its own q. Ties go to the node drawn first.
 template <language_model Draft>
 class best_first_drawn_drafter : public detail::best_first_drafter<Draft, law::sequential> {
     using base = detail::best_first_drafter<Draft, law::sequential>;
@@ -164,7 +163,7 @@ class best_first_drawn_drafter : public detail::best_first_drafter<Draft, law::s
 public:
     static constexpr bool shape_looks_at_draws = true;
 
-    /// The model is the caller's. Throws `invalid_input` for options out of their range.
+    /// The model belongs to the caller. Throws `invalid_input` for options out of their range.
     explicit best_first_drawn_drafter(Draft& draft, best_first_options options = {}) : base(draft, options) {}
 
     template <draw_source Source>
@@ -176,7 +175,7 @@ public:
             this->expand(g, text, level_, w, m);
             detail::stopwatch const time(m.sample_seconds);
             node_id const begin = this->tree_.size();
-            // What is left for the levels below is kept for them: a level takes its share of the nodes that are left.
+            // A level takes its share of the remaining nodes and leaves the rest to the levels below.
             std::int32_t const levels = depth - d;
             std::int32_t const share = (options_.nodes - drawn() + levels - 1) / levels;
             std::int32_t const limit = std::min(options_.nodes, drawn() + std::max(share, 1));

@@ -1,4 +1,4 @@
-// Which nodes of a candidate tree the draft models have read, and where they lie in the models' caches.
+// Which nodes of a candidate tree the draft models have read, and their entries in the models' caches.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,20 +17,20 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The entry that each node of a `candidate_tree` has in the caches of the models that draft it (see `model_rows`): one
-/// for all of them, since they read the same nodes. Nodes have their numbers as added.
+/// The cache entry of each node of a `candidate_tree` in the models that draft it (see `model_rows`): the same for all
+/// models, since they read the same nodes. Nodes are numbered as added.
 class cache_entries {
 public:
     /// A root alone, not yet read.
     void start() { entry_.assign(1, none); }
-    /// One node more, not yet read.
+    /// Adds a node, not yet read.
     void add() { entry_.push_back(none); }
 
     /// The entry of a node; `none` where it has not been read.
     [[nodiscard]] node_id operator[](node_id v) const noexcept { return entry_[at(v)]; }
 
-    /// Has the models read these nodes, whose parents they have read: a level, or the root alone, below which they read
-    /// what they do not know of the text.
+    /// Has the models read these nodes, whose parents they have read: a level, or the root alone, with which they read
+    /// the part of the text that their caches lack.
     template <language_model Model>
     void read(std::span<model_rows<Model>> models, candidate_tree const& tree, std::span<node_id const> nodes,
               host_group const& g, std::span<token_id const> text, sampling_params const& w, generation_metrics& m) {
@@ -52,7 +52,7 @@ public:
         for (node_id const v : nodes) entry_[at(v)] = entry++;
     }
 
-    /// The entries of a path of arranged nodes from the root on, as far as they were read. Valid until the next call.
+    /// The entries of a path of arranged nodes from the root, as far as they were read. Valid until the next call.
     [[nodiscard]] std::span<node_id const> of_path(candidate_tree const& tree, std::span<node_id const> nodes) {
         path_.clear();
         for (node_id const v : nodes) {

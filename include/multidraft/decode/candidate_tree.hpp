@@ -1,4 +1,4 @@
-// A candidate tree whose nodes come in any order, and its arrangement in level order.
+// A candidate tree whose nodes are added in any order, and its arrangement in level order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,8 +15,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Nodes as a drafter finds them (`add`), then as verifiers take them (`arrange`): level order, the children of one
-/// node together and in the order in which they were added.
+/// Nodes in the order in which a drafter finds them (`add`), then as verifiers need them (`arrange`): level order, the
+/// children of one node consecutive and in the order in which they were added.
 ///
 /// Nodes have a number as added; `arranged(v)` is the number that verifiers and models see. Memory is kept.
 class candidate_tree {
@@ -30,7 +30,7 @@ public:
         arranged_.clear();
     }
 
-    /// Adds a child behind the node's other children. Its number is `size() - 1` afterwards.
+    /// Adds a child after the node's other children. Its number is `size() - 1` afterwards.
     node_id add(node_id parent, token_id token) {
         parent_.push_back(parent);
         token_.push_back(token);
@@ -45,7 +45,7 @@ public:
     [[nodiscard]] token_id token(node_id v) const noexcept { return token_[at(v)]; }
     /// Levels between a node and the root.
     [[nodiscard]] std::int32_t depth(node_id v) const noexcept { return depth_[at(v)]; }
-    /// Where a node stands in the text.
+    /// The position of a node in the text.
     [[nodiscard]] std::int32_t position(node_id v) const noexcept { return position_ + depth_[at(v)]; }
 
     /// The child of a node with that token that was added first; `none` if there is none. O(N).
@@ -55,11 +55,11 @@ public:
         return none;
     }
 
-    /// Puts all nodes, or those for which `kept` is not 0, in level order. A kept node's parent is kept. O(N). The mask
-    /// is left out for who has one already.
+    /// Puts all nodes, or those for which `kept` is not 0, in level order. The parent of a kept node must be kept.
+    /// O(N). `with_mask` false leaves out the mask.
     void arrange(std::span<char const> kept = {}, bool with_mask = true) {
         auto const n = at(size());
-        // Children of each node, in order, as chains: the first and, for every node, its next sibling.
+        // Children of each node, in order, as linked lists: the first child and, for every node, its next sibling.
         first_.assign(n, none);
         next_.assign(n, none);
         for (std::size_t v = n; v-- > 1;) {
@@ -89,8 +89,8 @@ public:
         if (with_mask) mask_.append(parents_);
     }
 
-    // What was arranged.
-    /// The number of a node in level order; `none` where the node was left out.
+    // The arranged tree.
+    /// The number of a node in level order; `none` if it was left out.
     [[nodiscard]] node_id arranged(node_id v) const noexcept { return arranged_[at(v)]; }
     /// The number, as added, of an arranged node.
     [[nodiscard]] node_id added(node_id v) const noexcept { return order_[at(v)]; }

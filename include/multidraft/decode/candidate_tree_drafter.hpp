@@ -1,4 +1,4 @@
-// What drafters that grow a candidate tree have in common: the arranged tree as the loop asks for it.
+// The base of drafters that grow a candidate tree: access to the arranged tree for the loop.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The base of drafters that add nodes to `tree_` in any order and arrange them: what a `drafter` says of its nodes.
+/// The base of drafters that add nodes to `tree_` in any order and arrange them: the members of a `drafter` that
+/// concern its nodes.
 template <draft_law Law>
 class candidate_tree_drafter {
 public:

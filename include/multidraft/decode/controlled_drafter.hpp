@@ -20,8 +20,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A `static_tree_drafter` whose shape is chosen at every step. The choice is made before any draw of the step, so the
-/// trees are for every verifier of the law.
+/// A `static_tree_drafter` whose shape is chosen at every step. The choice is made before any draw of the step, so
+/// every verifier of the law is lossless for these trees.
 template <language_model Draft, sampler Sampler, tree_controller Controller = controller>
 class controlled_drafter : public static_tree_drafter<Draft, Sampler> {
     using base = static_tree_drafter<Draft, Sampler>;
@@ -30,7 +30,7 @@ class controlled_drafter : public static_tree_drafter<Draft, Sampler> {
                   "same: a controller that has seen the one must not choose the shape of the other");
 
 public:
-    /// Model and controller are the caller's and outlive the drafter.
+    /// Model and controller belong to the caller and must outlive the drafter.
     controlled_drafter(Draft& draft, Controller& choices, Sampler sampler = {})
         : base(draft, topology(), sampler), choices_(&choices) {}
 
@@ -57,10 +57,10 @@ private:
     Controller* choices_;
 };
 
-/// The loop over trees that a controller chooses, verified by the one of `Verifiers` that it names: models and
-/// controller are the caller's. `make_controlled<draft::stratified, verify::ranked_block<law::stratified>,
-/// verify::nested_ranked_block<law::stratified>>(target, draft, choices)`; `choices.verifier()` is asked for where
-/// there are several.
+/// The loop over trees that a controller chooses, verified by the one of `Verifiers` that it selects. Models and
+/// controller belong to the caller. `make_controlled<draft::stratified, verify::ranked_block<law::stratified>,
+/// verify::nested_ranked_block<law::stratified>>(target, draft, choices)`; `choices.verifier()` is used where there are
+/// several.
 template <sampler Sampler, verify::verifier... Verifiers, language_model Target, language_model Draft,
           tree_controller Controller>
 [[nodiscard]] auto make_controlled(Target& target, Draft& draft, Controller& choices) {

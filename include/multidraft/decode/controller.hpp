@@ -1,4 +1,4 @@
-// The choice of the next tree: of a family, none among them, the one of the most expected tokens a second.
+// The choice of the next tree from a family, which includes no tree: the one with the most expected tokens per second.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,23 +23,24 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// What a controller may look at before a step: everything that has come about.
+/// The input of a controller before a step: everything that has happened so far.
 struct step_situation {
     std::span<token_id const> text;  ///< prompt and text so far; the last token is the root
     std::int32_t depth = 0;          ///< the deepest tree that may be grown
-    std::int32_t unread = 1;         ///< tokens of the text that the draft model has not read, the root among them
+    std::int32_t unread = 1;         ///< tokens of the text that the draft model has not read, the root included
 };
 
-/// Chooses the shape of each step's tree before any of its draws, by all that it likes of earlier steps and of other
-/// requests: that never changes the law of the text, whatever the verifier.
+/// Chooses the shape of each step's tree before any of its draws. The choice may depend on anything in earlier steps
+/// and in other requests; the law of the text does not change, whatever the verifier.
 ///
 /// - `depth()`: the deepest tree that it may choose.
 /// - `start()`: a new text begins.
-/// - `choose(situation)`: the shape of the next tree, no deeper than the situation says, valid until the next call. The
+/// - `choose(situation)`: the shape of the next tree, no deeper than `situation.depth`, valid until the next call. The
 ///   root alone drafts nothing.
-/// - `learn(outcome)`: what came of the shape that was chosen last.
+/// - `learn(outcome)`: the outcome of the shape that was chosen last.
 ///
-/// Not for noise that belongs to places in the text (`is_addressed_by_text`): draws of two steps are the same there.
+/// Not for noise that is fixed by the position in the text (`is_addressed_by_text`): there, different steps share
+/// draws.
 template <class C>
 concept tree_controller = requires(C& controller, C const& fixed, step_situation const& situation,
                                    step_outcome const& outcome) {
@@ -49,17 +50,17 @@ concept tree_controller = requires(C& controller, C const& fixed, step_situation
     controller.learn(outcome);
 };
 
-/// Seconds of a verifier, beside the models' calls.
+/// Seconds of a verifier, apart from the models' calls.
 struct library_cost {
     double step = 0;   ///< of every step
     double inner = 0;  ///< of every node with children: drawing them, verifying them
 };
 
-/// What steps cost: the times of both models by the rows of a call, and of the library by verifier.
+/// The cost of steps: the times of both models by the rows of a call, and of the library by verifier.
 struct step_times {
     analysis::call_cost target;
     analysis::call_cost draft;
-    std::vector<library_cost> library;  ///< a verifier each; one at least
+    std::vector<library_cost> library;  ///< one for each verifier; at least one
 };
 
 /// The bounds of the family that a controller chooses from, and how it learns.
@@ -67,14 +68,15 @@ struct controller_options {
     std::int32_t nodes = 16;    ///< of a tree at most, the root not counted, in [0, 256]
     std::int32_t depth = 6;     ///< levels, in [0, 32]
     std::int32_t children = 4;  ///< of a node at most, in [1, 8]
-    double memory = 100;        ///< steps after which a step weighs a third in the rates, >= 1
+    double memory = 100;        ///< steps after which a step has weight 1/e in the rates, >= 1
     double prior = 0.6;         ///< the rate at which one child is accepted before anything is counted, in (0, 1)
-    /// The part of the time that may be lost against drafting nothing, >= 0: where more was, nothing is drafted until
-    /// it is made good. And so many steps' time of a text more, so that drafting can be tried.
+    /// The fraction of the time that may be lost compared with drafting nothing, >= 0: if more was lost, nothing is
+    /// drafted until it is recovered. `credit` is an additional allowance in steps for each text, so that drafting can
+    /// be tried.
     double slack = 0.015;
     double credit = 2;
-    std::int32_t explore_every = 32;  ///< every so many steps rates count a standard deviation more; 0: never
-    std::int32_t search_every = 64;   ///< every so many steps the optimal trees of the rates are searched; 0: never
+    std::int32_t explore_every = 32;  ///< steps between those that add a standard deviation to rates; 0: never
+    std::int32_t search_every = 64;   ///< steps between searches for the optimal trees of the rates; 0: never
     bool learns_times = true;         ///< false: the times stay as given, so that equal seeds give equal texts
 
     /// Throws `invalid_input` naming the field that is out of its range.
@@ -90,18 +92,19 @@ struct controller_options {
     }
 };
 
-/// Chooses at each step the tree, and of several verifiers one, by the most expected tokens a second: 1 + the sum of
-/// the nodes' chances to be accepted, by the rates of the text so far (`acceptance_history`), over the step's seconds.
+/// Chooses at each step the tree, and one of several verifiers, that maximise the expected tokens per second: 1 + the
+/// sum of the nodes' probabilities of being accepted, by the rates so far (`acceptance_history`), divided by the step's
+/// seconds.
 ///
-/// The family: no tree; chains; k1 x k2 x .. with falling factors; the optimal trees for the rates as they are, of
-/// several sizes ([Sequoia] 3.1, by what one child more adds). It never looks at a clock: the seconds of steps are told
-/// it, and left alone with `learns_times` false, when its choices are a function of the text's draws and the times
-/// given.
+/// The family: no tree; chains; k1 x k2 x .. with nonincreasing factors; the optimal trees for the current rates, of
+/// several sizes ([Sequoia] 3.1, with the rate increase of each further child). It never reads a clock: it gets the
+/// seconds of steps from `learn`. With `learns_times` false it ignores them, and its choices are a function of the
+/// text's draws and the times given.
 ///
-/// What it may lose against drafting nothing is bounded, by its own times: `slack` and `credit`. Counts of drafting
-/// fade while nothing is drafted, so that it is tried again; texts change.
+/// By its own times, the loss compared with drafting nothing is bounded by `slack` and `credit`. Counts decay while
+/// nothing is drafted, so that drafting is tried again when the text may have changed.
 ///
-/// Cost of a choice: O(nodes of the family), some microseconds.
+/// Cost of a choice: O(nodes of the family).
 class controller {
 public:
     /// Throws `invalid_input` for options out of their range and for times without a verifier.
@@ -120,7 +123,7 @@ public:
     /// The deepest tree of the family.
     [[nodiscard]] std::int32_t depth() const noexcept { return std::min(options_.depth, options_.nodes); }
 
-    /// A new text: what was lost or gained on the last one is forgotten, and most of its rates.
+    /// A new text: clears the balance of time of the last text, and most of its rates.
     void start() {
         spent_ = 0;
         saved_ = 0;
@@ -128,7 +131,7 @@ public:
         for (auto& history : by_verifier_) history.pass(2 * options_.memory);
     }
 
-    /// The best shape for the next step; `verifier()` says for which verifier.
+    /// The best shape for the next step; `verifier()` is the verifier that it was chosen for.
     [[nodiscard]] topology const& choose(step_situation const& situation) {
         ++steps_;
         if (options_.search_every > 0 && steps_ % options_.search_every == 0) search();
@@ -144,7 +147,7 @@ public:
             for (std::size_t c = 1; c < family_.size(); ++c) {
                 if (family_[c].shape.max_depth() > situation.depth) continue;
                 double const seconds = seconds_of(family_[c], v);
-                if (seconds - nothing > allowed) continue;  // what is lost where no node is accepted
+                if (seconds - nothing > allowed) continue;  // the loss if no node is accepted
                 double const value = tokens_of(family_[c]) / at_least(seconds);
                 if (!(value > best)) continue;
                 best = value;
@@ -155,10 +158,11 @@ public:
         return family_[chosen_].shape;
     }
 
-    /// The verifier of the shape that was chosen last, by its number in `step_times::library`. The reference stays.
+    /// The verifier of the shape that was chosen last, by its index in `step_times::library`. The reference stays
+    /// valid.
     [[nodiscard]] std::int32_t const& verifier() const noexcept { return verifier_; }
 
-    /// Counts what came of the last choice.
+    /// Counts the outcome of the last choice.
     void learn(step_outcome const& outcome) {
         auto const v = static_cast<std::size_t>(verifier_);
         double const seconds = chosen_ == 0 ? seconds_of_nothing() : seconds_of(family_[chosen_], v);
@@ -175,15 +179,15 @@ public:
         }
     }
 
-    /// The times as they are now.
+    /// The current times.
     [[nodiscard]] step_times const& times() const noexcept { return times_; }
     /// The rates of all verifiers together.
     [[nodiscard]] acceptance_history const& rates() const noexcept { return all_; }
-    /// How many trees there are to choose from, the root alone among them.
+    /// How many trees there are to choose from, including the root alone.
     [[nodiscard]] std::size_t family_size() const noexcept { return family_.size(); }
 
 private:
-    /// A tree of the family, with what its value is made of.
+    /// A tree of the family, with the terms of its value.
     struct member {
         /// A node but the root.
         struct child {
@@ -197,10 +201,10 @@ private:
         double inner = 0;             ///< nodes with children
     };
 
-    static constexpr double other_verifiers = 8;  ///< what other verifiers say weighs like so many nodes
+    static constexpr double other_verifiers = 8;  ///< weight of the other verifiers' rates, in nodes
     static constexpr double weight_of_a_time = 0.05;
 
-    /// No division by 0 where times are.
+    /// Avoids division by 0.
     static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
 
     void add(topology shape) {
@@ -219,7 +223,7 @@ private:
         family_.push_back(std::move(one));
     }
 
-    /// k1 x k2 x .. with factors that never rise, within the bounds.
+    /// k1 x k2 x .. with nonincreasing factors, within the bounds.
     void add_branchings(std::vector<std::int32_t>& factors, std::int64_t width, std::int64_t used) {
         if (static_cast<std::int32_t>(factors.size()) == depth()) return;
         std::int32_t const most = factors.empty() ? options_.children : factors.back();
@@ -231,8 +235,8 @@ private:
         }
     }
 
-    /// The optimal trees for the rates as they are, in the place of those of the last search. The rate of a rank is
-    /// what one child more adds.
+    /// The optimal trees for the current rates, replacing those of the last search. The rate of a rank is the increase
+    /// by one more child.
     void search() {
         chosen_ = 0;
         family_.resize(settled_);
@@ -241,7 +245,7 @@ private:
             add(analysis::optimal_tree(rates, nodes).shape);
     }
 
-    /// The verifier that takes least time where nothing is drafted.
+    /// The verifier that takes the least time when nothing is drafted.
     [[nodiscard]] std::int32_t quickest() const noexcept {
         std::size_t best = 0;
         for (std::size_t v = 1; v < times_.library.size(); ++v)
@@ -258,8 +262,8 @@ private:
         return seconds;
     }
 
-    /// The rates of a verifier: its own, and where it was seldom asked those of all. Where `explores`, one standard
-    /// deviation more.
+    /// The rates of a verifier: its own or, where it was rarely used, those of all verifiers. If `explores`, one
+    /// standard deviation is added.
     void set_rates(std::size_t verifier, bool explores) {
         rates_.resize(static_cast<std::size_t>(acceptance_history::levels * acceptance_history::most_children));
         for (std::int32_t n = 1; n <= acceptance_history::most_children; ++n) {
@@ -336,14 +340,14 @@ private:
     acceptance_history all_;
     std::vector<acceptance_history> by_verifier_;
     std::vector<member> family_;  ///< the root alone first
-    std::size_t settled_ = 0;     ///< members that stay; behind them those of the last search
+    std::size_t settled_ = 0;     ///< permanent members; the rest come from the last search
     std::size_t largest_ = 1;     ///< nodes of the largest tree so far
     std::size_t chosen_ = 0;
     std::int32_t verifier_ = 0;
     std::int32_t unread_ = 1;
     std::int64_t steps_ = 0;
-    double spent_ = 0;  ///< on this text, by the times
-    double saved_ = 0;  ///< against drafting nothing; negative where that had been quicker
+    double spent_ = 0;  ///< time spent on this text
+    double saved_ = 0;  ///< time saved compared with drafting nothing; negative if that had been faster
     std::vector<double> rates_;
     std::vector<double> reach_;
     std::vector<std::int32_t> rows_;

@@ -1,4 +1,4 @@
-// The model that a drafter asks: its vocabulary, its cache of the text, how deep a tree it has positions for.
+// A drafter's model: its vocabulary, its cache of the text, the depth of trees that it has positions for.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,14 +15,14 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A draft model of the caller's, and what every drafter that has one does with it (see `drafter`).
+/// A draft model of the caller's, and the operations on it that all drafters share (see `drafter`).
 template <language_model Model>
 class draft_model {
 public:
-    /// The model outlives this.
+    /// The model must outlive this object.
     explicit draft_model(Model& model) : model_(&model) {}
 
-    /// The model that is asked.
+    /// The model.
     [[nodiscard]] Model& model() const noexcept { return *model_; }
     /// Entries of a row.
     [[nodiscard]] std::int32_t vocabulary() const noexcept { return model_->vocabulary(); }
@@ -41,12 +41,13 @@ public:
     void read(std::span<token_id const> context) {
         if (static_cast<std::int32_t>(context.size()) < model_->context_limit()) read(context, {});
     }
-    /// Reads what the model does not know of a text, and writes the last row of logits unless the span is empty.
+    /// Reads the part of a text that the model's cache lacks, and writes the last row of logits unless the span is
+    /// empty.
     void read(std::span<token_id const> text, std::span<logit_of<Model>> logits) {
         catch_up(*model_, text, positions_, logits);
     }
 
-    /// How deep a tree the model can be asked about: its last level needs no position.
+    /// The deepest tree that the model has positions for; the last level needs none.
     [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
         return model_->context_limit() - length + 1;
     }

@@ -1,4 +1,4 @@
-// Growing a draft tree: the draft model is asked level by level, a sampler draws the children of each node.
+// Growing a draft tree: the draft model reads it level by level, and a sampler draws the children of each node.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,11 +25,11 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A tree of candidates together with what drew it: tokens, mask, positions and the draft's rows.
+/// A tree of candidates with its tokens, mask, positions and draft rows.
 ///
-/// The shape is a wish: a node gets fewer children than the shape has for it when the draft's support is smaller, and
-/// then the subtrees of the missing children are not there; `StopRule` may end the tree before its full depth. Memory
-/// is kept from one step to the next.
+/// The shape is an upper bound: where the draft's support is smaller a node gets fewer children, and the subtrees of
+/// the missing children are absent. `StopRule` may end the tree before its full depth. Memory is kept from one step to
+/// the next.
 template <class Logit, sampler Sampler, stop_rule StopRule = never_stop>
 class draft_tree {
 public:
@@ -104,7 +104,8 @@ private:
         positions_.assign(1, position);
         shape_node_.assign(1, 0);
         rows_.clear();
-        if constexpr (stops_early) {  // the mask of the whole shape is made once; this tree begins as a slice of it
+        if constexpr (stops_early) {  // the mask of the whole shape is made once; the tree's mask is at first a slice
+                                      // of it
             if (full_shape_ != shape) {
                 full_ = ancestor_mask(shape.parents());
                 full_shape_ = shape;
@@ -116,8 +117,8 @@ private:
         }
     }
 
-    /// The mask of the nodes from `end` on. A tree of which a shape's every child was drawn is a slice of the shape;
-    /// where a draft's support was too small for that, the mask is the tree's own.
+    /// The mask of the nodes from `end` on. If every child of the shape was drawn it is a slice of the shape's mask;
+    /// otherwise the tree has its own mask.
     void extend_mask(node_id end, topology const& shape) {
         if constexpr (stops_early) {
             if (sliced_) {
@@ -136,7 +137,8 @@ private:
                            [&](node_id like) { return shape.child_count(like) > 0; });
     }
 
-    /// The draft reads the last level, which begins at a node; with the root, what it has not read of the text.
+    /// The draft reads the last level, which begins at `begin`; with the root it reads the part of the text that its
+    /// cache lacks.
     template <language_model Draft>
     void read_level(Draft& draft, std::span<token_id const> text, node_id begin, std::int32_t position) {
         std::span<Logit> const logits(logits_.data() + static_cast<std::ptrdiff_t>(at(begin) * at(vocabulary_)),
@@ -149,7 +151,7 @@ private:
                           logits);
     }
 
-    /// Whether at no node of a level the next draw is worth its cost.
+    /// Whether the stop rule is met at every node of a level.
     template <group G, language_model Draft>
     bool stops(G const& g, Draft const& draft, node_id begin, node_id end, topology const& shape,
                sampling_params const& w) {
@@ -165,7 +167,7 @@ private:
         return true;
     }
 
-    /// Room for the logits of all nodes so far; the rows that exist look at the old place and are moved along.
+    /// Grows the buffer of logits to all nodes so far, and redirects the existing rows to the new memory.
     void make_room(node_id nodes) {
         std::size_t const wanted = at(nodes) * at(vocabulary_);
         if (wanted <= logits_.size()) return;
@@ -214,7 +216,7 @@ private:
     std::vector<token_id> tokens_;
     std::vector<index_t> certain_;  ///< children of each node that are certain
     std::vector<std::int32_t> positions_;
-    std::vector<node_id> shape_node_;  ///< the node of the shape that each node stands for
+    std::vector<node_id> shape_node_;  ///< the node of the shape that each node corresponds to
     std::vector<token_id> children_;
     std::vector<std::int32_t> scratch_;
     std::vector<Logit> logits_;

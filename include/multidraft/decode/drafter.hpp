@@ -1,4 +1,4 @@
-// What the speculative loop asks of a drafter: grow the candidate tree of one step, from no, one or several models.
+// The concept `drafter`: grows the candidate tree of one step, from no, one or several models.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,27 +19,28 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Grows the tree of one step. It owns the tree and says by which law the children of each node were drawn; its models
-/// are the caller's.
+/// Grows the tree of one step. It owns the tree and declares the law by which the children of each node were drawn; its
+/// models belong to the caller.
 ///
 /// - `law`: of the children of one node; the verifier must be for the same.
-/// - `shape_looks_at_draws`: whether the number of children of a node depends on tokens that were drawn (before them).
-///   Such trees are lossless with verifiers that decide node by node; whether one that weighs whole trees is, has to be
-///   shown for it, so the loop does not take it. A drafter may say what the number is a function of, by a static
-///   `shape_depends_on`: then it is for every verifier that allows that (`verify::shape_may_depend_on`).
+/// - `shape_looks_at_draws`: whether the number of children of a node depends on tokens drawn before them. Verifiers
+///   that decide node by node are lossless for such trees; for a verifier of whole trees this must be proved, so the
+///   loop does not accept it. A drafter may declare a static `shape_depends_on`; then every verifier that allows this
+///   dependence is accepted (`verify::shape_may_depend_on`).
 /// - `check(vocabulary)`: throws `invalid_input` when the drafter's models cannot draft for a target of that
 ///   vocabulary.
-/// - `reset()`: forgets the text. `read(context)`: reads a prompt but for its last token; it may leave that to `grow`.
-/// - `depth_limit(length)`: the deepest tree it can grow below a text of so many tokens.
+/// - `reset()`: clears the text. `read(context)`: reads a prompt except for its last token; it may leave that to
+///   `grow`.
+/// - `depth_limit(length)`: the deepest tree it can grow below a text of that many tokens.
 /// - `grow(g, text, depth, sampling, source, metrics)`: the tree below the last token of `text`, at most `depth` levels
 ///   deep; 0 gives the root alone, without a call of a model. Counts its calls, nodes and seconds.
 /// - `tree()`, `tokens()`, `positions()`, `mask()`: of the nodes, the root first, in level order; valid until the next
 ///   `grow`. `rows()`: what the verifier reads as the draft's rows (a `row_source`, or a
 ///   `child_row_source`), `verify::no_draft_rows` where there are none.
-/// - `keep(context, nodes)`: of the models' caches, the entries up to `context` and those of `nodes` (the root and then
-///   a path below it) stay, as far as the models were asked for them.
+/// - `keep(context, nodes)`: the models' caches keep the entries up to `context` and those of `nodes` (the root and
+///   then a path below it), as far as the models have read them.
 ///
-/// What it may have besides: `learn(outcome)` (`learns_from_steps`).
+/// Optional member: `learn(outcome)` (`learns_from_steps`).
 template <class D>
 concept drafter = requires {
     typename D::law;

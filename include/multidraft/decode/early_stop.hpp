@@ -1,4 +1,4 @@
-// The decision models of early stopping: small perceptrons that foresee whether a drafted token will be accepted.
+// The decision models of early stopping: small perceptrons that predict whether a drafted token will be accepted.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,11 +29,11 @@ struct dense_layer {
     std::vector<float> bias;
 };
 
-/// Layers with ReLU between them and the logistic function at the end: a chance in (0, 1).
+/// Layers with ReLU between them and the logistic function at the end: a probability in (0, 1).
 class perceptron {
 public:
-    /// Throws `invalid_input` that names the layer for sizes that do not fit, numbers that are not finite, and a last
-    /// layer of more than one output.
+    /// Throws `invalid_input`, naming the layer, for sizes that do not match, numbers that are not finite, and a last
+    /// layer with more than one output.
     explicit perceptron(std::vector<dense_layer> layers) : layers_(std::move(layers)) {
         if (layers_.empty()) refuse("layers.size", 0, "a perceptron has one layer or more");
         for (std::size_t l = 0; l < layers_.size(); ++l) {
@@ -55,12 +55,12 @@ public:
         }
     }
 
-    /// Numbers that the first layer takes.
+    /// The number of inputs of the first layer.
     [[nodiscard]] std::int32_t inputs() const noexcept { return layers_.front().inputs; }
     /// How many layers there are.
     [[nodiscard]] std::size_t layers() const noexcept { return layers_.size(); }
 
-    /// The chance for an input of `inputs()` numbers. O(weights); allocates its two working vectors.
+    /// The probability for an input of `inputs()` numbers. O(weights); allocates its two working vectors.
     [[nodiscard]] float operator()(std::span<float const> input) const {
         std::vector<float> x(input.begin(), input.end());
         std::vector<float> y;
@@ -116,7 +116,7 @@ public:
         if (net_->inputs() < 2) refuse("net.inputs", net_->inputs(), "a probability and the entropy are two inputs");
     }
 
-    /// What the net reads of a row; also what it is trained on. `features` has one number an input.
+    /// The net's input for a row, in training too. `features` has one number for each input.
     template <group G, distribution Q>
     static void read(G const& g, Q const& q, std::span<float> features) {
         std::vector<token_id> best(features.size() - 1, none);
@@ -127,14 +127,14 @@ public:
         features.back() = static_cast<float>(entropy(g, q));
     }
 
-    /// What the net says of q: the probability that a draw from it is accepted.
+    /// The predicted probability that a draw from q is accepted.
     template <group G, distribution Q>
     [[nodiscard]] double operator()(G const& g, Q const& q, std::span<float const>) const {
         std::vector<float> features(static_cast<std::size_t>(net_->inputs()));
         read(g, q, std::span<float>(features));
         return static_cast<double>((*net_)(features));
     }
-    /// A level is not drawn where the net says less at each of its nodes.
+    /// A level is not drawn if the prediction is below this at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:
@@ -143,7 +143,7 @@ private:
 };
 
 /// Decision model T1 ([ImprovingMCSD] 3.3): a three-layer perceptron on the draft's hidden state, trained on min(1,
-/// p/q) of the drawn token (the paper prints max). The model has to show its hidden states (`reveals_hidden_state`).
+/// p/q) of the drawn token (the paper prints max). The model must provide its hidden states (`reveals_hidden_state`).
 class hidden_state_stop {
 public:
     static constexpr bool reads_hidden_state = true;
@@ -159,7 +159,7 @@ public:
             refuse("hidden.size", hidden.size(), "the net was made for " + std::to_string(net_->inputs()));
         return static_cast<double>((*net_)(hidden));
     }
-    /// A level is not drawn where the net says less at each of its nodes.
+    /// A level is not drawn if the prediction is below this at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:

@@ -1,4 +1,4 @@
-// What all generation loops have in common: checks, caches, the prompt, steps until the text ends, the result.
+// The base of all generation loops: checks, caches, the prompt, steps until the text ends, the result.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,15 +13,15 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The base of a generation loop `Self`, which says how a step is made:
+/// The base of a generation loop `Self`, which defines a step:
 ///
 /// - `target_model()`: the target.
 /// - `reset()`: empties the caches of its models.
-/// - `read_prompt(text, options)`: reads what the models are to know before the first step. `text` is the prompt.
-/// - `step(state, options, source, metrics)`: emits one token or more with `state.emit`, and counts and times what it
-///   did, but for the tokens.
+/// - `read_prompt(text, options)`: the models read what they need before the first step. `text` is the prompt.
+/// - `step(state, options, source, metrics)`: emits one or more tokens with `state.emit`, and updates counts and times
+///   except for the number of tokens.
 ///
-/// They may be private where the base is a friend.
+/// They may be private if the base is a friend.
 template <class Self>
 class generation_loop {
 public:

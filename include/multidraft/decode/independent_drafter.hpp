@@ -56,11 +56,11 @@ private:
 };
 
 /// Grows a fixed shape from several draft models: the k-th child of a node is drawn from model k, or k modulo their
-/// number ([SpecInfer]). Duplicates keep their places.
+/// number ([SpecInfer]). Duplicates are kept.
 ///
-/// Law: `independent`; verify with `verify::multi_round`, which asks `rows()` for the row of each child, or with
-/// `verify::naive<law::independent>`. Every model reads every node that has children. Put the best model first: where
-/// a node has one child it is that model's.
+/// Law: `independent`; verify with `verify::multi_round`, which reads the row of each child from `rows()`, or with
+/// `verify::naive<law::independent>`. Every model reads every node that has children. Put the best model first: it
+/// drafts the child of a node that has only one.
 template <language_model Draft>
 class independent_drafter : public candidate_tree_drafter<law::independent> {
 public:
@@ -152,7 +152,7 @@ private:
     topology shape_;
     std::vector<model_rows<Draft>> models_;
     cache_entries entries_;
-    std::vector<node_id> shape_node_;  ///< the node of the shape that each node stands for
+    std::vector<node_id> shape_node_;  ///< the node of the shape that each node corresponds to
     std::vector<node_id> level_;
     std::vector<softmax_row<view>> rows_;
 };

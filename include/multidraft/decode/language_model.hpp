@@ -1,4 +1,4 @@
-// What the decoding loops ask of a model: score some tokens against a cache, and keep some of its entries.
+// The concept `language_model`: score some tokens against a cache, and keep some of its entries.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// The model's cache holds `length()` entries when the call begins; the first `context` of them are seen by every token
 /// of the batch. The entries after them, `context .. length() + tokens.size()`, belong to the draft tree, the tokens of
-/// this batch last. Row i of `mask` (one row per token of the batch) says which of *those* entries token i attends to:
+/// this batch last. Row i of `mask` (one row per token of the batch) marks which of *those* entries token i attends to:
 /// bit 0 is entry `context`. With a causal mask (the default) token i attends to everything before it and to itself.
 struct token_batch {
     std::span<token_id const> tokens;         ///< the tokens, each in [0, V)
@@ -26,12 +26,12 @@ struct token_batch {
     mask_view mask{};                         ///< over the entries after the context; causal by default
 };
 
-/// The type of a model's logits: `M::logit` where it says so (double for the models of exact tests), else float.
+/// The type of a model's logits: `M::logit` if it is declared (double for the models of exact tests), else float.
 template <class M>
 struct logit_type {
     using type = float;
 };
-/// Of a model that names it.
+/// For a model that declares it.
 template <class M>
 requires requires { typename M::logit; }
 struct logit_type<M> {
@@ -46,11 +46,11 @@ using logit_of = typename logit_type<M>::type;
 /// - `context_limit()`: the largest number of positions.
 /// - `length()`: entries in the cache.
 /// - `forward(batch, logits)`: appends one cache entry per token, in order, and writes `logits.size() / V` rows of V
-///   logits, those of the *last* tokens of the batch (a prompt needs one row only; an empty span asks for none).
+///   logits, those of the *last* tokens of the batch (a prompt needs one row only; for an empty span none are written).
 /// - `keep(context, entries)`: the cache becomes its first `context` entries followed by the entries `context +
-///   entries[k]`, in order. `entries` increases strictly. Every other entry is forgotten. `keep(0, {})` resets.
+///   entries[k]`, in order. `entries` increases strictly. Every other entry is discarded. `keep(0, {})` resets.
 ///
-/// To get equal texts from equal seeds on every path a model must be batch-invariant: the logits of a token are a
+/// For equal seeds to give equal texts on every path a model must be batch-invariant: the logits of a token are a
 /// function of the tokens it attends to, in the same bits, whatever else is in the batch.
 template <class M>
 concept language_model = requires(M& model, M const& fixed, token_batch const& batch, std::span<logit_of<M>> logits,
@@ -62,7 +62,7 @@ concept language_model = requires(M& model, M const& fixed, token_batch const& b
     model.keep(context, entries);
 };
 
-/// A model that can leave its logits where it has them, for loops that read them before the next call:
+/// A model that can expose its logits in its own memory, for loops that read them before the next call:
 /// `forward_in_place(batch, rows)` does what `forward` does and returns the last `rows` rows, valid until then.
 template <class M>
 concept shows_logits_in_place = requires(M& model, token_batch const& batch, std::int32_t rows) {
@@ -71,7 +71,7 @@ concept shows_logits_in_place = requires(M& model, token_batch const& batch, std
 
 namespace detail {
 
-/// The last `rows` rows of logits of a call: the model's own where it shows them, else written to `room`, which grows.
+/// The last `rows` rows of logits of a call: in the model's own memory if it exposes them, else in `room`, which grows.
 /// Valid until the next call.
 template <language_model M>
 [[nodiscard]] std::span<logit_of<M> const> logits_of_call(M& model, token_batch const& batch, std::int32_t rows,

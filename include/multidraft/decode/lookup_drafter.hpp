@@ -1,4 +1,4 @@
-// Drafting by looking back: continuations that the text itself has had, alone or beside a model's candidates.
+// Drafting by look-up in the text itself: continuations of earlier occurrences, alone or beside a model's candidates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// How far and how wide to look back.
+/// The bounds of the look-up.
 struct lookup_options {
     draft::ngram_lookup find;
     std::int32_t paths = 4;   ///< different continuations at most, >= 1
@@ -39,8 +39,8 @@ struct lookup_options {
 
 namespace detail {
 
-/// Adds the continuations of `text` to a tree, each as a path from the root; what is there already is shared. At most
-/// `depth` levels.
+/// Adds the continuations of `text` to a tree, each as a path from the root; existing nodes are shared. At most `depth`
+/// levels.
 inline void add_continuations(candidate_tree& tree, std::span<token_id const> text, lookup_options const& options,
                               std::int32_t depth) {
     std::int32_t const length = std::min(options.length, depth);
@@ -65,7 +65,7 @@ inline void add_continuations(candidate_tree& tree, std::span<token_id const> te
 
 }  // namespace detail
 
-/// Drafts what followed the last tokens when they stood in the prompt or the output before. No model, no draws; a step
+/// Drafts what followed earlier occurrences of the last tokens in the prompt or the output. No model, no draws; a step
 /// without a match is one target call for one token. Verify it with `verify::naive<law::deterministic>`.
 class lookup_drafter : public candidate_tree_drafter<law::deterministic> {
 public:
@@ -96,16 +96,16 @@ private:
     lookup_options options_;
 };
 
-/// The candidates of another drafter, and the continuations found by looking back as further branches.
+/// The candidates of another drafter, and the continuations found by look-up as further branches.
 ///
-/// Law: `deterministic`, in the sense that no verifier may divide by the law of the draws: a node's children are some
-/// that the other drafter made, by whatever law, and then some from the text. `verify::naive` asks for no more.
+/// Law: `deterministic`, in the sense that no verifier may divide by the law of the draws: a node's children are first
+/// those of the other drafter, by any law, then those from the text. `verify::naive` needs no more.
 template <drafter Drafter>
 class with_lookup : public candidate_tree_drafter<law::deterministic> {
 public:
     static constexpr bool shape_looks_at_draws = Drafter::shape_looks_at_draws;
 
-    /// Looks back by these options beside what `other` drafts. Throws `invalid_input` for options out of their range.
+    /// Adds look-up with these options to the drafts of `other`. Throws `invalid_input` for options out of their range.
     explicit with_lookup(Drafter other, lookup_options options = {}) : other_(std::move(other)), options_(options) {
         options_.validate();
     }

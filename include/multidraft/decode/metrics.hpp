@@ -1,4 +1,4 @@
-// What a generation did and where its time went.
+// Counts and times of a generation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Counts and times of one generation; sums of several by `+=`.
 struct generation_metrics {
     std::int64_t tokens = 0;        ///< emitted
-    std::int64_t target_calls = 0;  ///< forward calls that ended in an emitted token; the prompt's is not one of them
+    std::int64_t target_calls = 0;  ///< forward calls that led to an emitted token; the prompt's is not counted
     std::int64_t draft_calls = 0;   ///< forward calls of the draft model after the prompt
     std::int64_t drafted = 0;       ///< nodes drafted, the roots not counted
     std::int64_t accepted = 0;      ///< nodes accepted
@@ -24,10 +24,10 @@ struct generation_metrics {
     std::vector<std::int64_t> tried_at_depth;
     std::vector<std::int64_t> accepted_at_depth;
     /// By rank k = 0, 1, .. among siblings: how often a node of the accepted path had a child of that rank, and how
-    /// often that child was the accepted one. What `analysis::optimal_tree` asks for.
+    /// often that child was the accepted one. The input of `analysis::optimal_tree`.
     std::vector<std::int64_t> tried_at_rank;
     std::vector<std::int64_t> accepted_at_rank;
-    /// Of target-initialised trees, by start in the order drawn: how often its path won, and how many nodes below the
+    /// For target-initialised trees, by start in the order drawn: how often its path won, and how many nodes below the
     /// start were accepted on it, whether it won or not ([ImprovingMCSD] figure 3).
     std::vector<std::int64_t> won_by_start;
     std::vector<std::int64_t> accepted_by_start;
@@ -62,11 +62,12 @@ struct generation_metrics {
         if (rank >= tried_at_rank.size()) return 0;
         return ratio(static_cast<double>(accepted_at_rank[rank]), static_cast<double>(tried_at_rank[rank]));
     }
-    /// Accepted nodes / most that could have been, the "alpha" of Improving MCSD, for trees `depth` levels deep.
+    /// Accepted nodes divided by the largest possible number, the "alpha" of [ImprovingMCSD], for trees `depth` levels
+    /// deep.
     [[nodiscard]] double accepted_fraction(std::int32_t depth) const {
         return ratio(static_cast<double>(accepted), static_cast<double>(target_calls) * depth);
     }
-    /// Tokens a second, the prompt's time left out.
+    /// Tokens per second, without the prompt's time.
     [[nodiscard]] double tokens_per_second() const {
         return ratio(static_cast<double>(tokens), seconds - prompt_seconds);
     }
@@ -146,10 +147,10 @@ private:
 
 namespace detail {
 
-/// Adds the time of its life to a number of seconds.
+/// Adds its lifetime to a number of seconds.
 class stopwatch {
 public:
-    /// Adds the seconds from now on to `seconds` when it goes.
+    /// Adds the seconds from now until its destruction to `seconds`.
     explicit stopwatch(double& seconds) : seconds_(seconds), begin_(std::chrono::steady_clock::now()) {}
     stopwatch(stopwatch const&) = delete;
     stopwatch& operator=(stopwatch const&) = delete;

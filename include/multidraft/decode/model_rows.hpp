@@ -1,4 +1,4 @@
-// One draft model over a tree whose nodes it reads in an order of its own: cache entries, masks and processed rows.
+// One draft model over a tree whose nodes it reads in any order: cache entries, masks and processed rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,7 +24,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The cache of a draft model below the last token of the text: entry 0 is the root, the others are nodes in the order
 /// in which they were read. For drafters that read some nodes of a tree only; `draft_tree` reads all, level by level.
 ///
-/// Memory is kept from one step to the next; a row stays where it is until the next `start`.
+/// Memory is kept from one step to the next; rows are not moved until the next `start`.
 template <language_model Model>
 class model_rows : public draft_model<Model> {
 public:
@@ -33,10 +33,10 @@ public:
     using row = softmax_row<view>;
     using chunk_sums_type = chunk_sums_of<host_group, typename view::real>;
 
-    /// The model is the caller's and outlives this.
+    /// The model belongs to the caller and must outlive this object.
     explicit model_rows(Model& model) : draft_model<Model>(model) {}
 
-    /// Forgets the entries of the last step. `capacity`: how many there may be, a hint.
+    /// Clears the entries of the last step. `capacity`: a hint of how many there may be.
     void start(node_id capacity) {
         rows_.clear();
         sums_.clear();
@@ -44,7 +44,7 @@ public:
         mask_.reset(capacity);
     }
 
-    /// Reads what is missing of the text; entry 0 is its last token.
+    /// Reads the part of the text that the cache lacks; entry 0 is its last token.
     void read_root(host_group const& g, std::span<token_id const> text, sampling_params const& w,
                    generation_metrics& m) {
         position_ = static_cast<std::int32_t>(text.size()) - 1;
@@ -82,21 +82,21 @@ public:
     [[nodiscard]] node_id entries() const noexcept { return static_cast<node_id>(rows_.size()); }
     /// The processed row of an entry.
     [[nodiscard]] row const& distribution(node_id entry) const noexcept { return rows_[at(entry)]; }
-    /// Those of all entries. Valid until more are read.
+    /// The processed rows of all entries. Valid until more are read.
     [[nodiscard]] span<row const> distributions() const noexcept { return rows_; }
     /// The sums of the entry's weights, from which samplers draw; they may change them.
     [[nodiscard]] chunk_sums_type& sums(node_id entry) noexcept { return sums_[at(entry)]; }
 
     /// Keeps the text up to `context` and these entries, which increase strictly.
     void keep(std::int32_t context, std::span<node_id const> entries_to_keep) {
-        if (entries() == 0) return;  // the model was not asked
+        if (entries() == 0) return;  // the model was not called
         this->model().keep(context, entries_to_keep);
     }
 
 private:
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
-    /// Room for the logits of one call, at a place of its own, so that earlier rows stay where they are.
+    /// Memory for the logits of one call, allocated separately so that earlier rows are not moved.
     std::span<logit> block(std::size_t rows) {
         if (blocks_.size() == calls_) blocks_.emplace_back();
         std::vector<logit>& room = blocks_[calls_++];

@@ -1,4 +1,4 @@
-// What a generation is asked for.
+// The options of a generation.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,17 +17,17 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// How much to generate, from which distribution, with which seed.
 struct generation_options {
-    std::int32_t max_tokens = 128;         ///< emit at most so many tokens, >= 0
+    std::int32_t max_tokens = 128;         ///< emit at most that many tokens, >= 0
     std::vector<token_id> stop_tokens;     ///< generation ends with the first of these, which is emitted too
-    multidraft::sampling_params sampling;  ///< makes the target's distribution
-    /// Makes the draft's distribution; the target's when absent. Candidates may be drawn from any distribution
-    /// without a change of the law of the text: at temperature 0 a warmer draft offers several candidates where its own
-    /// argmax is one.
+    multidraft::sampling_params sampling;  ///< of the target's distribution
+    /// Of the draft's distribution; the target's when absent. Candidates may be drawn from any distribution without
+    /// changing the law of the text. At temperature 0 a higher draft temperature offers several candidates instead of
+    /// the draft's argmax alone.
     std::optional<multidraft::sampling_params> draft_sampling;
     std::uint64_t seed = 0;     ///< equal seeds give equal tokens, whatever else runs
-    std::uint32_t request = 0;  ///< tells apart requests with one seed
-    /// Called after each verification of the speculative loop with its tree, for drawings and studies. It costs nothing
-    /// when empty, and a pass over every inner row otherwise.
+    std::uint32_t request = 0;  ///< distinguishes requests with the same seed
+    /// Called after each verification of the speculative loop with its tree, for visualisation and analysis. Free when
+    /// empty; otherwise it costs a pass over every inner row.
     step_observer observer{};
 };
 

@@ -1,4 +1,5 @@
-// Trees that adapt within a step: a node gets as many children as its reach, the chance to come to it, is worth.
+// Trees that adapt within a step: the number of children of a node depends on its reach, the estimated probability that
+// verification gets to it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -37,10 +38,12 @@ struct reach_options {
     std::int32_t nodes = 16;    ///< of the tree at most, the root not counted, >= 1, whatever is drawn
     std::int32_t depth = 5;     ///< levels, >= 1: one draft call each
     std::int32_t children = 4;  ///< of a node at most, in [1, 64]
-    double least = 0;           ///< no child that is reached less often, in [0, 1]
-    double acceptance = 0.8;    ///< of a node's reach, what its children share: how often one is accepted, in (0, 1]
-    double mean_nodes = 0;      ///< 0: off; else the threshold moves from step to step until trees have so many nodes
-    bool learns = true;         ///< `acceptance` is learnt from the steps so far, by how sure the draft is at a node
+    double least = 0;           ///< the least reach of a child, in [0, 1]
+    /// The fraction of a node's reach that its children share: how often one is accepted, in (0, 1].
+    double acceptance = 0.8;
+    /// 0: off; else the threshold is adapted from step to step so that trees have this many nodes on average.
+    double mean_nodes = 0;
+    bool learns = true;  ///< `acceptance` is learnt from past steps, by the draft's largest probability at a node
 
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
@@ -54,32 +57,32 @@ struct reach_options {
     }
 };
 
-/// The number of children of a node by its own context alone: as many as are each reached with a chance of at least
-/// `threshold`. For `verify::nested_ranked_block` (docs/ranked.md, section 7), and all verifiers that allow more.
+/// The number of children of a node from its own context alone: the largest such that each child has a reach of at
+/// least `threshold`. For `verify::nested_ranked_block` (docs/ranked.md, section 7), and all verifiers that allow more.
 ///
-/// The reaches of a level sum to at most 1 and each is at least the threshold, so no level has more than 1 / threshold
+/// The reaches of a level sum to at most 1 and each is at least the threshold, so a level has at most 1 / threshold
 /// nodes, whatever is drawn.
 struct by_threshold {
     static constexpr multidraft::shape_depends_on shape_depends_on = multidraft::shape_depends_on::own_context;
 
-    /// The smallest threshold with which no level of `depth` has more nodes than its part of all.
+    /// The smallest threshold for which none of `depth` levels exceeds its share of the nodes.
     [[nodiscard]] static double least_threshold(std::int32_t nodes, std::int32_t depth) noexcept {
         return (1 + 1e-9) / (nodes / depth + 1);  // beyond the rounding of shares
     }
 };
 
-/// The number of children of the nodes of a level by the reaches of all of them: the children that are reached most
-/// often, over all branches, as many as the level's part of the nodes that are left. Looks at everything drawn before
-/// the level: for `verify::ranked_block` and verifiers that decide node by node.
+/// The number of children of the nodes of a level from the reaches of all of them: the children with the largest reach
+/// over all branches, as many as the level's share of the remaining nodes. Depends on everything drawn before the
+/// level: for `verify::ranked_block` and verifiers that decide node by node.
 struct by_level_budget {
     static constexpr multidraft::shape_depends_on shape_depends_on = multidraft::shape_depends_on::earlier_draws;
 };
 
 /// Grows trees by reach: the root's is 1, a child's is its parent's times the acceptance there times its share
-/// (`draft::child_shares`). `Rule` is `by_threshold` or `by_level_budget`, and says what the shape looks at.
+/// (`draft::child_shares`). `Rule` is `by_threshold` or `by_level_budget`, and declares what the shape depends on.
 ///
-/// The children of a node are drawn at once by `Sampler`, `draft::stratified` or `draft::iid`. From step to step
-/// threshold and acceptance follow what came about, which every verifier allows.
+/// The children of a node are drawn at once by `Sampler`, `draft::stratified` or `draft::iid`. Threshold and acceptance
+/// are adapted between steps, which every verifier allows.
 template <language_model Draft, sampler Sampler, class Rule>
 class reach_drafter {
 public:
@@ -88,7 +91,7 @@ public:
     static constexpr bool shape_looks_at_draws = true;
     static constexpr multidraft::shape_depends_on shape_depends_on = Rule::shape_depends_on;
 
-    /// The model is the caller's. Throws `invalid_input` for options out of their range.
+    /// The model belongs to the caller. Throws `invalid_input` for options out of their range.
     explicit reach_drafter(Draft& draft, reach_options options = {}, Sampler sampler = {})
         : model_(draft), sampler_(sampler), options_(options) {
         options_.validate();
@@ -109,7 +112,7 @@ public:
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
-        depth = std::min(depth, options_.depth);  // the threshold bounds levels, and so trees of so many
+        depth = std::min(depth, options_.depth);  // the threshold bounds the levels, and with the depth the tree
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
         model_.start(options_.nodes + 1);
         vocabulary_ = model_.vocabulary();
@@ -145,7 +148,7 @@ public:
         model_.keep(context, tree_.draft_entries(span<node_id const>(nodes)));
     }
 
-    /// Moves acceptance rates and threshold towards what came about.
+    /// Updates acceptance rates and threshold from an outcome.
     void learn(step_outcome const& outcome) {
         if (options_.learns) {
             for (auto* counts : {&tried_, &accepted_})
@@ -166,14 +169,14 @@ public:
         }
     }
 
-    /// The reach below which no child is drawn, as it is now.
+    /// The current reach below which no child is drawn.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:
-    /// Nodes are told apart by how much the draft has on its likeliest token: so many classes of equal width.
+    /// Classes of nodes by the draft's largest probability, of equal width.
     static constexpr std::size_t classes = 8;
-    static constexpr double prior_weight = 8;       ///< the acceptance of the options counts like so many nodes
-    static constexpr double kept_of_a_step = 0.99;  ///< counts of a step ago, so that texts may change
+    static constexpr double prior_weight = 8;       ///< weight of the acceptance of the options, in nodes
+    static constexpr double kept_of_a_step = 0.99;  ///< decay of counts in each step, so that rates follow the text
     static constexpr double step_of_threshold = 0.1;
 
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
@@ -186,7 +189,7 @@ private:
         return std::max(bound, options_.least);
     }
 
-    /// Whether a node may have children, which its parent's row and its own place among its siblings say.
+    /// Whether a node may have children, a function of its parent's row and its own rank among its siblings.
     [[nodiscard]] bool goes_on(node_id v) const noexcept { return reach_[at(v)] >= threshold_ && reach_[at(v)] > 0; }
 
     void read_level(host_group const& g, std::span<token_id const> text, sampling_params const& w,
@@ -201,7 +204,7 @@ private:
         model_.read_nodes(g, in.tokens, parents_, in.positions, w, m);
     }
 
-    /// The largest probabilities of each row of the level, and what its children share of its reach.
+    /// The largest probabilities of each row of the level, and the part of its reach that its children share.
     void look(host_group const& g) {
         std::size_t const tops = most_tops();
         likeliest_.assign(level_.size() * tops, 0.0);
@@ -228,7 +231,7 @@ private:
         return std::span<double const>(likeliest_).subspan(k * most_tops(), most_tops());
     }
 
-    /// The number of children of the k-th node of the level that are each reached with that chance.
+    /// The largest number of children of the k-th node of the level that each have at least that reach.
     [[nodiscard]] index_t count_of(std::size_t k, double least) const {
         if (!(shared_[k] > 0)) return 0;
         return draft::most_children_of_share(sampler_, likeliest(k), least / shared_[k], options_.children);
@@ -243,8 +246,8 @@ private:
         }
     }
 
-    /// The smallest threshold with which the level has no more than its part of the nodes that are left; what is
-    /// reached equally often comes in the order of the nodes.
+    /// The smallest threshold for which the level has no more than its share of the remaining nodes; ties are in the
+    /// order of the nodes.
     void share_out(std::int32_t levels_left) {
         std::int32_t const left = options_.nodes - (nodes() - 1);
         std::int64_t const part = (left + levels_left - 1) / levels_left;
@@ -254,7 +257,7 @@ private:
             return sum;
         };
         double low = 0;
-        double high = 2;  // nothing is reached so often
+        double high = 2;  // no reach is this large
         for (int i = 0; i < 40; ++i) {
             double const middle = (low + high) / 2;
             (sum_of(middle) > part ? low : high) = middle;
@@ -276,7 +279,7 @@ private:
         node_range const children = tree_.draw(v, counts_[k], sampler_, q, model_.sums(entry), source);
         if (children.empty()) return;
         auto const shares = draft::shares_of(sampler_, likeliest(k), counts_[k]);
-        // The certain children as the sampler counted them; each has no more than its share of the rule.
+        // The certain children as the sampler counted them; the share of each is at most that of the rule.
         index_t const certain = tree_.certain()[at(v)];
         for (index_t i = 0; i < children.count; ++i) {
             double share = shares.of_draw();

@@ -24,10 +24,10 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// K sequences of L tokens, drawn independently from one draft model ([SpecTr]), as a tree of law `iid`.
 ///
-/// Sequences that agree share a node, which has one child for each of them; equal children keep their places, for the
-/// law needs their number, and the sequences go on below the first of them (`draft::share_nodes`). So a node below
-/// which m sequences go on has m candidates, where a fork has one. The shape looks at the draws; a verifier that may
-/// accept a later one of equal children is wrapped in `verify::merged`.
+/// Sequences that agree share a node, which has one child for each of them. Equal children are kept, since their number
+/// is part of the law, and the sequences continue below the first of them (`draft::share_nodes`). So a node on m
+/// sequences has m candidates, where a fork has one. The shape depends on the draws. A verifier that may accept a later
+/// one of several equal children must be wrapped in `verify::merged`.
 template <language_model Draft>
 class sequence_drafter : public single_model_drafter<Draft, law::iid> {
     using base = single_model_drafter<Draft, law::iid>;
@@ -35,7 +35,7 @@ class sequence_drafter : public single_model_drafter<Draft, law::iid> {
 public:
     static constexpr bool shape_looks_at_draws = true;
 
-    /// Throws `invalid_input` for numbers that make no tree.
+    /// Throws `invalid_input` for numbers that do not describe a tree.
     sequence_drafter(Draft& draft, std::int32_t sequences, std::int32_t length)
         : base(draft), sequences_(sequences), length_(length) {
         if (sequences < 1) refuse("sequences", sequences, "there is at least one sequence");

@@ -1,4 +1,4 @@
-// What drafters of one model share that grow their trees node by node: the candidate tree, the model's cache, the rows.
+// The base of drafters that grow a tree node by node from one model: the candidate tree, the model's cache, the rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The base of drafters that grow a `candidate_tree` from the rows of one model: everything but `grow`.
+/// The base of drafters that grow a `candidate_tree` from the rows of one model: everything except `grow`.
 ///
 /// The derived class adds nodes and has the model read some of them with `expand`; `finish` arranges them.
 template <language_model Draft, draft_law Law>
@@ -44,17 +44,17 @@ protected:
     using base::at;
     using base::tree_;
 
-    /// The model is the caller's and outlives the drafter.
+    /// The model belongs to the caller and must outlive the drafter.
     explicit single_model_drafter(Draft& draft) : model_(draft) {}
 
-    /// The root alone, not yet read. `capacity`: how many nodes the model may read, a hint.
+    /// Starts with the root alone, not yet read. `capacity`: a hint of how many nodes the model may read.
     void start(std::span<token_id const> text, node_id capacity) {
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
         model_.start(capacity);
         entries_.start();
     }
 
-    /// A child of a node, which the model has not read; its number as added.
+    /// Adds a child of a node, not yet read by the model. Returns its number as added.
     node_id add(node_id parent, token_id token) {
         entries_.add();
         return tree_.add(parent, token);
@@ -68,11 +68,11 @@ protected:
 
     /// The processed row of a node that was read.
     [[nodiscard]] row const& distribution(node_id v) const noexcept { return model_.distribution(entries_[v]); }
-    /// The chunk sums of that row's weights; whoever draws may change them.
+    /// The chunk sums of that row's weights; samplers may change them.
     [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entries_[v]); }
 
-    /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them; without a mask where the drafter
-    /// has one of its own.
+    /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them; without a mask for drafters that
+    /// have their own.
     void finish(generation_metrics& m, std::span<char const> kept = {}, bool with_mask = true) {
         detail::stopwatch const time(m.mask_seconds);
         tree_.arrange(kept, with_mask);

@@ -37,7 +37,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// Whether a verifier keeps the target's law for what the shape of a drafter's trees depends on.
+/// Whether a verifier is lossless for what the shape of a drafter's trees depends on.
 template <class Drafter, class Verifier>
 [[nodiscard]] constexpr bool shape_is_allowed() {
     if constexpr (says_what_shape_depends_on<Drafter>)
@@ -50,9 +50,9 @@ template <class Drafter, class Verifier>
 
 /// Generates text with the target's distribution, several tokens per target call.
 ///
-/// `Drafter` grows a tree of candidates, `Verifier` accepts a path; their laws must be one, or this does not compile.
-/// With a lossless verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the
-/// same text, token for token (given a batch-invariant target). Models are the caller's and are used by one thread.
+/// `Drafter` grows a tree of candidates, `Verifier` accepts a path; different laws do not compile. With a lossless
+/// verifier the text has exactly the distribution of `autoregressive`, and at temperature 0 it is the same text, token
+/// for token (given a batch-invariant target). Models belong to the caller and are used by one thread.
 template <language_model Target, drafter Drafter, verify::verifier Verifier>
 class speculative : public generation_loop<speculative<Target, Drafter, Verifier>> {
     static_assert(std::is_same_v<typename Drafter::law, typename Verifier::law>,
@@ -68,7 +68,8 @@ class speculative : public generation_loop<speculative<Target, Drafter, Verifier
 public:
     static constexpr bool lossless = verify::is_lossless<Verifier>;
 
-    /// The target is the caller's and outlives the loop. Throws `invalid_input` for a drafter of another vocabulary.
+    /// The target belongs to the caller and must outlive the loop. Throws `invalid_input` for a drafter of another
+    /// vocabulary.
     explicit speculative(Target& target, Drafter drafter, Verifier verifier = {})
         : target_(target), verifier_(std::move(verifier)), tree_(std::move(drafter)) {
         tree_.check(target.vocabulary());
@@ -121,7 +122,7 @@ private:
                                      step_seconds::of(m).since(before)});
     }
 
-    /// Never deeper than there are tokens left to emit or positions to put them; the depth looks at no draw.
+    /// At most as deep as there are tokens left to emit and positions for them; the depth does not depend on draws.
     [[nodiscard]] std::int32_t depth_limit(text_state const& state) const {
         std::int32_t const length = state.length();
         return std::max(0, std::min({tree_.depth_limit(length), state.left() - 1, target_.context_limit() - length}));
@@ -138,7 +139,7 @@ private:
         return {logits.data(), nodes, target_.vocabulary()};
     }
 
-    /// Counts what was tried on the accepted path, and what of it was accepted.
+    /// Counts the children tried and accepted along the accepted path.
     void count(tree_view tree, verdict const& v, generation_metrics& m) const {
         m.accepted += v.accepted;
         for (std::int32_t d = 0; d <= v.accepted; ++d) {
@@ -174,7 +175,7 @@ private:
     accepted_text accepted_;
 };
 
-/// The loop over trees of a fixed shape from one draft model; `shape` says how many children each node is to have (see
+/// The loop over trees of a fixed shape from one draft model; `shape` is the number of children of each node (see
 /// `chain`, `branching`): `make_speculative<draft::sequential, verify::recursive_rejection<law::sequential>>(target,
 /// draft, shape)`.
 template <sampler Sampler, verify::verifier Verifier, language_model Target, language_model Draft>

@@ -21,7 +21,7 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// Draws the children of each node of `shape` with `Sampler` from one draft model (`draft_tree`); with a `StopRule`, as
-/// many levels of it as the rule lets grow.
+/// many levels as the rule allows.
 template <language_model Draft, sampler Sampler, class StopRule = never_stop>
 class static_tree_drafter {
 public:
@@ -29,7 +29,7 @@ public:
     using logit = logit_of<Draft>;
     static constexpr bool shape_looks_at_draws = !std::is_same_v<StopRule, never_stop>;
 
-    /// Trees of `shape`, of which `StopRule` may leave out the last levels. The model is the caller's and outlives the
+    /// Trees of `shape`; `StopRule` may omit the last levels. The model belongs to the caller and must outlive the
     /// drafter.
     static_tree_drafter(Draft& draft, topology shape, Sampler sampler = {}, StopRule rule = {})
         : draft_(draft), shape_(std::move(shape)), tree_(sampler, std::move(rule)) {}
@@ -56,13 +56,13 @@ public:
     [[nodiscard]] auto rows() const noexcept { return tree_.rows(); }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
-        if (tree_.expanded() == 0) return;  // the model was not asked
+        if (tree_.expanded() == 0) return;  // the model was not called
         while (!nodes.empty() && nodes.back() >= tree_.expanded()) nodes = nodes.first(nodes.size() - 1);
         draft_.model().keep(context, nodes);
     }
 
 protected:
-    /// The trees of the steps that follow have this shape.
+    /// Sets the shape of the following steps' trees.
     void use(topology const& shape) {
         if (!(shape_ == shape)) shape_ = shape;
     }

@@ -1,4 +1,4 @@
-// What an observer of the speculative loop sees of a step: the tree, the accepted path, p and q at each node.
+// A step of the speculative loop as an observer sees it: the tree, the accepted path, p and q at each node.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,24 +14,24 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// One step after its verification, before its tokens are emitted. Everything it views is valid during the call only.
+/// One step after its verification, before its tokens are emitted. Its views are valid during the call only.
 struct step_view {
     std::span<token_id const> text;  ///< before the step; its last token is the root
     tree_view tree;                  ///< parents and tokens of all nodes, the root first
-    std::span<node_id const> path;   ///< accepted nodes, the root left out, down to the last
+    std::span<node_id const> path;   ///< accepted nodes in order, the root excluded
     token_id next = none;            ///< what is emitted after them
-    /// By node: the probability of its token below its parent, by the target (p) and by the draft (q), both processed;
-    /// 1 at the root. `q` is empty where the drafter has no rows, such as a look-up.
+    /// For each node the probability of its token in its parent's row, under the target (p) and the draft (q), both
+    /// processed; 1 at the root. `q` is empty where the drafter has no rows, such as a look-up.
     std::span<double const> p;
     std::span<double const> q;
 };
 
-/// Called once a step (see `generation_options::observer`); it may not change what the loop works on.
+/// Called once a step (see `generation_options::observer`); it must not change the state of the loop.
 using step_observer = std::function<void(step_view const&)>;
 
 namespace detail {
 
-/// The probability of every node's token in the row of its parent; nothing where `rows` cannot be asked so.
+/// The probability of every node's token in the row of its parent; empty where `rows` does not have these rows.
 template <class Rows>
 void node_probabilities(host_group const& g, tree_view tree, Rows const& rows, std::vector<double>& into) {
     into.clear();

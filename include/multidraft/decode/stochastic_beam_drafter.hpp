@@ -22,7 +22,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// How many nodes each level of a shape has, the root's level left out: the beam widths with its budget.
+/// How many nodes each level of a shape has, the root's level excluded: beam widths with the same number of nodes.
 [[nodiscard]] inline std::vector<std::int32_t> level_widths(topology const& shape) {
     std::vector<std::int32_t> widths;
     for (std::int32_t d = 1; d <= shape.max_depth(); ++d) widths.push_back(shape.level(d).count);

@@ -1,4 +1,4 @@
-// When to stop growing a tree before its full depth: the policy, and what it may look at.
+// Stopping the growth of a tree before its full depth: the policy, and what it may depend on.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A model that shows its hidden states: `hidden_size()` numbers a token, and `hidden_states()`, those of the tokens
-/// whose logits the last `forward` wrote, row after row (what the head multiplies, after the last norm).
+/// A model that provides its hidden states: `hidden_size()` numbers for each token, and `hidden_states()`, those of the
+/// tokens whose logits the last `forward` wrote, row by row (the input of the output head, after the last norm).
 template <class M>
 concept reveals_hidden_state = language_model<M> && requires(M const& model) {
     { model.hidden_size() } -> std::convertible_to<std::int32_t>;
@@ -24,10 +24,10 @@ concept reveals_hidden_state = language_model<M> && requires(M const& model) {
 
 /// Decides before the children of a level are drawn whether they are worth it ([ImprovingMCSD] 3.3).
 ///
-/// `rule(g, q, hidden)` gives the chance, as the rule sees it, that a token drawn next at a node is accepted; q is the
-/// draft's row there and `hidden` its hidden state, empty unless `reads_hidden_state`. The tree ends when the chance at
-/// every node that would have children lies below `threshold()`. The rule sees what was drawn above the level, never
-/// the draws that it decides about: so the tree stays lossless with verifiers that decide node by node.
+/// `rule(g, q, hidden)` returns an estimate of the probability that a token drawn next at a node is accepted; q is the
+/// draft's row there and `hidden` its hidden state, empty unless `reads_hidden_state`. The tree ends when the estimate
+/// at every node that would have children is below `threshold()`. The rule depends on draws above the level, never on
+/// those that it decides about, so verifiers that decide node by node stay lossless.
 template <class R>
 concept stop_rule = requires(R const& rule, host_group const& g, probabilities<float> const& q,
                              std::span<float const> hidden) {
@@ -44,7 +44,7 @@ struct never_stop {
     [[nodiscard]] double operator()(G const&, Q const&, std::span<float const>) const noexcept {
         return 1;
     }
-    /// 0: nothing is less.
+    /// 0: no estimate is below it.
     [[nodiscard]] static constexpr double threshold() noexcept { return 0; }
 };
 

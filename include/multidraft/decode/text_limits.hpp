@@ -16,20 +16,20 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// Where a text ends.
 struct text_limits {
-    std::int32_t max_tokens = std::numeric_limits<std::int32_t>::max();  ///< so many more may be emitted, 0 or more
-    span<token_id const> stop_tokens{};  ///< the text ends with the first of these, which counts
+    std::int32_t max_tokens = std::numeric_limits<std::int32_t>::max();  ///< how many more may be emitted, >= 0
+    span<token_id const> stop_tokens{};  ///< the text ends with the first of these, which is included
 };
 
 namespace detail {
 
-/// How many of the tokens of a step count, and why the text ends with them; no reason while it goes on.
+/// How many tokens of a step are emitted, and why the text ends with them; no reason while it continues.
 struct text_cut {
     std::size_t count = 0;
     std::optional<stop_reason> why;
 };
 
-/// All tokens of a step, or those up to the first stop token or the limit; a stop token is the reason that is named
-/// where both are reached. O(tokens * stop tokens).
+/// All tokens of a step, or those up to the first stop token or the limit; if both are reached the reason is the stop
+/// token. O(tokens * stop tokens).
 [[nodiscard]] inline text_cut cut_at_limits(span<token_id const> tokens, text_limits const& limits) {
     auto const room = static_cast<std::size_t>(limits.max_tokens);
     std::size_t const count = std::min(tokens.size(), room);

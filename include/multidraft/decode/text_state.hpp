@@ -16,15 +16,15 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// What a decoding loop returns.
 struct generation {
-    std::vector<token_id> tokens;  ///< emitted, the prompt not among them
+    std::vector<token_id> tokens;  ///< emitted, without the prompt
     stop_reason why = stop_reason::max_tokens;
     multidraft::generation_metrics metrics;
 };
 
-/// The prompt and what was emitted; applies the ends that every loop shares, so that all of them end alike.
+/// The prompt and the emitted tokens; applies the limits that every loop shares.
 class text_state {
 public:
-    /// A text that begins with the prompt and ends by the options, or where the context of `context_limit` tokens is
+    /// A text that begins with the prompt and ends by the options, or when the context of `context_limit` tokens is
     /// full.
     text_state(std::span<token_id const> prompt, generation_options const& options, token_callback const& callback,
                std::int32_t context_limit)
@@ -49,7 +49,7 @@ public:
         return options_.max_tokens - static_cast<std::int32_t>(text_.size() - prompt_);
     }
 
-    /// Emits the tokens of a step: all of them, or up to the limit or the first stop token. Returns how many were.
+    /// Emits the tokens of a step: all of them, or up to the limit or the first stop token. Returns how many.
     std::int32_t emit(std::span<token_id const> tokens) {
         detail::text_cut const cut = detail::cut_at_limits(tokens, {left(), options_.stop_tokens});
         text_.insert(text_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(cut.count));
@@ -61,7 +61,7 @@ public:
         return static_cast<std::int32_t>(cut.count);
     }
 
-    /// The tokens behind the prompt.
+    /// The tokens after the prompt.
     [[nodiscard]] std::vector<token_id> emitted() const {
         return {text_.begin() + static_cast<std::ptrdiff_t>(prompt_), text_.end()};
     }

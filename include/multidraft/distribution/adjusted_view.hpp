@@ -23,10 +23,10 @@ struct logit_adjustments {
 
 /// A row whose entries are x_i + b_i where the mask allows token i, and minus infinity elsewhere, whatever x_i is.
 ///
-/// `View` is a `row_view` or another row of logits. Every operation of every group gives the bits that it gives for a
-/// row so changed beforehand. The host group reads a mask a word at a time and sees the bias only where there is one
-/// (`has_runs`): runs of which all tokens are allowed are read as they are, runs of which none is are not read at all.
-/// Other groups look at the bit of each entry, and search the bias for it: O(log of the tokens that it has) an entry.
+/// `View` is a `row_view` or another row of logits. Every operation of every group gives the same bits as for a row
+/// that was changed beforehand. The host group reads a mask a word at a time and applies the bias only where there is
+/// one (`has_runs`). Runs whose tokens are all allowed are read as they are; runs with no allowed token are not read.
+/// Other groups test the bit of each entry and search the bias for it: O(log of the number of biased tokens) an entry.
 template <class View>
 class adjusted_view {
 public:
@@ -90,7 +90,7 @@ private:
         return k < bias_.size() && bias_.tokens[k] == i ? x + static_cast<real>(bias_.values[k]) : x;
     }
 
-    /// A run of which no token is allowed.
+    /// A run with no allowed token.
     class forbidden {
     public:
         using real = typename View::real;
@@ -105,7 +105,7 @@ private:
         index_t size_ = 0;
     };
 
-    /// 32 entries, of which those without a bit become minus infinity. By masks: compilers then vectorise it.
+    /// 32 entries; those whose bit is 0 become minus infinity. Written with masks so that compilers vectorise it.
     MULTIDRAFT_INLINE MULTIDRAFT_HD void write_half(index_t begin, std::uint32_t allowed, real* values) const noexcept {
         constexpr auto nothing = __builtin_bit_cast(bits_of_real, minus_infinity<real>);
         bits_of_real x[32];
@@ -126,7 +126,7 @@ private:
     View row_{};
     token_mask allowed_{};
     logit_bias bias_{};
-    std::uint64_t biased_runs_ = 0;  ///< the runs of the chunk that have a bias
+    std::uint64_t biased_runs_ = 0;  ///< the runs of the chunk that have a biased token
     index_t chunk_ = none;           ///< where the chunk begins, once there is one
 };
 

@@ -24,9 +24,8 @@ concept distribution = requires(D const& row, index_t i) {
     { row.weight(i) } -> std::floating_point;
 };
 
-/// False only where the row has no mass; cheaper to ask than for the mass. A distribution that knows says so by a
-/// member of this name, and by `may_have_all_mass()` when asking gains nothing; others are taken to have mass
-/// everywhere.
+/// False only where the row has no mass; cheaper than the mass itself. A distribution may have a member of this name,
+/// and `may_have_all_mass()`, true when the test gains nothing. Others are taken to have mass everywhere.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
     if constexpr (has_may_have_mass<D>)
@@ -35,7 +34,7 @@ template <distribution D>
         return true;
 }
 
-/// A distribution that knows where it has no mass.
+/// A distribution with a test for tokens without mass.
 template <class D>
 concept sparse_distribution = distribution<D> && has_may_have_mass<D> && has_may_have_all_mass<D>;
 
@@ -43,8 +42,8 @@ concept sparse_distribution = distribution<D> && has_may_have_mass<D> && has_may
 template <class D>
 using probability_of = std::decay_t<std::invoke_result_t<D const&, index_t>>;
 
-/// The unnormalised weights of a distribution as a function object, for the operations of a group; it says where they
-/// count if the distribution knows.
+/// The unnormalised weights of a distribution as a function object, for the operations of a group; it has
+/// `may_be_nonzero` if the distribution has a test for mass.
 template <class D>
 struct weight_of {
     D row;
@@ -69,9 +68,9 @@ struct weight_of {
 template <class D>
 weight_of(D) -> weight_of<D>;
 
-/// The order of a row's tokens as a function object, for `group.top_k`: the larger the more likely; minus infinity
-/// where the row keeps the token out. By `row.order(i)` where the row has one (it then tells apart what weights do not,
-/// such as all tokens but one at temperature 0), else by weight.
+/// The order of a row's tokens as a function object, for `group.top_k`: the larger the more likely; minus infinity for
+/// tokens that truncation removed. By `row.order(i)` where the row has one, which distinguishes tokens of equal weight,
+/// such as all but one at temperature 0; else by weight.
 template <class D>
 struct order_of {
     D row;

@@ -1,4 +1,4 @@
-// The rows of a tree that lie in another order than its nodes, of which some have none and some share one.
+// The rows of a tree in another order than its nodes; some nodes may have no row, and some may share one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,10 +14,10 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Rows by an index a node: node v has row `row_of_node[v]` of `rows`, `none` where it has no row of its own, as a leaf
-/// has none of the draft's. Wraps any rows (`logit_rows`, `prepared_rows`, ..); the index stays the caller's.
+/// Rows by an index for each node: node v has row `row_of_node[v]` of `rows`, or `none` if it has no row, as a leaf has
+/// no row of the draft. Wraps any rows (`logit_rows`, `prepared_rows`, ..); the index array belongs to the caller.
 ///
-/// A row that is not there and is asked for is an `invalid_input` on the host.
+/// Reading the row of a node without one is an `invalid_input` on the host.
 template <class Rows>
 class indexed_rows {
 public:
@@ -40,7 +40,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, node_id node) const {
         return rows_(g, row_of<G>(node));
     }
-    /// The row with the chunk sums of its weights, where the rows have it.
+    /// The row with the chunk sums of its weights, if the wrapped rows have them.
     template <group G>
     requires requires(Rows const& rows, G const& g) { rows.with_sums(g, node_id{}); }
     [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, node_id node) const {

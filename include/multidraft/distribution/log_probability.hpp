@@ -1,4 +1,4 @@
-// The logarithm of a token's probability, as the row has it.
+// The logarithm of a token's probability under a row.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,8 +11,8 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// log(row(x)), at most 0; minus infinity for a token without mass. O(1).
 ///
-/// Rows of logits have the logarithm of a weight before its exponential: there it is exact where the probability itself
-/// would underflow. A row whose mass is NaN gives minus infinity.
+/// For rows of logits it is computed from the logit, so it is exact even where the probability would underflow. A row
+/// whose mass is NaN gives minus infinity.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_HD double log_probability(D const& row, token_id x) {
     double result = 0;

@@ -1,4 +1,4 @@
-// What is added to the logits of a few tokens: logit bias, and penalties as an engine computes them.
+// Values added to the logits of a few tokens: logit bias, and penalties as an engine computes them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,15 +15,15 @@ namespace MULTIDRAFT_NAMESPACE {
 /// `values[k]` is added to the logit of token `tokens[k]`; tokens rise. A view of the caller's arrays.
 ///
 /// Added in the type that the row is computed in, float or double, before anything else: x_i + b_i. Minus infinity
-/// forbids a token. Penalties are such a bias, made by the engine that knows the text. With c_i the number of times
-/// that token i stands in it:
+/// forbids a token. Penalties are such a bias, computed by the engine from the text. With c_i the number of times that
+/// token i occurs in it:
 ///
 /// - frequency and presence penalty: b_i = -c_i * frequency - (c_i > 0) * presence;
 /// - repetition penalty r: for tokens of the text b_i = x_i / r - x_i where x_i > 0, else b_i = x_i * r - x_i ([CTRL]
-///   Section 4.1 divides all; engines multiply what is not positive).
+///   Section 4.1 divides all; engines multiply logits that are not positive).
 ///
 /// In a draft tree the text of a node is that of the request and of its path, so nodes have different penalties. Target
-/// and draft need not have the same: the bias of the target is what the law of the text is.
+/// and draft need not have the same bias: the target's determines the law of the text.
 struct logit_bias {
     span<token_id const> tokens{};
     span<float const> values{};
@@ -53,8 +53,8 @@ struct logit_bias {
     }
 };
 
-/// The biases of some rows: row r has the entries `offsets[r]` to `offsets[r + 1]` of the other arrays. No offsets: one
-/// bias for all rows.
+/// The biases of several rows: row r has the entries `offsets[r]` to `offsets[r + 1]` of the other arrays. No offsets:
+/// one bias for all rows.
 struct logit_biases {
     span<token_id const> tokens{};
     span<float const> values{};
@@ -72,8 +72,8 @@ struct logit_biases {
 };
 
 /// Throws `invalid_input` naming the array, the index and the value unless the biases are those of `rows` rows of V
-/// tokens: as many values as tokens, offsets that do not fall, tokens of the vocabulary that rise within a row. Values
-/// are not looked at: one that is NaN or plus infinity is found with the row. O(tokens).
+/// tokens: as many values as tokens, nondecreasing offsets, tokens of the vocabulary that increase within a row. Values
+/// are not checked: NaN or plus infinity is reported when the row is read. O(tokens).
 inline void validate(logit_biases const& bias, std::int64_t rows, index_t vocabulary) {
     if (bias.values.size() != bias.tokens.size())
         refuse("bias.values.size", bias.values.size(),

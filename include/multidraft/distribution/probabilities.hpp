@@ -63,7 +63,7 @@ private:
     rows_view<T, Layout> rows_;
 };
 
-/// How far the sum of a row of probabilities may lie from 1: what rounding to the type explains, with room.
+/// How far the sum of a row of probabilities may be from 1: the effect of rounding to the type, with a margin.
 template <class T>
 [[nodiscard]] constexpr double sum_tolerance() noexcept {
     if constexpr (std::is_same_v<T, double>) return 1e-9;
@@ -71,9 +71,9 @@ template <class T>
     return 2e-2;
 }
 
-/// Throws `invalid_input` naming `argument`, the token and the value when a row is not a distribution: an entry that is
-/// not finite or is negative, a sum far from 1; or naming the arithmetic when it is not what the library needs
-/// (`validate_arithmetic`). One pass; a second one only to find the culprit.
+/// Throws `invalid_input` naming `argument`, the token and the value when a row is not a distribution: an entry is not
+/// finite or negative, or the sum is far from 1. Also throws, naming the arithmetic, as `validate_arithmetic`. One
+/// pass; a second one only to find the entry at fault.
 template <group G, class T, class Layout>
 void validate(G const& g, probabilities<T, Layout> const& row, std::string const& argument) {
     using real = real_of<T>;

@@ -1,4 +1,4 @@
-// Rows that are made once, however often a verifier asks for them.
+// Rows that are normalised once, however often a verifier reads them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,22 +15,22 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// What `remembered_rows` remembers: a few numbers a node. Kept from one step to the next it allocates no more.
+/// The memory of `remembered_rows`: a few numbers for each node. Reused from step to step it allocates nothing more.
 template <class Row>
 struct row_memory {
     std::vector<Row> rows;
     std::vector<char> known;
 };
 
-/// The rows of a tree, each made when it is first asked for and remembered: for verifiers of whole trees, which ask for
-/// a row several times, where making a row costs passes over it (`logit_rows`). Rows that are not asked for are not
-/// made. On the host.
+/// The rows of a tree, each normalised when first read and then remembered. For verifiers of whole trees, which read a
+/// row several times, over rows that cost passes to normalise (`logit_rows`). Rows that are never read are never
+/// normalised. On the host.
 template <class Rows>
 class remembered_rows {
 public:
     using row = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<host_group const&>(), node_id{}))>;
 
-    /// Forgets what `memory` has, and makes room for as many rows as there are.
+    /// Clears `memory` and resizes it to the number of rows.
     remembered_rows(Rows rows, row_memory<row>& memory) : rows_(std::move(rows)), memory_(memory) {
         auto const n = static_cast<std::size_t>(rows_.rows());
         if (memory.rows.size() < n) memory.rows.resize(n);
@@ -45,14 +45,14 @@ public:
         if (memory_.known[i] == 0) remember(node, rows_(g, node));
         return memory_.rows[i];
     }
-    /// The row with the chunk sums of its weights: one pass where the row is known.
+    /// The row with the chunk sums of its weights: one pass if the row is remembered.
     template <group G>
     requires has_with_sums<Rows, G>
     [[nodiscard]] auto with_sums(G const& g, node_id node) const {
         using answer = decltype(rows_.with_sums(g, node));
         auto const i = static_cast<std::size_t>(node);
-        // Of a row that was cut the chunk sums are made from its weights, of others with the normaliser, by the same
-        // pass.
+        // The chunk sums of a truncated row are made from its weights, those of others together with the normaliser, in
+        // the same pass.
         if (memory_.known[i] != 0 && !memory_.rows[i].may_have_all_mass())
             return answer{memory_.rows[i], g.sum_chunks(memory_.rows[i].size(), weight_of{memory_.rows[i]})};
         answer made = rows_.with_sums(g, node);

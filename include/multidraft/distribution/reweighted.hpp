@@ -1,4 +1,4 @@
-// A row whose weights are multiplied by a factor each, normalised again.
+// A row with each weight multiplied by a factor, normalised again.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,7 +13,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// The weights of q times a factor each, as a function object for the operations of a group.
+/// The weights of q, each times a factor, as a function object for the operations of a group.
 template <class Q, class Factor>
 struct weight_times_factor {
     using real = probability_of<Q>;
@@ -26,27 +26,27 @@ struct weight_times_factor {
 
 }  // namespace detail
 
-/// The distribution in proportion to q.weight(i) factor(i). Made by `make_reweighted`. Where nothing has mass all its
+/// The distribution proportional to q.weight(i) factor(i). Made by `make_reweighted`. If no token has mass all its
 /// probabilities are 0.
 template <distribution Q, class Factor>
 struct reweighted {
     using real = probability_of<Q>;
     detail::weight_times_factor<Q, Factor> product;
-    real total;  ///< of the products; 0: too little to divide by
+    real total;  ///< of the products; 0 if it is too small to divide by
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return product.q.size(); }
     /// The probability of token i.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const {
         return total > 0 ? fp::div(product(i), total) : real(0);
     }
-    /// The same: weights that are normalised.
+    /// The same: its weights are normalised.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
 };
 
 /// q with every weight multiplied by `factor(i)`, a finite number that is not negative: a function object that is
-/// copied into the row. One pass, the group's order of summing.
+/// copied into the row. One pass, summed in the group's order.
 ///
-/// The row has no mass where the products sum to less than 2^-103 in floats (2^-970 in doubles): they may have lost
+/// The row has no mass if the products sum to less than 2^-103 in floats (2^-970 in doubles), since they may have lost
 /// bits.
 template <group G, distribution Q, class Factor>
 [[nodiscard]] MULTIDRAFT_HD reweighted<Q, Factor> make_reweighted(G const& g, Q const& q, Factor const& factor) {

@@ -14,7 +14,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// What both kinds of rows have: their number and the size of the vocabulary.
+/// The part common to both concepts below: the number of rows and the size of the vocabulary.
 template <class Rows>
 concept counted_rows = requires(Rows const& rows) {
     { rows.rows() } -> std::convertible_to<index_t>;
@@ -23,43 +23,43 @@ concept counted_rows = requires(Rows const& rows) {
 
 }  // namespace detail
 
-/// The rows of a tree as distributions, one a node: what verifiers take of the target and of the draft. `logit_rows`
-/// and `probability_rows` read them where an engine has them; a type of one's own does as well.
+/// The rows of a tree as distributions, one for each node: what verifiers take from the target and from the draft.
+/// `logit_rows` and `probability_rows` read them from an engine's memory; a user's type can model the concept too.
 ///
-/// - `rows.rows()`: how many there are. Of the target's one for each node, of the draft's one for each node that has
-///   children, by the number of the node; more are not looked at.
+/// - `rows.rows()`: how many there are. The target has one for each node; the draft has one for each node with
+///   children, indexed by the node. Further rows are not read.
 /// - `rows.size()`: V, entries of a row.
 /// - `rows(g, node)`: the distribution after a node (the root's comes after the context), for a group of type `G`. It
-/// is
-///   returned by value: a view of the row with a few numbers. It may be asked for more than once, or not at all.
+///   is returned by value: a view of the row with a few numbers. It may be called more than once, or not at all.
 ///
-/// Asked by all lanes of a group together, with the same node. It does not change the rows, so that one source may
-/// serve many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may
-/// not throw, such a row has no mass or a NaN, and the verdict's token is `none`.
+/// All lanes of a group call it together, with the same node. It does not change the rows, so that one source may serve
+/// many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may not
+/// throw, such a row has no mass or a NaN, and the verdict's token is `none`.
 ///
-/// What it may have besides (core/optional_members.hpp):
+/// Optional members (core/optional_members.hpp):
 ///
 /// - `rows.with_sums(g, node)`: the row and the chunk sums of its weights, its members `row` and `sums`, where making
-///   the row computes them anyway (`processed_row`). A verifier that draws from the row then spares a pass.
-/// - `rows.prefetch(g, nodes)`: told of which nodes one is probably read next.
+///   the row computes them anyway (`processed_row`). A verifier that draws from the row then saves a pass.
+/// - `rows.prefetch(g, nodes)`: announces the nodes of which one is probably read next.
 template <class Rows, class G>
 concept row_source = detail::counted_rows<Rows> && requires(Rows const& rows, G const& g, node_id node) {
     { rows(g, node) } -> distribution;
 };
 
-/// The rows that the children of nodes were drawn from, one a child: of several draft models (`law::independent`,
-/// `verify::multi_round`). `rows(g, node, k)` is the row of child k of a node; the rest is as in `row_source`.
+/// The rows that the children of nodes were drawn from, one for each child, by several draft models
+/// (`law::independent`, `verify::multi_round`). `rows(g, node, k)` is the row of child k of a node; the rest is as in
+/// `row_source`.
 template <class Rows, class G>
 concept child_row_source = detail::counted_rows<Rows> &&
     requires(Rows const& rows, G const& g, node_id node, index_t k) {
     { rows(g, node, k) } -> distribution;
 };
 
-/// What a source of rows gives for a node.
+/// The type of row that a source returns for a node.
 template <class Rows, class G>
 using row_of = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
 
-/// Rows that concepts of verifiers are checked with.
+/// Archetypes of rows, for checking the concepts of verifiers.
 namespace row_archetype {
 struct row {
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return 0; }

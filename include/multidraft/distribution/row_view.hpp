@@ -23,8 +23,8 @@ struct strided {
 };
 
 /// Entries one after another, rows that begin at a multiple of `Bytes`: groups that read several adjacent entries at a
-/// time may then do so in one access. Whoever names this layout has checked it, and that nobody writes to the row
-/// meanwhile. On a device an entry may be read with the others of its 16 bytes, also the last ones of a row.
+/// time may then do so in one access. The caller guarantees the alignment, and that nobody writes to the row meanwhile.
+/// On a device an entry may be read together with the rest of its 16-byte block, past the end of the row too.
 template <int Bytes = 16>
 struct aligned {
     static constexpr int alignment = Bytes;
@@ -64,10 +64,10 @@ private:
     static constexpr bool in_blocks =
         std::is_same_v<T, float> || std::is_same_v<T, float16> || std::is_same_v<T, bfloat16>;
 
-    /// Entry i of an aligned row, as part of the 16 bytes that it lies in, which are loaded at once by name: nvcc joins
-    /// loads of adjacent words where it sees nothing between them that could write, but not of halves of words.
+    /// Entry i of an aligned row, from an explicit load of its 16-byte block. nvcc merges loads of adjacent words only
+    /// where nothing between them could write, and never merges loads of half words.
     [[nodiscard]] MULTIDRAFT_INLINE __device__ static real from_block(T const* data, index_t i) noexcept {
-        index_t const at = sizeof(T) == 2 ? i >> 1 : i;  // the word of the row, of which a block has four
+        index_t const at = sizeof(T) == 2 ? i >> 1 : i;  // the word of the row; a block has four
         uint4 const block = __ldg(reinterpret_cast<uint4 const*>(data) + (at >> 2));
         int const k = at & 3;
         std::uint32_t const low = k == 0 ? block.x : block.y;

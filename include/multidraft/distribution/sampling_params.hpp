@@ -1,4 +1,4 @@
-// Warps: temperature, top-k, top-p and min-p, the one documented chain that is applied to target and draft alike.
+// Sampling parameters: temperature, top-k, top-p and min-p, one documented chain applied to target and draft alike.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,9 +15,9 @@ namespace MULTIDRAFT_NAMESPACE {
 /// 1. *temperature* T > 0: weight(i) = exp((x_i - max x) / T). T = 0 is the exact limit: all mass on the largest logit,
 ///    the lowest token on ties.
 /// 2. *top-k*: only the k largest logits keep their weight, ties to the lower token. 0 turns it off.
-/// 3. *top-p*: of what is left, renormalised, the smallest set of largest logits whose mass reaches p. 1 turns it off.
-///    Masses are counted in integers, so that no order of addition can change the set, and to the last bit of a float,
-///    however flat the tail: the set is the smallest up to the rounding of the weights and of their sum.
+/// 3. *top-p*: of the remaining tokens, renormalised, the smallest set of largest logits whose mass reaches p. 1 turns
+///    it off. Masses are counted in integers, so that no order of addition can change the set, and without losing a bit
+///    of a float, however flat the tail. The set is the smallest up to the rounding of the weights and of their sum.
 /// 4. *min-p*: only tokens with logit >= max x + T log(min_p), that is weight at least min_p of the largest. 0 turns it
 ///    off.
 ///

@@ -25,10 +25,10 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// A row of logits read as the distribution that sampling parameters make of it.
+/// A row of logits read as the distribution that sampling parameters turn it into.
 ///
-/// weight(i) = exp((x_i - max x) * scale) for the tokens that the cut keeps, else 0; probability = weight / their sum.
-/// A few scalars beside the caller's row: the row itself is read wherever it lies. Made by `process_logits`.
+/// weight(i) = exp((x_i - max x) * scale) for the tokens that truncation keeps, else 0; probability = weight / their
+/// sum. Holds a few scalars and a view of the caller's row. Made by `process_logits`.
 template <class View>
 class softmax_row {
 public:
@@ -52,11 +52,11 @@ public:
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept {
         return kept_.keeps(logits_(i), i);
     }
-    /// True unless a cut took something away.
+    /// True unless truncation removed a token.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const noexcept {
         return kept_.value == minus_infinity<real>;
     }
-    /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where the cut does not keep the token.
+    /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where truncation removed the token.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
         real const x = logits_(i);
         return kept_.keeps(x, i) ? fp::mul(x - largest_, scale_) : minus_infinity<real>;
@@ -71,13 +71,13 @@ public:
     [[nodiscard]] MULTIDRAFT_HD index_t order_limit() const noexcept {
         return order_limit_ > 0 ? order_limit_ : logits_.size();
     }
-    /// Makes the row one of temperature 0, whose order goes on behind the one token that has mass.
+    /// Makes the row one of temperature 0, whose order continues after the one token that has mass.
     MULTIDRAFT_HD void set_order_limit(index_t tokens) noexcept { order_limit_ = tokens; }
     /// x_i, as the view reads it.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real logit(index_t i) const noexcept { return logits_(i); }
-    /// The sum of the weights; `mass() = sum` is set once, by `process_logits`.
+    /// The sum of the weights, set once by `process_logits`.
     [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
-    /// Sets the sum of the weights, by which probabilities are divided.
+    /// Sets the sum of the weights, by which weights are divided to give probabilities.
     MULTIDRAFT_HD void set_mass(real mass) noexcept {
         mass_ = mass;
         inverse_sum_ = fp::div(real(1), mass);
@@ -86,7 +86,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD truncation_threshold<real> const& kept() const noexcept { return kept_; }
     /// max x, unscaled.
     [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
-    /// What logits are multiplied by: the inverse of the temperature.
+    /// The factor of the logits: the inverse of the temperature.
     [[nodiscard]] MULTIDRAFT_HD real scale() const noexcept { return scale_; }
     /// The row whose probabilities are `factor` times as large, a power of two; its weights are the same.
     [[nodiscard]] MULTIDRAFT_HD softmax_row times(real factor) const noexcept {
@@ -94,9 +94,9 @@ public:
         result.inverse_sum_ = inverse_sum_ * factor;
         return result;
     }
-    /// The same distribution read from another place, to which the caller has copied the logits.
+    /// Makes the row read from another place, to which the caller has copied the logits.
     MULTIDRAFT_HD void move_to(View logits) noexcept { logits_ = logits; }
-    /// The same of another row of logits.
+    /// The same distribution over another view of the logits.
     template <class Other>
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD softmax_row<Other> of(Other logits) const noexcept {
         softmax_row<Other> result;
@@ -159,8 +159,8 @@ template <class View>
            "a row has at least one token with a logit above minus infinity");
 }
 
-/// What `process_logits` does with a row of logits that is not a distribution: throws on the host. Where nothing may be
-/// thrown, the row keeps no token and its probabilities are NaN, so that samplers draw nothing and verifiers answer
+/// How `process_logits` handles a row of logits that is not a distribution: it throws on the host. Where it may not
+/// throw, the row keeps no token and its probabilities are NaN, so that samplers draw nothing and verifiers return
 /// `none`.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> no_distribution(
@@ -176,11 +176,12 @@ template <group G, class View>
     return result;
 }
 
-/// A logit such that all tokens up to it have together less mass than top-p does not want, or minus infinity. `mass` is
+/// A logit such that all tokens up to it together have less mass than top-p may discard, or minus infinity. `mass` is
 /// that of the row.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD Real negligible_logit(index_t n, Real largest, Real scale, Real share, Real mass) {
-    // What n tokens may each have, less the rounding of the row's mass, where that may be as much.
+    // The mass that each of n tokens may have, reduced by the rounding error of the row's mass where that is
+    // comparable.
     if (!(Real(1) - share > Real(0x1p-12))) return minus_infinity<Real>;
     Real const each = fp::div(fp::mul(fp::mul(Real(1) - share, mass), Real(0.9)), static_cast<Real>(n));
     if (!(each > 0)) return minus_infinity<Real>;
@@ -229,9 +230,8 @@ template <group G, class View, class Real>
 /// passes of `threshold_of_mass`.
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
-/// `argument`, the token and the value; on a device, or for a group that may not throw, its mass is NaN and nothing can
-/// be drawn from it. Sampling parameters out of their range do the same, and
-/// the field is named.
+/// `argument`, the token and the value. On a device, or for a group that may not throw, its mass is NaN and nothing can
+/// be drawn from it. Sampling parameters out of their range are treated alike, naming the field.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> process_logits(
     G const& g, View logits, sampling_params const& w, [[maybe_unused]] char const* argument = "logits") {
@@ -270,7 +270,8 @@ template <group G, class View>
         result.row.set_order_limit(one ? 1 : (w.top_k > 0 ? w.top_k : n));
         return result;
     }
-    // A temperature too small for its inverse is as good as the largest inverse: 0 * it is 0, anything below -> 0.
+    // Where the inverse of the temperature overflows, the largest number does as well: 0 * it is 0, anything below ->
+    // 0.
     real const inverse = fp::div(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
     if constexpr (looks_ahead<G> && has_fast_top_k<G>)
@@ -299,17 +300,17 @@ template <group G, class View>
     return result;
 }
 
-/// The rows of a tree as distributions straight from logits: `rows(group, node)` makes the row's normaliser each time
-/// it is asked for, so rows that are not asked for are not read. Verifiers of whole trees ask for a row more than once:
+/// The rows of a tree as distributions straight from logits: each call `rows(group, node)` computes the row's
+/// normaliser, so rows that a verifier does not use are not read. Verifiers of whole trees use a row more than once:
 /// for them there is `remembered_rows`.
 ///
-/// With masks and biases, row v of which is that of node v, the rows are those of the logits so changed:
+/// With masks and biases, row v of which belongs to node v, the rows are those of the adjusted logits:
 ///
 ///     logit_rows p(rows_view<float>(logits, nodes, V, stride), sampling,
 ///                  {.allowed = {bits, words}, .bias = {ids, values}});
 ///
-/// A row of which every token is forbidden is an `invalid_input` when it is asked for, as one of minus infinities is:
-/// it names the node. Rows below a candidate that the target's mask forbids are not asked for.
+/// A row whose tokens are all forbidden, like a row of minus infinities, is an `invalid_input` that names the node,
+/// when it is read. Rows below a candidate that the target's mask forbids are not read.
 template <class T, class Layout = contiguous, class View = row_view<T, Layout>>
 class logit_rows {
     static constexpr bool plain = std::is_same_v<View, row_view<T, Layout>>;
@@ -321,7 +322,7 @@ public:
     /// Rows of plain logits, all with the same sampling parameters.
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w) noexcept requires(plain)
         : rows_(rows), sampling_(w) {}
-    /// Throws `invalid_input` on the host for a bias that is not of these rows (`validate`).
+    /// Throws `invalid_input` on the host for a bias that does not fit these rows (`validate`).
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w,
                              logit_adjustments const& adjustments) requires(!plain)
         : rows_(rows), adjustments_(adjustments), sampling_(w) {
@@ -362,13 +363,13 @@ template <class T, class Layout>
 logit_rows(rows_view<T, Layout>, sampling_params, logit_adjustments)
     -> logit_rows<T, Layout, adjusted_view<row_view<T, Layout>>>;
 
-/// Rows that were processed before: the draft's, whose normalisers were made when its tokens were drawn.
+/// Rows that were processed before, such as the draft's, whose normalisers were made when its tokens were drawn.
 template <class View>
 class prepared_rows {
 public:
     using real = typename View::real;
 
-    /// Row v is that of node v; they are the caller's and outlive this.
+    /// Row v is that of node v; the array belongs to the caller and outlives this object.
     MULTIDRAFT_HD prepared_rows(span<softmax_row<View> const> rows, index_t vocabulary) noexcept
         : rows_(rows), size_(vocabulary) {}
 

@@ -1,4 +1,4 @@
-// Which tokens a row may have: one bit a token, as grammar engines hand it over.
+// Which tokens are allowed in a row: one bit for each token, as grammar engines produce it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,21 +13,22 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// The integers that words of a mask may be: of 32 or 64 bits, with or without a sign.
+/// The integer types of mask words: 32 or 64 bits, signed or unsigned.
 template <class Word>
 concept mask_word = std::integral<Word> &&(sizeof(Word) == 4 || sizeof(Word) == 8);
 
 }  // namespace detail
 
-/// One bit a token: 1 where the token is allowed. A view of the caller's words; without any, all tokens are allowed.
+/// One bit for each token: 1 where the token is allowed. A view of the caller's words; without words all tokens are
+/// allowed.
 ///
 /// Token i is bit i % B of word i / B, for words of B = 32 or 64 bits: `std::int32_t` (xgrammar), `std::uint32_t`
-/// (llguidance) or `std::uint64_t`. There are ceil(V / B) words; bits beyond the vocabulary are not looked at. On
-/// machines whose words begin with their lowest byte, where words of 32 and of 64 bits are one layout.
+/// (llguidance) or `std::uint64_t`. There are ceil(V / B) words; bits beyond the vocabulary are ignored. For
+/// little-endian machines only, where words of 32 and of 64 bits have the same layout.
 class token_mask {
 public:
     token_mask() = default;
-    /// Bit i % w of word i / w, of w bits, says whether token i is allowed; the words are the caller's.
+    /// Token i is allowed if bit i % w of word i / w is set, for words of w bits; the words belong to the caller.
     template <detail::mask_word Word>
     MULTIDRAFT_HD explicit token_mask(Word const* words) noexcept
         : bytes_(reinterpret_cast<unsigned char const*>(words)) {
@@ -35,7 +36,7 @@ public:
                       "multidraft: masks of tokens are for little-endian machines");
     }
 
-    /// Whether no token is forbidden because there are no words.
+    /// Whether there are no words, so that no token is forbidden.
     [[nodiscard]] MULTIDRAFT_HD bool empty() const noexcept { return bytes_ == nullptr; }
     /// Whether token i is allowed.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool operator()(index_t i) const noexcept {
@@ -51,7 +52,7 @@ public:
     }
 
 private:
-    /// The 32 bits that have that of token i.
+    /// The 32-bit word with the bit of token i.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD std::uint32_t bits_of_32(index_t i) const noexcept {
         unsigned char const* const at = bytes_ + (i >> 5) * std::int64_t{4};
 #if MULTIDRAFT_ON_DEVICE
@@ -66,8 +67,7 @@ private:
     unsigned char const* bytes_ = nullptr;
 };
 
-/// The masks of some rows: words of one row `stride` words after those of the row before. A stride of 0: one mask for
-/// all rows.
+/// The masks of several rows, `stride` words apart. A stride of 0: one mask for all rows.
 class token_masks {
 public:
     token_masks() = default;
@@ -76,7 +76,7 @@ public:
     MULTIDRAFT_HD token_masks(Word const* words, std::int64_t stride) noexcept
         : words_(words), step_(stride * static_cast<std::int64_t>(sizeof(Word) / 4)) {}
 
-    /// The mask of one row; of a source without words one that allows every token.
+    /// The mask of one row; without words, one that allows every token.
     [[nodiscard]] MULTIDRAFT_HD token_mask operator()(std::int64_t row) const noexcept {
         if (words_ == nullptr) return {};
         return token_mask(static_cast<std::uint32_t const*>(words_) + row * step_);

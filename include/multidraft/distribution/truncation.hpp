@@ -1,4 +1,4 @@
-// The cut of a truncated row: the k-th largest key, or the key at which the largest ones reach a mass, without sorting.
+// Truncation thresholds without sorting: the k-th largest key, or the key at which the largest ones reach a mass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -25,7 +25,7 @@ struct truncation_threshold {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool keeps(Real x, index_t i) const noexcept {
         return (x > value) | ((x == value) & (i <= last));
     }
-    /// Whether it keeps less than another cut of the same row.
+    /// Whether it keeps less than another threshold of the same row.
     [[nodiscard]] MULTIDRAFT_HD bool inside(truncation_threshold const& other) const noexcept {
         return value > other.value || (value == other.value && last < other.last);
     }
@@ -36,13 +36,13 @@ namespace detail {
 template <class Real>
 using key_bits = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
 
-/// An integer that orders as the number does; both zeros are one.
+/// An integer with the order of the number; both zeros map to the same one.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD key_bits<Real> to_key(Real x) noexcept {
     using bits = key_bits<Real>;
     constexpr bits sign = bits(1) << (sizeof(bits) * 8 - 1);
     bits const b = __builtin_bit_cast(bits, x + Real(0));
-    return b ^ ((bits(0) - (b >> (sizeof(bits) * 8 - 1))) | sign);  // no branch: a negative number is turned around
+    return b ^ ((bits(0) - (b >> (sizeof(bits) * 8 - 1))) | sign);  // no branch: reverses negative numbers
 }
 
 template <class Real>
@@ -52,7 +52,7 @@ template <class Real>
     return __builtin_bit_cast(Real, (key & sign) != 0 ? key & ~sign : ~key);
 }
 
-/// The counters of a selection: those of the group where it has some (in shared memory), else an array.
+/// The counters of a selection: the group's own if it has them (in shared memory), else an array.
 template <std::size_t N, class G>
 [[nodiscard]] MULTIDRAFT_HD auto selection_counters([[maybe_unused]] G const& g) {
     struct array {
@@ -67,7 +67,7 @@ template <std::size_t N, class G>
     }
 }
 
-/// The sum of some counters: a span of them, or what reads as one.
+/// The sum of some counters: a span of them, or anything indexed like one.
 template <class Counters>
 [[nodiscard]] MULTIDRAFT_HD std::uint64_t histogram_total(Counters const& counters) noexcept {
     std::uint64_t total = 0;
@@ -75,7 +75,8 @@ template <class Counters>
     return total;
 }
 
-/// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it.
+/// The bin in which a running sum from the last bin downwards reaches `wanted`; on return `wanted` is what is left to
+/// take from that bin.
 template <class Counters>
 [[nodiscard]] MULTIDRAFT_HD index_t histogram_bin_reaching(Counters const& counters, std::uint64_t& wanted) noexcept {
     auto b = static_cast<index_t>(counters.size()) - 1;
@@ -84,7 +85,7 @@ template <class Counters>
     return b;
 }
 
-/// `histogram_total` and `histogram_bin_reaching` by a group: one of many lanes may have ways that are faster than one
+/// `histogram_total` and `histogram_bin_reaching` by a group: one with many lanes may have a faster method than one
 /// counter after the other.
 template <class G, class Counters>
 [[nodiscard]] MULTIDRAFT_HD std::uint64_t total_by([[maybe_unused]] G const& g, Counters const& counters) {
@@ -102,7 +103,7 @@ template <class G, class Counters>
         return histogram_bin_reaching(counters, wanted);
 }
 
-/// 1 for the entries that equal the cut and have mass: those that were cut off before are not ties.
+/// 1 for the entries that equal the threshold and have mass: entries that were truncated before are not ties.
 template <class X, class Mass, class Real>
 struct tie {
     X x;
@@ -114,7 +115,7 @@ struct tie {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return x(i) == value; }
 };
 
-/// Which keys a descent over their bits looks at: those from `first` on whose distance from it has `bits` bits. By
+/// The keys that a descent over their bits considers: those from `first` on whose distance from it has `bits` bits. By
 /// default all.
 template <class Real>
 struct key_range {
@@ -122,7 +123,7 @@ struct key_range {
     key_bits<Real> first = 0;
     int bits = width;
 
-    /// All numbers from one to another, and some more.
+    /// A range that covers all numbers from `low` to `high`.
     [[nodiscard]] MULTIDRAFT_HD static key_range of(Real low, Real high) noexcept {
         key_range result{to_key(low), 1};
         key_bits<Real> const distance = to_key(high) - result.first;
@@ -136,14 +137,13 @@ struct key_range {
 /// The smallest set of largest entries whose mass reaches a target, ties to the lower index.
 ///
 /// `x(i)` are the entries, not NaN; `mass(i)` their integer masses: 0, or > 0 and equal for equal entries;
-/// `target(total)` says, given the sum of the masses, how much is wanted, 1 <= target <= total. A radix descent over
-/// the bits of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.histogram`, of which all but the
-/// first look closely at few entries, and one search among the entries that equal the cut. No scratch but 2048
-/// counters.
+/// `target(total)` is the mass wanted, given the sum of the masses, 1 <= target <= total. A radix descent over the bits
+/// of the entries, 11 at a time: 3 (float) or 6 (double) passes of `group.histogram`, all but the first of which count
+/// few entries, and one search among the entries that equal the threshold. The only scratch is 2048 counters.
 ///
-/// A caller who knows that the entries up to `light`, a finite number, have together no more mass than is not wanted
-/// spares the first pass a counter for each of them: they are counted as one. One who knows the `range` of the entries
-/// that have mass (and then names nothing light) spares a pass or two.
+/// If the entries up to `light`, a finite number, are known to have together no more mass than may be left out, the
+/// first pass counts them as one. If the `range` of the entries with mass is known (and no `light` is given), a pass or
+/// two is saved.
 template <group G, class X, class Mass, class Target,
           class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_mass(G const& g, index_t n, X const& x,
@@ -156,7 +156,7 @@ template <group G, class X, class Mass, class Target,
     constexpr int digit = 11;
     auto storage = detail::selection_counters<std::size_t(1) << digit>(g);
     span<std::uint64_t> const counters(storage.data(), std::size_t(1) << digit);
-    // Light entries are counted in bin 0; the descent ends before them. No number has a key of 0.
+    // Light entries are counted in bin 0; the descent ends above them. No number has a key of 0.
     bits const light_key = light > minus_infinity<real> ? detail::to_key(light) : bits(0);
     bits const first = range.first;
     bits prefix = 0;
@@ -183,7 +183,7 @@ template <group G, class X, class Mass, class Target,
     }
     truncation_threshold<real> result;
     result.value = detail::from_key<real>(prefix + first);
-    if (wanted < tie_mass) {  // not all of the entries that equal the cut
+    if (wanted < tie_mass) {  // not all of the entries that equal the threshold
         detail::tie<X, Mass, real> const tie{x, mass, result.value};
         auto const ties = g.sum_chunks(n, tie);
         // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th. A
@@ -200,7 +200,7 @@ template <group G, class X, class Mass, class Target,
     return result;
 }
 
-/// The same among the first entries of a row, as `group.top_k` lists them: the largest first, ties to the lower index.
+/// The same over the top entries of a row, as `group.top_k` lists them: the largest first, ties to the lower index.
 template <class X, class Mass, class Target, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_mass_in_list(span<token_id const> list, X const& x,
                                                                                  Mass const& mass,
@@ -225,8 +225,8 @@ template <class X, class Mass, class Target, class Real = std::decay_t<std::invo
     return result;
 }
 
-/// The largest entries, ties to the lower index, of which `list` receives the indices, largest first; at most n. One
-/// pass of `group.top_k`, and a sum that tells whether the list has all ties of its last entry.
+/// The largest entries, ties to the lower index; `list` receives their indices, largest first, at most n. One pass of
+/// `group.top_k`, and a sum that detects whether the list has all ties of its last entry.
 template <group G, class X>
 [[nodiscard]] MULTIDRAFT_HD auto threshold_of_list(G const& g, index_t n, X const& x, span<token_id> list) {
     using real = std::decay_t<std::invoke_result_t<X const&, index_t>>;

@@ -1,5 +1,5 @@
-// The cut of top-p: the smallest set of largest entries of a row whose weights reach a share of all, however flat its
-// tail.
+// The threshold of top-p: the smallest set of largest entries of a row whose weights reach a share of the total,
+// however flat the tail.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,11 +20,11 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// Weights of logits as integers, each in a unit of its own size, so that sums of them have no order of addition and
-/// lose nothing of a float.
+/// Weights of logits as integers, each in a unit that fits its magnitude, so that their sums do not depend on the order
+/// of addition and lose no bit of a float.
 ///
-/// Logits are in bins of a 16th of an octave of their weight, from the largest on, 128 octaves; what is lighter is in
-/// the last one. The unit of a bin is 2^-30 of the power of two above its weights. `Row` is a `softmax_row`.
+/// Logits are in bins of a 16th of an octave of their weight, from the largest on, 128 octaves; lighter ones are in the
+/// last bin. The unit of a bin is 2^-30 of the power of two above its weights. `Row` is a `softmax_row`.
 template <class Row>
 struct weights_in_bins {
     using real = typename Row::real;
@@ -32,7 +32,7 @@ struct weights_in_bins {
     static constexpr index_t count = 128 * an_octave;
 
     Row row;
-    real rate;  ///< bins a unit of logits
+    real rate;  ///< bins per unit of a logit
 
     MULTIDRAFT_HD weights_in_bins(Row const& of, real bins_a_unit) noexcept : row(of), rate(bins_a_unit) {}
     MULTIDRAFT_HD explicit weights_in_bins(Row const& of) noexcept : row(of) {
@@ -53,7 +53,7 @@ struct weights_in_bins {
         });
     }
 
-    /// How many bins below the largest a logit lies. No branch, as in all that loops over tokens call.
+    /// How many bins below the largest a logit lies. No branch, as in every function called in a loop over tokens.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD index_t below(real x) const noexcept {
         real const at = fp::mul(row.largest() - x, rate);
         constexpr auto last = static_cast<real>(count - 1);
@@ -63,7 +63,7 @@ struct weights_in_bins {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD std::int32_t mass(index_t i, index_t bins_below) const noexcept {
         auto const octave = static_cast<real>(power_of_two(bins_below / an_octave));
         real const units = row.weight(i) * octave * static_cast<real>(0x1p30F);
-        // Larger for an entry of another bin, which is asked for, not counted.
+        // Larger for an entry of another bin: such entries are evaluated but not counted.
         constexpr auto most = static_cast<real>(0x1.fffffep30F);
         return static_cast<std::int32_t>(units < most ? units : most);
     }
@@ -71,10 +71,10 @@ struct weights_in_bins {
     [[nodiscard]] MULTIDRAFT_HD static std::int32_t shift(index_t bins_below, std::int32_t unit) noexcept {
         return unit - 30 - bins_below / an_octave;
     }
-    /// A range of keys that has all logits of a bin.
+    /// A range of keys that contains all logits of a bin.
     [[nodiscard]] MULTIDRAFT_HD key_range<real> range(index_t bins_below) const noexcept {
         if (bins_below == count - 1 || !(rate > 0)) return {};
-        // A little more: `below` rounds, and so does this.
+        // With a margin: `below` rounds, and so does this.
         real const largest = row.largest();
         real const margin = fp::mul(largest < 0 ? -largest : largest, static_cast<real>(0x1p-20F));
         real const near = fp::mul(fp::div(static_cast<real>(bins_below), rate), static_cast<real>(0.9999));
@@ -90,8 +90,8 @@ struct weights_in_bins {
     return x << (by > 0 ? by : 0) >> (right < 63 ? right : 63);
 }
 
-/// Counters of `weights_in_bins`, the heaviest bin last, as a sequence in one unit, 2^-`unit`; what is less is lost,
-/// once a bin. Counter 0 may be in the units of another bin, `lightest`.
+/// Counters of `weights_in_bins`, the heaviest bin last, as a sequence in one unit, 2^-`unit`; fractions of a unit are
+/// lost, once a bin. Counter 0 may be in the units of another bin, `lightest`.
 template <class Bins>
 struct counters_in_one_unit {
     span<std::uint64_t const> counters;
@@ -111,7 +111,7 @@ struct counters_in_one_unit {
     return 61 - exponent;
 }
 
-/// A share of some units, rounded up; 1 at least.
+/// A share of a number of units, rounded up; 1 at least.
 [[nodiscard]] MULTIDRAFT_HD inline std::uint64_t share_of(double share, std::uint64_t all) noexcept {
     double const exact = fp::mul(share, static_cast<double>(all));
     auto wanted = static_cast<std::uint64_t>(exact);
@@ -120,7 +120,7 @@ struct counters_in_one_unit {
     return wanted < all ? wanted : all;
 }
 
-/// What is wanted of one bin, from units of 2^-`unit` to its own.
+/// The mass wanted from one bin, converted from units of 2^-`unit` to the bin's own.
 [[nodiscard]] MULTIDRAFT_HD inline std::uint64_t wanted_of_bin(std::uint64_t wanted, std::int32_t shift) noexcept {
     if (shift <= 0) return shifted(wanted, -shift);
     std::uint64_t const whole = wanted >> shift;
@@ -170,13 +170,13 @@ struct logits_of {
 /// The smallest set of the largest logits of a row whose weights reach `share` of those of all, ties to the lower
 /// index.
 ///
-/// Weights are floats, and lose nothing here: they are counted in integers, in units of their own size, and the counts
-/// of bins are added in units of some 2^-61 of `mass`, a number that all weights together do not exceed. One pass of
-/// `group.histogram`, and those of `threshold_of_mass`, which looks closely at the logits of a 16th of an octave.
+/// Weights are floats, of which nothing is lost here: they are counted in integers, in units that fit their magnitude.
+/// The counts of bins are added in units of about 2^-61 of `mass`, an upper bound of the sum of all weights. One pass
+/// of `group.histogram`, and those of `threshold_of_mass`, over the logits of a 16th of an octave.
 ///
-/// - Logits that the row does not keep, up to `cut_off`, are not looked at.
-/// - A caller who knows that the logits up to `light`, a finite number, have together no more mass than is not wanted
-///   spares the pass a counter for each of them: they are counted as one.
+/// - Logits up to `cut_off`, which the row does not keep, are ignored.
+/// - If the logits up to `light`, a finite number, are known to have together no more mass than may be left out, the
+///   pass counts them as one.
 template <group G, class Row, class Real = typename Row::real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_share(G const& g, Row const& row, double share,
                                                                           Real mass,
@@ -213,7 +213,7 @@ template <group G, class Row, class Real = typename Row::real>
         wanted = detail::share_of(share, detail::total_by(g, masses));
         b = detail::reaching_bin_by(g, masses, wanted);
     }
-    // By rounding the others fall short: all of them.
+    // Because of rounding the others do not reach the share: keep all of them.
     if (b == 0 && light > minus_infinity<Real>) return {light < cut_off ? cut_off : light, none};
     index_t const chosen = bins_type::count - 1 - b;
     std::uint64_t const in_bin = detail::wanted_of_bin(wanted, bins_type::shift(chosen, unit));
@@ -222,7 +222,7 @@ template <group G, class Row, class Real = typename Row::real>
         [in_bin](std::uint64_t all) { return in_bin < all ? in_bin : all; }, minus_infinity<Real>, bins.range(chosen));
 }
 
-/// The same among the first entries of a row, as `group.top_k` lists them, of the mass of all that are listed.
+/// The same over the top entries of a row, as `group.top_k` lists them; the share is of the mass of the list.
 template <class Row, class Real = typename Row::real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_share_in_list(span<token_id const> list,
                                                                                   Row const& row, double share,
@@ -230,7 +230,7 @@ template <class Row, class Real = typename Row::real>
     using bins_type = detail::weights_in_bins<Row>;
     bins_type const bins(row);
     std::int32_t const unit = detail::unit_for(static_cast<double>(mass));
-    // The bins of the list, one after another: `visit(bin, mass in the common unit)` until it says that this is it.
+    // Visits the bins of the list one after another: `visit(bin, mass in the common unit)` until it returns true.
     auto const for_each_bin = [&](auto const& visit) {
         for (std::size_t first = 0; first < list.size();) {
             index_t const here = bins.below(row.logit(list[first]));

@@ -31,9 +31,9 @@ struct weight_over {
 /// One level of beam sampling ([MTAD] 2, equation (2)): `out.size()` different continuations of the beam, each drawn in
 /// proportion to its joint probability among those not drawn yet.
 ///
-/// The law of what is kept in the end is not one that a verifier could divide by: use it with a lossy verifier of joint
-/// likelihood, or as deterministic candidates. Arguments as for `stochastic_beam_level`; `mass` is scratch, one number
-/// a sequence; `out[k].score` is the log-probability. Returns how many there are.
+/// The law of the final beams has no tractable probabilities for a verifier to divide by: use them with a lossy
+/// verifier of joint likelihood, or as deterministic candidates. Arguments as for `stochastic_beam_level`; `mass` is
+/// scratch, one number per sequence; `out[k].score` is the log-probability. Returns how many there are.
 template <group G, class Row, class Sums, class PlaceOf, draw_source Source>
 index_t beam_sampling_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
                             PlaceOf const& place_of, Source& source, span<double> mass, span<token_id> taken,
@@ -42,14 +42,14 @@ index_t beam_sampling_level(G const& g, span<beam const> beams, Row const& row, 
     double largest = -std::numeric_limits<double>::infinity();
     for (beam const& b : beams) largest = b.log_probability > largest ? b.log_probability : largest;
     for (std::size_t i = 0; i < beams.size(); ++i) {
-        mass[i] = std::exp(beams[i].log_probability - largest);  // in proportion to what is left below it
+        mass[i] = std::exp(beams[i].log_probability - largest);  // times the mass left after this sequence
         counts[i] = 0;
     }
     for (std::size_t k = 0; k < width; ++k) {
         detail::weight_over const from{mass};
         auto const all = g.sum_chunks(static_cast<index_t>(beams.size()), from);
         if (!(all.total > 0)) return static_cast<index_t>(k);
-        // The sequence, then its token. Level k's choice of a sequence is addressed at the first one.
+        // The sequence, then its token. The choice of a sequence is addressed at the first one.
         index_t const i = source.categorical(g, all, static_cast<index_t>(beams.size()), from, {},
                                              place_of(0)(purpose::path, static_cast<index_t>(k)));
         if (i == none) return static_cast<index_t>(k);
@@ -89,7 +89,7 @@ index_t beam_top_level(G const& g, span<beam const> beams, Row const& row, span<
             double const joint = beams[i].log_probability + std::log(static_cast<double>(q(x)));
             std::size_t at = found;
             while (at > 0 && out[at - 1].log_probability < joint) --at;
-            if (at == width) break;  // the others of this row are less likely still
+            if (at == width) break;  // the others of this row are even less likely
             for (std::size_t k = found < width ? found : width - 1; k > at; --k) out[k] = out[k - 1];
             out[at] = {static_cast<index_t>(i), x, joint, joint};
             found += found < width ? 1 : 0;

@@ -13,10 +13,10 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// Draws n tokens, x_k from `Law::conditional(g, q, x_1 .. x_{k-1})` (see `has_conditionals`; [RSD] (1)). Fewer where
-/// such a row has no mass. `verify::recursive_rejection<Law>` is the verifier.
+/// Draws n tokens, x_k from `Law::conditional(g, q, x_1 .. x_{k-1})` (see `has_conditionals`; [RSD] (1)). Fewer if such
+/// a row has no mass. Verified by `verify::recursive_rejection<Law>`.
 ///
-/// Cost: a pass over each row beside what it takes to make it. The sums of q are not used.
+/// Cost: a pass over each row in addition to making it. The sums of q are not used.
 template <draft_law Law>
 struct by_conditionals {
     using law = Law;

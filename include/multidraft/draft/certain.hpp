@@ -1,4 +1,4 @@
-// The certainty rule: which of n children are the most likely tokens themselves, without a draw.
+// The certainty rule: which of n children are the most likely tokens, selected without a draw.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,16 +14,16 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// Writes the children of a node that are certain to `out`, most likely first, and returns how many there are; `sums`,
-/// the chunk sums of the row's weights, are left without them.
+/// Writes the certain children of a node to `out`, most likely first, and returns how many there are. They are removed
+/// from `sums`, the chunk sums of the row's weights.
 ///
-/// "Certainty selection" of survey sampling: walk q from the top; while more than one child is left, k of them, and k
-/// q(top) / (mass left) >= theta, the top token is a child with certainty. The others are to be drawn from what is
-/// left. theta in [0, 1]; with 0 all children but one are certain.
+/// "Certainty selection" of survey sampling: take the tokens of q in falling order. While k > 1 children are left and k
+/// q(top) / (mass left) >= theta, the top remaining token is a child with certainty. The other children are to be drawn
+/// from the remaining tokens. theta is in [0, 1]; with 0 all children but one are certain.
 ///
-/// Where nothing is left to draw from (`least_drawable`), the other children are certain as well, in the order of the
-/// row: so at temperature 0 the children are the most likely tokens (`order_of`), as they are at any temperature near
-/// it. One pass for the top n - 1, a second one where weights end; a chunk of the row a token.
+/// Where nothing is left to draw from (`least_drawable`), the other children are certain too, in the order of the row.
+/// So at temperature 0 the children are the most likely tokens (`order_of`), as at any temperature close to it. One
+/// pass for the top n - 1, a second one where the support ends, and a chunk of the row for each token.
 template <group G, distribution Q, class Sums>
 [[nodiscard]] MULTIDRAFT_HD index_t take_certain(G const& g, Q const& q, Sums& sums, span<token_id> out, double theta) {
     weight_of const w{q};
@@ -37,11 +37,11 @@ template <group G, distribution Q, class Sums>
         bool const rest = can_draw(sums);
         if (rest && certain + 1 >= n) break;
         if (certain == listed) {
-            // All but one are needed where one is drawn.
+            // If one child is drawn, at most n - 1 are certain.
             index_t const wanted = rest ? n - 1 : n;
             if (listed == (wanted < most ? wanted : most)) break;
             listed = wanted < most ? wanted : most;
-            g.barrier();  // every lane has read what is written again
+            g.barrier();  // every lane has read what is overwritten next
             g.top_k(q.size(), order, out.first(static_cast<std::size_t>(listed)));
             g.barrier();
         }
@@ -56,7 +56,7 @@ template <group G, distribution Q, class Sums>
         ++certain;
         if (rest) g.update_chunk(sums, q.size(), w, out.first(static_cast<std::size_t>(certain)), x);
     }
-    g.barrier();  // every lane has read the tokens before draws are written over them
+    g.barrier();  // every lane has read the tokens before draws overwrite them
     return certain;
 }
 

@@ -1,4 +1,4 @@
-// What part of a node's reach each of its children may be given, and how many children are worth a threshold.
+// How a node's probability of being reached is divided among its children, and how many children exceed a threshold.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,13 +11,12 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// How the chance that one of a node's children is accepted is shared among them: a certain child has its own
-/// probability under the draft, the draws have equal parts of what is left. The shares sum to at most 1, whatever is
-/// drawn, and do not look at what is.
+/// An estimate of each child's probability of being accepted: a certain child has its probability under the draft, the
+/// draws have equal parts of the rest. The shares sum to at most 1 and do not depend on what is drawn.
 struct child_shares {
     index_t certain = 0;
     index_t draws = 0;
-    double left = 1;   ///< the probability that the certain children leave
+    double left = 1;   ///< the probability outside the certain children
     double least = 1;  ///< the smallest share
 
     /// The share of each draw.
@@ -30,7 +29,7 @@ struct child_shares {
 }
 
 /// The shares of n >= 1 children by the certainty rule. `likeliest` are the largest probabilities of the draft's row,
-/// falling, n - 1 of them or more, or all there are. O(n).
+/// in falling order, n - 1 of them or more, or all there are. O(n).
 [[nodiscard]] inline child_shares shares_of(stratified const& sampler, std::span<double const> likeliest,
                                             index_t n) noexcept {
     child_shares shares{0, n, 1, 1};
@@ -46,8 +45,8 @@ struct child_shares {
     return shares;
 }
 
-/// The largest number of children, up to `most`, each of which has a share of at least `least`; 0 where one child has
-/// less, which is where `least` exceeds 1. O(most^2).
+/// The largest number of children, up to `most`, each of which has a share of at least `least`; 0 if even a single
+/// child has less, that is where `least` exceeds 1. O(most^2).
 template <class Sampler>
 [[nodiscard]] index_t most_children_of_share(Sampler const& sampler, std::span<double const> likeliest, double least,
                                              index_t most) noexcept {

@@ -17,19 +17,20 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// n different tokens, the set S with P(S) in proportion to the product of its q ([ConditionalPoisson]; the law whose
-/// bound [OptimalMDSD] 4.2.2 gives): what n independent draws are, given that they are different. Written in
-/// increasing order of the token, since the set is all that was drawn.
+/// n different tokens: the set S is drawn with P(S) proportional to the product of its q ([ConditionalPoisson];
+/// [OptimalMDSD] 4.2.2 gives the bound of this law). It is the law of n independent draws, conditioned on being
+/// different. Written in increasing order of the token, since only the set is random.
 ///
 /// By elementary symmetric polynomials e_k, in double; sums over a row are in its own type. The n most likely tokens
-/// are decided one after another by Bernoulli draws, token i being in with probability q_i e_{k-1}(later ones) / e_k(i
-/// and later ones); the polynomials of the rest come from their power sums, and what is left to draw of the rest is
-/// drawn token by token, x in proportion to q_x e_{k-1}(rest without x). (Newton's identities cancel where few tokens
-/// of the rest have all its mass; each is then at most as likely as any of the n, so that what is lost is lost against
-/// e_n of all.) Cost: a selection and 2 n passes over the row at most, no memory of its size.
+/// are decided one after another by Bernoulli draws: token i is included with probability q_i e_{k-1}(later ones) /
+/// e_k(i and later ones). The polynomials of the other tokens, the rest, come from their power sums, and the remaining
+/// tokens are drawn from the rest one by one, x with probability proportional to q_x e_{k-1}(rest without x). (Newton's
+/// identities cancel where few tokens of the rest have all its mass. Each of these is then at most as likely as any of
+/// the n, so that the loss is small relative to e_n of all tokens.) Cost: a selection and 2 n passes over the row at
+/// most, no memory of its size.
 ///
-/// When the support of q is smaller than n, the whole support. Up to 16 children; more are an `invalid_input`, on
-/// devices nothing is drawn.
+/// When the support of q is smaller than n, the whole support is taken. Up to 16 children; more are an `invalid_input`
+/// on the host, and on devices nothing is drawn.
 struct conditional_poisson {
     using law = multidraft::law::conditional_poisson;
     static constexpr std::size_t most = 16;
@@ -47,7 +48,7 @@ struct conditional_poisson {
         if (out.empty() || !can_draw(sums)) return {};
         index_t const size = q.size();
         auto const wanted = static_cast<index_t>(out.size());
-        // Weights as parts of the whole: e_n of them is a probability and cannot overflow.
+        // Weights as fractions of the total: e_n of them is a probability and cannot overflow.
         part_of_rest<Q> const rest{q, likeliest(g, q, out), static_cast<double>(sums.total)};
         polynomials below = of_rest(g, rest, size, wanted);
         chosen drawn;
@@ -102,7 +103,7 @@ private:
         [[nodiscard]] MULTIDRAFT_HD double operator()(index_t i) const { return listed.has(i) ? 0.0 : part(i); }
     };
 
-    /// A power of a token's part of the rest, whose mass is given, as a number of the row's own type.
+    /// A power of a token's fraction of the rest, whose mass is given, in the row's own type.
     template <distribution Q>
     struct power_of_rest {
         part_of_rest<Q> rest;
@@ -140,7 +141,8 @@ private:
                 e[k] = value > 0 ? value : 0.0;
             }
         }
-        /// Newton's identities. What is not above the rounding of its own terms is 0, as e_2 of one number is.
+        /// Newton's identities. A result within the rounding error of its own terms is set to 0, as e_2 of a single
+        /// number should be.
         MULTIDRAFT_HD void from_power_sums(double const* power, double rounding) noexcept {
             for (index_t k = 1; k <= n; ++k) {
                 double sum = 0;
@@ -152,7 +154,7 @@ private:
                 e[k] = sum > fp::mul(size, rounding) ? fp::div(sum, static_cast<double>(k)) : 0.0;
             }
         }
-        /// Those of the numbers times x.
+        /// The polynomials of the numbers times x.
         MULTIDRAFT_HD void scale(double x) noexcept {
             double power = 1;
             for (index_t k = 1; k <= n; ++k) {
@@ -162,8 +164,8 @@ private:
         }
     };
 
-    /// q_x e_{k-1}(rest without x) / e_k(rest), for tokens of the rest that were not drawn: a number of the row's own
-    /// type, with sum k.
+    /// q_x e_{k-1}(rest without x) / e_k(rest), for tokens of the rest that were not drawn, in the row's own type; the
+    /// sum is k.
     template <distribution Q>
     struct weight_of_set {
         part_of_rest<Q> rest;
@@ -177,7 +179,7 @@ private:
         }
     };
 
-    /// The likeliest tokens, as many as are wanted, likeliest first. `room` is written.
+    /// The `room.size()` likeliest tokens, likeliest first, written to `room`.
     template <group G, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD static chosen likeliest(G const& g, Q const& q, span<token_id> room) {
         chosen top;
@@ -187,7 +189,7 @@ private:
         g.top_k(q.size(), weight_of{q}, tops);
         g.barrier();
         for (index_t i = 0; i < top.count; ++i) top.token[i] = tops[i];
-        g.barrier();  // the room is written again
+        g.barrier();  // `room` is overwritten next
         return top;
     }
 
@@ -200,7 +202,7 @@ private:
         double const mass =
             size > rest.listed.count ? static_cast<double>(g.sum(size, power_of_rest<Q>{rest, 1, 1})) : 0.0;
         if (!(mass >= static_cast<double>(least_drawable<real>))) return result;
-        // In parts of the rest: no power of one overflows, and those that underflow do not matter.
+        // In fractions of the rest: no power overflows, and those that underflow are negligible.
         double power[most + 1] = {0, 1};
         for (index_t k = 2; k <= n; ++k) power[k] = static_cast<double>(g.sum(size, power_of_rest<Q>{rest, mass, k}));
         result.from_power_sums(power, 16 * static_cast<double>(epsilon<real>));
@@ -214,7 +216,7 @@ private:
                                                            index_t wanted, Source& source, draw_site site,
                                                            chosen& drawn) {
         chosen const& top = rest.listed;
-        // Suffixes: after[i] is of the listed tokens from i on and the rest.
+        // Suffixes: after[i] belongs to the listed tokens from i on together with the rest.
         polynomials after[most + 1];
         after[top.count] = below;
         for (index_t i = top.count; i-- > 0;) {

@@ -18,9 +18,9 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 /// E_i independent exponentials (Gumbel-top-k; [RSD] 3.2, Kool et al. 2019).
 ///
 /// One pass with one random word and two logarithms a token: the form for a machine with many lanes; on a CPU thread
-/// `sequential` draws the same law with less work. The noise has an address a token (index = token), so it takes an
-/// `addressed_source`; being continuous it is tested by chi-squared, not by enumeration. It has 32 bits: see
-/// `race_noise` for what that does to tokens of less than 2^-30.
+/// `sequential` draws the same law with less work. The noise has an address for each token (index = token), so it takes
+/// an `addressed_source`. It is continuous and therefore tested by chi-squared, not by enumeration. It has 32 bits: see
+/// `race_noise` for the effect on tokens of less than 2^-30.
 struct gumbel_top_k {
     using law = multidraft::law::sequential;
 
@@ -35,7 +35,7 @@ struct gumbel_top_k {
                 return fp::log(q.weight(i)) - fp::log(noise);  // minus infinity where q has no mass
             },
             out);
-        index_t drawn = 0;  // tokens of no weight have key minus infinity and are not drawn
+        index_t drawn = 0;  // tokens of weight 0 have key minus infinity and are not drawn
         for (token_id const x : out) drawn += x != none && q.weight(x) > 0 ? 1 : 0;
         return {drawn};
     }

@@ -13,7 +13,7 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Draws n tokens independently from q, duplicates kept ([MCSD] 3.1).
 ///
-/// Cost: one search among the chunk sums and one chunk of the row a token, whatever V.
+/// Cost of each token: one search among the chunk sums and one chunk of the row, independent of V.
 struct iid {
     using law = multidraft::law::iid;
 

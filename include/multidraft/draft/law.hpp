@@ -1,5 +1,5 @@
-// Draft laws: how the children of one node were drawn. A law is a type, so that a sampler and a verifier that do not
-// fit do not compile together.
+// Draft laws: how the children of one node were drawn. A law is a type, so that a sampler and a verifier of different
+// laws do not compile together.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace law {
 
-/// n independent draws from q; duplicates are possible and keep their places ([MCSD] 3.1, [SpecTr]).
+/// n independent draws from q; duplicates are possible and are kept ([MCSD] 3.1, [SpecTr]).
 struct iid {
     static constexpr std::string_view name = "iid";
 };
@@ -47,21 +47,21 @@ struct top_paired {
     static constexpr bool tokens_differ = true;
 };
 
-/// n different tokens, the set S with probability in proportion to the product of its q: n independent draws given that
-/// they are different. In increasing order of the token; the order says nothing ([OptimalMDSD] 4.2.2 has its bound).
+/// n different tokens, the set S with probability proportional to the product of its q: n independent draws conditioned
+/// on being different. In increasing order of the token; the order carries no information ([OptimalMDSD] 4.2.2 has its
+/// bound).
 struct conditional_poisson {
     static constexpr std::string_view name = "conditional_poisson";
     static constexpr bool tokens_differ = true;
 };
 
-/// x_k from a distribution q_k of its own, one draft model each; duplicates keep their places ([SpecInfer]).
+/// x_k from a distribution q_k of its own, one draft model each; duplicates are kept ([SpecInfer]).
 struct independent {
     static constexpr std::string_view name = "independent";
 };
 
-/// The k-th token wins the race of a list S^(k) of exponential noise, argmin S_i^(k) / q_i, with noise that the
-/// verifier has as well: it belongs to a position in the text, a list and a token. Duplicates keep their places
-/// (Gumbel-max lists).
+/// The k-th token wins a race over a list S^(k) of exponential noise, argmin S_i^(k) / q_i. The verifier has the same
+/// noise: it is fixed by a position in the text, a list and a token. Duplicates are kept (Gumbel-max lists).
 struct shared_randomness {
     static constexpr std::string_view name = "shared_randomness";
 };
@@ -77,8 +77,8 @@ struct target_initialised {
 
 /// Some tokens with certainty, then independent draws from the rest of q, duplicates kept. Which tokens are certain,
 /// and how many, is a function of the draft's row and of the number of children wanted: `draft::stratified` takes the
-/// most likely ones by the certainty rule. The drawn tree carries how many (`drafted`), and no verifier asks for the
-/// rule.
+/// most likely ones by the certainty rule. The drawn tree carries their number (`drafted`), so that verifiers do not
+/// need the rule.
 struct stratified {
     static constexpr std::string_view name = "stratified";
     static constexpr bool counts_certain = true;
@@ -93,26 +93,26 @@ concept draft_law = std::is_empty_v<L> && requires {
     { L::name } -> std::convertible_to<std::string_view>;
 };
 
-/// Whether some of a node's children may be certain, no draws: a law says so by `counts_certain = true`, and its trees
+/// Whether some of a node's children may be certain, not drawn: a law declares `counts_certain = true`, and its trees
 /// carry how many.
 template <draft_law Law>
 inline constexpr bool counts_certain = requires {
     requires Law::counts_certain;
 };
 
-/// Whether the children of a node are different tokens: a law says so by `tokens_differ = true`.
+/// Whether the children of a node are different tokens: a law declares `tokens_differ = true`.
 template <draft_law Law>
 inline constexpr bool tokens_differ = requires {
     requires Law::tokens_differ;
 };
 
-/// A law that is given by its conditionals: `L::conditional(g, q, drawn)` is the row that the next child of a node is
-/// drawn from, a `distribution`, where q is the draft's row of the node and `drawn` are the tokens of the children
-/// before it, in the order drawn ([RSD] (1): any dependence). No mass: there is no further child.
+/// A law that is given by its conditionals ([RSD] (1): any dependence): `L::conditional(g, q, drawn)` is the row, a
+/// `distribution`, that the next child of a node is drawn from. q is the draft's row of the node, and `drawn` are the
+/// tokens of the children before it, in the order drawn. If the row has no mass there is no further child.
 ///
-/// `draft::by_conditionals<L>` draws from such a law, and `verify::recursive_rejection<L>` is lossless for it. It is
-/// called by all lanes of a group together, and gives equal rows for equal arguments, by value: views and numbers, with
-/// no memory of their own. `make_reweighted` makes one of q.
+/// `draft::by_conditionals<L>` draws from such a law, and `verify::recursive_rejection<L>` is lossless for it. All
+/// lanes of a group call it together. It returns equal rows for equal arguments, by value: views and numbers that own
+/// no memory. `make_reweighted` makes such a row from q.
 template <class L, class G, class Q>
 concept has_conditionals = draft_law<L> && requires(G const& g, Q const& q, span<token_id const> drawn) {
     L::conditional(g, q, drawn);
@@ -120,7 +120,7 @@ concept has_conditionals = draft_law<L> && requires(G const& g, Q const& q, span
 
 /// A draft tree together with the law of its children: what a verifier takes.
 ///
-/// Samplers give it; an engine that drew the tree itself states the law by naming the type.
+/// Drafters produce it; an engine that drew the tree itself states the law by naming the type.
 template <draft_law Law>
 struct drafted {
     using law = Law;
@@ -128,7 +128,7 @@ struct drafted {
 };
 
 /// The same for laws with certain children: for each node, how many of its first children are certain (0 for a leaf),
-/// as the sampler said. Certain tokens are different, and no draw gives one of them.
+/// as the sampler returned it. Certain tokens are different, and no draw gives one of them.
 template <draft_law Law>
 requires counts_certain<Law>
 struct drafted<Law> {
@@ -137,7 +137,7 @@ struct drafted<Law> {
     span<index_t const> certain;
 };
 
-/// The tree with its law; `certain`, one number a node, is left out where the law has no certain children.
+/// The tree with its law; `certain`, one number for each node, is left out where the law has no certain children.
 template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD constexpr drafted<Law> make_drafted(tree_view tree,
                                                                 [[maybe_unused]] span<index_t const> certain) noexcept {

@@ -1,4 +1,4 @@
-// N-gram look-up: where the text so far has gone on from the tokens that it now ends in.
+// N-gram look-up: earlier continuations of the tokens that the text now ends with.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,10 +13,10 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// Candidates without a draft model: what followed the last n tokens when they stood in the text before (prompt
-/// look-up; [LLMA] copies from references so).
+/// Candidates without a draft model: what followed an earlier occurrence of the last n tokens (prompt look-up; [LLMA]
+/// copies from references in this way).
 ///
-/// Law: `deterministic`. Longer matches come first, of equal ones the latest.
+/// Law: `deterministic`. Longer matches come first, among equally long ones the latest.
 struct ngram_lookup {
     using law = multidraft::law::deterministic;
 
@@ -29,15 +29,15 @@ struct ngram_lookup {
         if (longest < shortest) refuse("longest", longest, "the longest match is no shorter than the shortest");
     }
 
-    /// Calls `found(start)` for every place in `text` where a match ends, best first, until it returns false:
-    /// `text[start ..]` is how the text went on there, 0 < start < text.size(). O(text (longest - shortest + 1)).
+    /// Calls `found(start)` for every index in `text` where a match ends, best first, until it returns false: the
+    /// continuation is `text[start ..]`, 0 < start < text.size(). O(text (longest - shortest + 1)).
     template <class Found>
     void operator()(span<token_id const> text, Found&& found) const {
         auto const size = static_cast<std::int32_t>(text.size());
         for (std::int32_t n = std::min(longest, size - 1); n >= shortest; --n) {
             for (std::int32_t start = size - 1; start >= n; --start) {
                 if (!ends_alike(text, start, n)) continue;
-                // Matched in more tokens: then it has been told already.
+                // A match of more tokens, which was reported already.
                 if (n < longest && start > n && ends_alike(text, start, n + 1)) continue;
                 if (!found(start)) return;
             }
@@ -54,8 +54,8 @@ private:
     }
 };
 
-/// Token `k` of a continuation that begins at `start`. Past the end of the text it reads on in what it has copied
-/// itself, so that a repetition goes on repeating.
+/// Token `k` of a continuation that begins at `start`. Past the end of the text it reads its own copy, so that a
+/// repetition continues.
 [[nodiscard]] inline token_id continuation_token(span<token_id const> text, std::int32_t start, std::int32_t k) {
     auto const period = static_cast<std::int32_t>(text.size()) - start;
     return text[start + k % period];

@@ -17,8 +17,8 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// What a sampler drew: the number of children, and how many of the first ones are certain, no draws (see
-/// `law::stratified`; 0 for laws without).
+/// The result of a sampler: the number of children, and how many of the first ones are certain, not drawn (see
+/// `law::stratified`; 0 for other laws).
 struct [[nodiscard]] drawn_children {
     index_t count = 0;
     index_t certain = 0;
@@ -26,10 +26,9 @@ struct [[nodiscard]] drawn_children {
     friend constexpr bool operator==(drawn_children const&, drawn_children const&) = default;
 };
 
-/// The least that the weights which are left may sum to for another draw, where the largest weight of the row was 1, or
-/// all of them together: 2^-103 for floats, 2^-970 for doubles. Below it the weights may have lost bits (they are
-/// subnormal numbers, or near them), so that a draw would no longer have its law. Rows made by `process_logits` have no
-/// weights so small.
+/// The smallest sum of the remaining weights that still allows a draw, for rows whose largest weight or whose total is
+/// 1: 2^-103 for floats, 2^-970 for doubles. Below it the weights may have lost bits (they are subnormal or nearly so),
+/// and a draw would not have its law. Rows made by `process_logits` have no weights this small.
 template <class Real>
 inline constexpr Real least_drawable = std::numeric_limits<Real>::min() / std::numeric_limits<Real>::epsilon();
 
@@ -41,11 +40,11 @@ template <class Sums>
 }
 
 /// `sampler(g, q, sums, source, site, out)` draws up to `out.size()` children of the node `site.node` from the
-/// distribution q, the chunk sums of whose weights are `sums`, writes them in the order drawn and returns how many
-/// there are, and how many of them are certain. `S::law` is their law.
+/// distribution q, writes them in the order drawn and returns how many there are, and how many of them are certain.
+/// `sums` are the chunk sums of q's weights. `S::law` is the law of the children.
 ///
-/// The sums may be changed. Fewer than `out.size()` children mean that q's support was exhausted: that no token is
-/// left, or less than `least_drawable`.
+/// The sums may be changed. Fewer than `out.size()` children mean that q's support was exhausted: no token is left, or
+/// the remaining mass is below `least_drawable`.
 template <class S>
 concept sampler = requires {
     typename S::law;
@@ -56,8 +55,8 @@ concept sampler = requires {
     { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
 };
 
-/// A sampler whose noise belongs to a place in the text, whatever tree a node is in: the site that it draws at has the
-/// position of the node itself, not that of the root. It says so by `addressed_by_text = true`.
+/// A sampler whose noise is fixed by a position in the text, whatever the tree: its draw site has the position of the
+/// node itself, not that of the root. It declares `addressed_by_text = true`.
 template <class S>
 concept is_addressed_by_text = requires {
     requires S::addressed_by_text;

@@ -13,9 +13,10 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// Draws n different tokens: x_k from q with x_1 .. x_{k-1} removed and renormalised ([MCSD] 3.2, [RSD] (5)-(7)).
 ///
-/// Each draw is one look-up; the chunk of the drawn token is then summed again without it, so the mass left is never a
-/// difference. Cost: two chunks of the row a token, whatever V, and no noise per token (see `gumbel_top_k` for the form
-/// that draws all n in one pass). When the support of q is smaller than n, the whole support is drawn.
+/// Each draw is one look-up; the chunk of the drawn token is then summed again without it, so the remaining mass is
+/// never computed as a difference. Cost: two chunks of the row for each token drawn, independent of V, and no noise per
+/// vocabulary entry (see `gumbel_top_k` for the form that draws all n in one pass). When the support of q is smaller
+/// than n, the whole support is drawn.
 struct sequential {
     using law = multidraft::law::sequential;
 

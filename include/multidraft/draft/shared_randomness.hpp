@@ -22,13 +22,13 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 ///
 /// The noise belongs to the text, not to the tree: `site.position` is the position of the node itself (the root's plus
 /// its level), and `site.node` is not in the address. Hence two nodes of one level draw from the same noise, and the
-/// verifier, which races p against it at the same position, finds most of what was drafted; see
-/// `verify::shared_randomness`. Duplicates are possible and keep their places. One pass with one random block and one
-/// logarithm a token and child; it takes an `addressed_source`.
+/// verifier, which runs a race with p over the same noise, often selects a drafted token; see
+/// `verify::shared_randomness`. Duplicates are possible and are kept. One pass, with one random block and one logarithm
+/// for each token and child; it takes an `addressed_source`.
 struct shared_randomness {
     using law = multidraft::law::shared_randomness;
 
-    /// Tells an engine to pass a node's own position, not the root's.
+    /// Engines pass a node's own position, not the root's.
     static constexpr bool addressed_by_text = true;
 
     template <group G, distribution Q, class Sums>

@@ -23,7 +23,7 @@ struct beam {
     double score = 0;            ///< the perturbed log-probability, a Gumbel variate: larger is earlier
 };
 
-/// A token that a sequence of the beam goes on with: the beam of the next level.
+/// A token that extends a sequence of the beam: an element of the next level's beam.
 struct beam_step {
     index_t from = 0;  ///< which sequence of the beam
     token_id token = none;
@@ -41,26 +41,26 @@ struct beam_step {
 /// One level of stochastic beam search (Kool et al. 2019; [RSD] 3.2, Algorithms 8 and 9): the `out.size()` sequences of
 /// the next level, best score first, drawn without replacement from all continuations of the beam.
 ///
-/// A sequence's score G is Gumbel with its log-probability as location, and its children's scores are those of all
-/// continuations given that the largest is G. Papers compute them for every token, as Gumbels truncated at G. Here they
-/// come in decreasing order, a token at a time, as arrivals of a race: with t = e^-G, the first child arrives at the
-/// time t of its parent, and the next one e / (P left) later, e exponential, P the parent's probability, `left` the
-/// mass of q outside the children so far; which token arrives is drawn from q without them, independently of when. It
-/// is the same law, costs draws for the children that are kept and no pass over the vocabulary, and is stable: times
-/// are kept as logarithms and only ever added.
+/// A sequence's score G is a Gumbel variate located at its log-probability, and its children's scores are those of all
+/// continuations conditioned on their maximum being G. The papers compute them for every token, as Gumbels truncated at
+/// G. Here they are generated in decreasing order, one token at a time, as arrivals of a race with times t = e^-score.
+/// The first child arrives at the time of its parent, each next one e / (P left) later: e is exponential, P the
+/// parent's probability, `left` the mass of q outside the children so far. The arriving token is drawn from q without
+/// these children, independently of the time. The law is the same. The cost is one draw for each child kept, with no
+/// pass over the vocabulary, and it is stable: times are kept as logarithms and only added.
 ///
-/// Law: the kept children of one parent, in this order, are `sequential`, and how many are kept depends on times and on
-/// tokens that came before, never on the token not kept: recursive rejection stays lossless ([RSD] 3.2).
+/// Law: the kept children of one parent, in this order, are `sequential`. How many are kept depends on times and on
+/// earlier tokens, never on a token that is not kept, so recursive rejection stays lossless ([RSD] 3.2).
 ///
-/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam and the chunk sums of its weights without the
-///   first `counts[i]` of its `taken`: sums that are kept and changed here, or, for groups that have no room for so
-///   many, a value made anew at the price of a pass.
-/// - `place_of(i)`: where its draws are addressed (purposes `draft` and `gumbel`).
-/// - `next`: scratch, one number a sequence. `taken`: scratch, `out.size()` tokens a sequence. `counts`: one number a
-///   sequence, receives how many children were kept.
+/// - `row(i)`, `sums(i)`: the distribution at sequence i of the beam, and the chunk sums of its weights without the
+///   first `counts[i]` of its `taken`. These are either a reference to sums that are updated here or, for groups that
+///   cannot hold so many, a value recomputed in one pass.
+/// - `place_of(i)`: the site of its draws (purposes `draft` and `gumbel`).
+/// - `next`: scratch, one number per sequence. `taken`: scratch, `out.size()` tokens per sequence. `counts`: one number
+///   per sequence, receives how many children were kept.
 ///
-/// Returns how many sequences there are: fewer than asked for when the support of all rows is exhausted. O(W (W + two
-/// chunks of a row)).
+/// Returns how many sequences there are: fewer than `out.size()` when the support of all rows is exhausted. O(W (W +
+/// two chunks of a row)).
 template <group G, class Row, class Sums, class PlaceOf, draw_source Source>
 MULTIDRAFT_HD index_t stochastic_beam_level(G const& g, span<beam const> beams, Row const& row, Sums const& sums,
                                             PlaceOf const& place_of, Source& source, span<double> next,

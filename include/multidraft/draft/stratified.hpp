@@ -17,13 +17,13 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 /// The children of `law::stratified`: the most likely tokens with certainty as long as the certainty rule holds
 /// (`take_certain`), then independent draws from the others, duplicates kept ([Ranked]).
 ///
-/// `theta`, the rule's threshold, is in [0, 1]: the smaller it is, the more children are certain. 0.7 did best
-/// (docs/research.md). It is no part of the law: the drawn tree says how many children are certain. An `invalid_input`
-/// on the host for any other.
+/// `theta`, the rule's threshold, is in [0, 1]: the smaller it is, the more children are certain. The default performed
+/// best (docs/research.md). It is not part of the law: the drawn tree carries how many children are certain. Other
+/// values are an `invalid_input` on the host.
 ///
 /// Cost: one pass for the top n - 1, one chunk of the row for each certain token, and one for each draw. When the
-/// support of q is not larger than n it is drawn as a whole, all of it certain but for a last draw at most: fewer
-/// children than asked for. At temperature 0 the n most likely tokens are certain (n > 1).
+/// support of q is not larger than n it is taken as a whole, all of it certain except at most one last draw; there may
+/// be fewer children than n. At temperature 0 the n most likely tokens are certain (n > 1).
 struct stratified {
     using law = multidraft::law::stratified;
 

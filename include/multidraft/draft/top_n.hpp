@@ -12,8 +12,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// The n most likely tokens in the order of the row (`order_of`), as [EAGLE-2]; ties to the lower token. What is cut
-/// or has no mass at any temperature is left out. At temperature 0 they are those of any temperature.
+/// The n most likely tokens in the order of the row (`order_of`), as [EAGLE-2]; ties to the lower token. Tokens that
+/// are truncated or have no mass at any temperature are left out. At temperature 0 they are the same as at any other.
 ///
 /// Law: `deterministic`, for which only verifiers that never divide by q are lossless (`verify::naive`). One pass.
 struct top_n {

@@ -15,7 +15,7 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 /// x_1 from q; if it is the most likely token (ties: the lowest), x_2 from the others, else x_2 is the most likely
 /// token ([SpecHub]; [OptimalMDSD] 5.3). One child alone is x_1.
 ///
-/// More than two children are an `invalid_input` on the host; elsewhere two are drawn.
+/// More than two children are an `invalid_input` on the host; on devices two are drawn.
 struct top_paired {
     using law = multidraft::law::top_paired;
 

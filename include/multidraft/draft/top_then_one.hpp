@@ -14,8 +14,8 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// The n - 1 most likely tokens of q, in order, then one draw from the others ([OptimalMDSD] 5.1, "greedy").
 ///
-/// One pass and a chunk of the row a token. When the support of q is not larger than n it is drawn as a whole. At
-/// temperature 0 the n most likely tokens are certain (n > 1).
+/// One pass, and a chunk of the row for each token. When the support of q is not larger than n it is drawn as a whole.
+/// At temperature 0 the n most likely tokens are certain (n > 1).
 struct top_then_one {
     using law = multidraft::law::top_then_one;
 

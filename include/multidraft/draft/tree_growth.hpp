@@ -1,4 +1,5 @@
-// A draft tree that grows without a model: the engine has the rows, a sampler draws the children of each node.
+// A draft tree that an engine grows without a model of the library: the engine has the rows, a sampler draws the
+// children of each node.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,18 +27,18 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// What the draft model reads next: one row of its answer a node.
+/// The next input of the draft model, which returns one row for each node.
 ///
-/// The model's cache holds the context (all tokens before the root) and then an entry a node in the order in which they
-/// are read; entry and row have one number. Views are valid until the tree changes.
+/// The model's cache holds the context (all tokens before the root) and then an entry for each node in the order read;
+/// entry and row have the same index. Views are valid until the tree changes.
 struct draft_inputs {
-    std::span<node_id const> nodes;           ///< which nodes, in the numbers that `draw` takes
-    std::span<token_id const> tokens;         ///< theirs
+    std::span<node_id const> nodes;           ///< the nodes, numbered as `draw` takes them
+    std::span<token_id const> tokens;         ///< their tokens
     std::span<std::int32_t const> positions;  ///< in the text
     index_t first_row = 0;                    ///< the entry and the row of `nodes[0]`; the others follow
-    mask_view mask;  ///< row k: the entries after the context that `nodes[k]` attends to, its own among them
+    mask_view mask;  ///< row k: the entries after the context that `nodes[k]` attends to, its own included
 
-    /// Whether there is no node to be read.
+    /// Whether there is no node to read.
     [[nodiscard]] bool empty() const noexcept { return nodes.empty(); }
     [[nodiscard]] std::size_t size() const noexcept { return nodes.size(); }
 };
@@ -46,23 +47,23 @@ struct draft_inputs {
 ///
 ///     tree.start(text.back(), position, shape);                       // a root alone
 ///     for (auto in = tree.next_level(); !in.empty(); in = tree.next_level()) {
-///         .. the draft model reads in.tokens, in.positions, in.mask: one row a node ..
+///         .. the draft model reads in.tokens, in.positions, in.mask: one row per node ..
 ///         for (node_id v : in.nodes) tree.draw(v, sampler, q.row, q.sums, source);
 ///     }
 ///     verify_tree(verifier, g, tree.drafts(), ..);
 ///
-/// A shape is a wish: a node has fewer children than it asks for where the draft's support ends, and what would be
-/// below a missing child is not there (`node_of`, `shape_nodes`). `Law` is the law of the children. With the same
-/// source the draws are those of `draft_tree`, bit for bit.
+/// A shape is an upper bound: a node has fewer children than in the shape where the draft's support ends, and nothing
+/// is below a missing child (`node_of`, `shape_nodes`). `Law` is the law of the children. With the same source the
+/// draws are those of `draft_tree`, bit for bit.
 ///
-/// `DependsOn` says what the number of children of a node is a function of. With `nothing` it comes from a shape given
-/// to `start`, and a draw of any other number is refused. With more the engine says how many, and `verify::drafts_for`
-/// hands the tree to those verifiers alone that are lossless for such shapes; for the others it does not compile. What
-/// the engine really looks at is its own word: the class does not see it.
+/// `DependsOn` declares what the number of children of a node depends on. With `nothing` it comes from a shape given to
+/// `start`, and a draw of any other number is refused. Otherwise the engine chooses the number, and
+/// `verify::drafts_for` compiles only for verifiers that are lossless for such shapes. That the engine keeps to its
+/// declaration cannot be checked here.
 ///
 /// Nodes may be drawn in any order. They are numbered as they are added; `arrange` brings them into level order, and is
-/// not needed where children were drawn level by level, from the first node to the last. Memory is kept from one step
-/// to the next: after `reserve`, or once a tree was as large, nothing allocates. On the host.
+/// not needed if children were drawn level by level, from the first node to the last. Memory is kept from one step to
+/// the next: after `reserve`, or after a tree as large, nothing allocates. On the host.
 template <draft_law Law, multidraft::shape_depends_on DependsOn = multidraft::shape_depends_on::nothing>
 class tree_growth {
     using depends_on = multidraft::shape_depends_on;
@@ -76,7 +77,7 @@ public:
     /// A root of token 0 at position 0.
     tree_growth() { begin(0, 0); }
 
-    /// Makes room for trees of so many nodes, the root included.
+    /// Reserves memory for trees of that many nodes, the root included.
     void reserve(node_id nodes) {
         if (nodes < 1 || nodes > max_nodes) refuse("nodes", nodes, "a tree has 1 to 2^24 nodes");
         capacity_ = std::max(capacity_, nodes);
@@ -93,8 +94,8 @@ public:
         draft_mask_.reset(capacity_);
     }
 
-    /// The root alone: the last token of the text, at its position there. The tree is to have the first `depth` levels
-    /// of `shape`, which is copied. Throws `invalid_input` for an invalid token or position.
+    /// Starts a tree with the root alone: the last token of the text, at its position there. The tree will have the
+    /// first `depth` levels of `shape`, which is copied. Throws `invalid_input` for an invalid token or position.
     void start(token_id root, std::int32_t position, topology const& shape,
                std::int32_t depth = std::numeric_limits<std::int32_t>::max()) {
         if (depth < 0) refuse("depth", depth, "a tree has 0 levels below the root or more");
@@ -111,16 +112,16 @@ public:
         node_of_shape_[0] = 0;
     }
 
-    /// The root alone, of a tree without a shape: every node gets the children that it is given.
+    /// The same without a shape: every node gets the children that the engine chooses.
     void start(token_id root, std::int32_t position) requires(!fixed) {
         check_root(root, position);
         begin(root, position);
     }
 
-    /// The nodes that were added since the last call (at first the root) and are to have children: what the draft reads
-    /// next, level by level. Without a shape all that were added. Empty where nothing is left to do. O(nodes).
+    /// The nodes added since the last call (at first the root) that will have children: what the draft reads next,
+    /// level by level. Without a shape, all nodes added. Empty when nothing is left to do. O(nodes).
     ///
-    /// Throws `invalid_input` when a node that was handed out before has not been drawn, if the shape is settled.
+    /// Throws `invalid_input` if the shape is fixed and the children of a node returned before have not been drawn.
     draft_inputs next_level() {
         if constexpr (fixed)
             for (node_id const v : level_)
@@ -132,9 +133,9 @@ public:
         return read_level();
     }
 
-    /// The same for nodes of the engine's choice, whose parents the draft has read: for trees that grow where it is
-    /// worth most. Throws `invalid_input`, with nothing changed, for a node that does not exist, was read before or
-    /// stands here twice, and for one whose parent was not read.
+    /// The same for nodes of the engine's choice, whose parents the draft has read: for trees that grow where the gain
+    /// is largest. Throws `invalid_input`, with nothing changed, for a node that does not exist, was read before or is
+    /// listed twice, and for one whose parent was not read.
     draft_inputs read(span<node_id const> nodes) requires(!fixed) {
         for (std::size_t k = 0; k < nodes.size(); ++k) {
             node_id const v = nodes[k];
@@ -150,10 +151,10 @@ public:
         return read_level();
     }
 
-    /// Draws the children of a node from the draft's distribution there, as many as the shape has for it; `sums` are
-    /// the chunk sums of its weights (`process_logits` gives both) and may be changed. Returns the children's numbers.
+    /// Draws the children of a node from the draft's distribution there, as many as the shape has there; `sums` are the
+    /// chunk sums of its weights (`process_logits` gives both) and may be changed. Returns the children's numbers.
     ///
-    /// Throws `invalid_input` for a node that does not exist or has its children, and where there is no shape.
+    /// Throws `invalid_input` for a node that does not exist or has its children already, and where there is no shape.
     template <sampler Sampler, distribution Q, class Sums, draw_source Source>
     node_range draw(node_id node, Sampler const& sampler, Q const& q, Sums& sums, Source& source) {
         check_undrawn(node);
@@ -161,7 +162,7 @@ public:
         return draw_children(node, wanted(node), sampler, q, sums, source);
     }
 
-    /// Draws up to `count` children, a number that depends on no more than `DependsOn` says.
+    /// Draws up to `count` children, a number that depends on no more than `DependsOn` declares.
     template <sampler Sampler, distribution Q, class Sums, draw_source Source>
     node_range draw(node_id node, index_t count, Sampler const& sampler, Q const& q, Sums& sums,
                     Source& source) requires(!fixed) {
@@ -170,11 +171,11 @@ public:
     }
 
     /// Adds the children of a node that the engine drew itself by `Law`, in the order drawn, the certain ones first.
-    /// Under a shape fewer than it asks for may come only where the support ended.
+    /// With a shape there may be fewer than it has only where the support ended.
     ///
-    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children, more children
-    /// than the shape has for it, negative tokens, certain children that cannot be. What the law forbids besides, such
-    /// as a token twice, verifiers refuse.
+    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children already, more
+    /// children than the shape has, negative tokens, and an impossible count of certain children. Other violations of
+    /// the law, such as a duplicate token, are refused by verifiers.
     node_range add(node_id node, span<token_id const> tokens, index_t certain = 0) {
         check_undrawn(node);
         auto const n = static_cast<index_t>(std::min(tokens.size(), at(max_nodes)));
@@ -190,8 +191,8 @@ public:
         return append(node, tokens, certain);
     }
 
-    /// Adds one child behind the others of a node, whether it is drawn after them or not is a stopping rule: the
-    /// earlier siblings may be looked at, the child may not.
+    /// Adds one child after the others of a node. Whether it is drawn is up to a stopping rule, which may depend on the
+    /// earlier siblings but not on the child.
     node_id add(node_id node, token_id token) requires(child_by_child) {
         check_node(node);
         check_room(node, 1);
@@ -199,8 +200,8 @@ public:
         return append(node, {&token, 1}, added_.certain[at(node)]).first;
     }
 
-    /// Leaves out all that is below a node, which becomes a leaf: effective with `arrange`. The decision may look at
-    /// what `DependsOn` says and at nothing below the node. Throws `invalid_input` for a node that does not exist.
+    /// Removes everything below a node, which becomes a leaf; takes effect with `arrange`. The decision may depend on
+    /// what `DependsOn` declares and on nothing below the node. Throws `invalid_input` for a node that does not exist.
     void cut_below(node_id node) requires(!fixed) {
         check_node(node);
         gone_[at(node)] |= below_is_gone;
@@ -209,17 +210,17 @@ public:
         complete_ = false;
     }
 
-    /// Leaves out what is below each child that has the token of an earlier sibling: effective with `arrange`. With
-    /// recursive rejection such a child is never accepted, so nothing is lost; other verifiers of `law::iid` may accept
-    /// a repeated token at its second place. The child itself stays: without it the candidates have another law.
-    /// O(nodes x siblings) where the children of a node stand together.
+    /// Removes everything below each child that has the token of an earlier sibling; takes effect with `arrange`.
+    /// Recursive rejection never accepts such a child, so nothing is lost; other verifiers of `law::iid` may accept a
+    /// later duplicate. The child itself stays: without it the candidates would have another law. O(nodes x siblings)
+    /// if the children of a node are consecutive.
     void cut_below_repeated() requires(DependsOn >= depends_on::earlier_draws) {
         for (node_id v = 1; v < added_.size(); ++v)
             if (is_repeated(v)) cut_below(v);
     }
 
-    /// Leaves out a node, not the root, and all below it for any reason: effective with `arrange`. For `verify::naive`
-    /// alone, and whatever other verifier gives candidates no say.
+    /// Removes a node other than the root and everything below it, for any reason; takes effect with `arrange`. Only
+    /// for `verify::naive` and other verifiers whose emitted tokens do not depend on the candidates.
     void drop(node_id node) requires(DependsOn == depends_on::everything) {
         check_node(node);
         if (node == 0) refuse("node", node, "the root is no candidate");
@@ -237,12 +238,13 @@ public:
         return false;
     }
 
-    /// Brings the nodes into level order, without what was cut or dropped: `drafts` and all other views are in that
-    /// order from now on, until the tree changes. The numbers that `draw` takes stay. O(nodes).
+    /// Brings the nodes into level order, without those cut or dropped: `drafts` and all other views are in that order
+    /// until the tree changes. The numbers that `draw` takes remain valid. O(nodes).
     void arrange() {
         if (is_arranged_) return;
         auto const n = at(added_.size());
-        // The children of each node in the order added, as chains: the first, and of each node its next sibling.
+        // The children of each node in the order added, as linked lists: the first child, and for each node its next
+        // sibling.
         first_.assign(n, none);
         next_.assign(n, none);
         for (std::size_t v = n; v-- > 1;) {
@@ -274,12 +276,12 @@ public:
         masked_ = 0;
     }
 
-    /// The tree with its law, for a verifier. Throws `invalid_input` where nodes are not in level order (`arrange`),
-    /// and where the children of a node that the shape has some for were not drawn. Where the shape may depend on draws
-    /// it is `verify::drafts_for(verifier, tree)`, which asks whether the verifier allows that.
+    /// The tree with its law, for a verifier. Throws `invalid_input` if nodes are not in level order (`arrange`), or if
+    /// a node that has children in the shape was not drawn. Where the shape may depend on draws use
+    /// `verify::drafts_for(verifier, tree)`, which checks that the verifier allows it.
     [[nodiscard]] drafted<Law> drafts() const requires(fixed) { return drafts_of_any_shape(); }
 
-    /// The same without asking any verifier: with one that does not allow the shape the text has another law.
+    /// The same without that check: with a verifier that does not allow the shape the text has another law.
     [[nodiscard]] drafted<Law> drafts_of_any_shape() const {
         arrays const& a = current();
         if constexpr (fixed)
@@ -288,10 +290,11 @@ public:
         return make_drafted<Law>(tree_view{a.parents, a.tokens}, a.certain);
     }
 
-    /// Parents and tokens by the numbers that `draw` takes, whatever their order: no tree for a verifier.
+    /// Parents and tokens by the numbers that `draw` takes, in any order: not a tree that a verifier accepts.
     [[nodiscard]] tree_view as_added() const noexcept { return {added_.parents, added_.tokens}; }
 
-    // What the target reads, and the rest, one entry a node. They throw as `drafts` does for an invalid order.
+    // What the target reads, and other data, one entry for each node. They throw as `drafts` does if nodes are not in
+    // level order.
 
     [[nodiscard]] node_id size() const { return current().size(); }
     /// The parent of each node, `none` for the root.
@@ -302,12 +305,12 @@ public:
     [[nodiscard]] std::span<std::int32_t const> positions() const { return current().positions; }
     /// How many of the first children of each node are certain.
     [[nodiscard]] std::span<index_t const> certain() const { return current().certain; }
-    /// The row of the draft's answers that each node's children were drawn from, which is its entry in the draft's
+    /// The row of the draft's output that each node's children were drawn from, which is also its entry in the draft's
     /// cache after the context; `none`: the draft has not read the node. For `indexed_rows`.
     [[nodiscard]] std::span<index_t const> row_of_node() const { return current().row; }
-    /// The node of the shape that each node stands for; `none` without a shape.
+    /// The node of the shape that each node corresponds to; `none` without a shape.
     [[nodiscard]] std::span<node_id const> shape_nodes() const { return current().shape_node; }
-    /// Who attends to whom. Made when it is asked for, of the nodes that are new. Valid until the tree changes.
+    /// The ancestor mask. Extended by the new nodes at each call. Valid until the tree changes.
     [[nodiscard]] mask_view mask() {
         arrays const& a = current();
         if (masked_ == 0) mask_.reset(std::max(capacity_, a.size()));
@@ -316,7 +319,7 @@ public:
         return mask_.view();
     }
 
-    /// The node that stands for a node of the shape; `none` where it could not be drawn. Throws for one that the shape
+    /// The node that corresponds to a node of the shape; `none` if it could not be drawn. Throws for one that the shape
     /// does not have.
     [[nodiscard]] node_id node_of(node_id shape_node) const {
         if (shape_node < 0 || at(shape_node) >= node_of_shape_.size())
@@ -324,19 +327,19 @@ public:
         node_id const v = node_of_shape_[at(shape_node)];
         return v == none ? none : place(v);
     }
-    /// Where a node is now that was added with this number; `none` where it was left out.
+    /// The current index of the node that was added with this number; `none` if it was removed.
     [[nodiscard]] node_id place(node_id added) const {
         check_node(added);
         return is_arranged_ ? place_[at(added)] : added;
     }
-    /// The number, as added, of a node.
+    /// The number with which a node was added.
     [[nodiscard]] node_id added(node_id place) const {
         if (place < 0 || place >= size()) refuse("place", place, "the tree has " + std::to_string(size()) + " nodes");
         return is_arranged_ ? order_[at(place)] : place;
     }
 
-    /// Of the draft's cache, the entries after the context that stay with these nodes, the root and a path below it
-    /// (`accepted_text::nodes`): strictly rising, up to the first node that the draft has not read. For `compact`.
+    /// The entries of the draft's cache after the context that belong to these nodes, the root and a path below it
+    /// (`accepted_text::nodes`): strictly increasing, up to the first node that the draft has not read. For `compact`.
     /// Valid until the next call.
     [[nodiscard]] std::span<index_t const> draft_entries(span<node_id const> nodes) {
         arrays const& a = current();
@@ -355,7 +358,7 @@ private:
     static constexpr char is_gone = 1;
     static constexpr char below_is_gone = 2;
 
-    /// What is known of each node.
+    /// The data of each node.
     struct arrays {
         std::vector<node_id> parents;
         std::vector<token_id> tokens;
@@ -394,7 +397,7 @@ private:
     [[nodiscard]] bool drawn(node_id v) const noexcept { return drawn_[at(v)] != 0; }
     [[nodiscard]] std::string count_of_nodes() const { return std::to_string(added_.size()) + " nodes"; }
 
-    /// How many children the shape has for a node.
+    /// How many children a node has in the shape.
     [[nodiscard]] index_t wanted(node_id v) const {
         if (!has_shape_ || added_.shape_node[at(v)] == none || added_.depths[at(v)] >= depth_limit_) return 0;
         return shape_.child_count(added_.shape_node[at(v)]);
@@ -457,13 +460,13 @@ private:
         complete_ = true;
     }
 
-    /// What was arranged is so no longer.
+    /// Invalidates the arrangement.
     void change() noexcept {
         if (is_arranged_) masked_ = 0;
         is_arranged_ = false;
     }
 
-    /// The inputs of `level_`, which the draft has read from now on.
+    /// The inputs of `level_`, which count as read from now on.
     draft_inputs read_level() {
         index_t const first = rows_;
         batch_tokens_.clear();
@@ -491,7 +494,7 @@ private:
         children_.resize(at(count));
         drawn_children result;
         if (count > 0) {
-            // Noise that belongs to a place in the text, whatever tree the node is in, has the node's own position.
+            // Noise that is fixed by a position in the text uses the node's own position.
             constexpr bool by_text = is_addressed_by_text<Sampler>;
             draw_site const site{added_.positions[at(by_text ? node : 0)], node};
             result = sampler(host_group{}, q, sums, source, site, span<token_id>(children_));
@@ -531,8 +534,8 @@ private:
     arrays added_;     ///< in the order added
     arrays arranged_;  ///< in level order, where `is_arranged_`
     topology shape_;
-    std::vector<char> drawn_;  ///< whether a node's children were drawn, of each as added
-    std::vector<char> gone_;   ///< what was left out, of each as added
+    std::vector<char> drawn_;  ///< whether a node's children were drawn, by the number added
+    std::vector<char> gone_;   ///< whether a node was removed, by the number added
     std::vector<node_id> level_, order_, place_, first_, next_;
     std::vector<node_id> draft_parents_;
     std::vector<node_id> node_of_shape_;
@@ -544,7 +547,7 @@ private:
     ancestor_mask draft_mask_;  ///< over the nodes that the draft has read, in the order read
     node_id capacity_ = 1;
     node_id masked_ = 0;  ///< nodes in `mask_`
-    node_id seen_ = 0;    ///< nodes that `next_level` has looked at
+    node_id seen_ = 0;    ///< nodes that `next_level` has returned or skipped
     index_t rows_ = 0;    ///< nodes that the draft has read
     std::int32_t depth_limit_ = 0;
     bool has_shape_ = false;

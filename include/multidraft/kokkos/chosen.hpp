@@ -8,14 +8,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
-/// An entry of a row and its key; without an index, nothing.
+/// An entry of a row and its key; empty without an index.
 template <class Real>
 struct chosen {
     Real key = minus_infinity<Real>;
     index_t index = none;
 
-    /// Whether this entry is named before `other`: the larger key, on ties the lower index. Nothing comes after every
-    /// entry when it is `other`; as `this`, nothing stands for "no bound" and comes before every entry.
+    /// Whether this entry precedes `other`: the larger key first, ties to the lower index. An empty `other` comes after
+    /// every entry; an empty `this` means "no bound" and precedes every entry.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool before(chosen const& other) const noexcept {
         if (index == none || other.index == none) return true;
         return key > other.key || (key == other.key && index < other.index);

@@ -1,4 +1,4 @@
-// Drafting a level of a batch of trees with Kokkos: one team a node, in one launch.
+// Drafting a level of a batch of trees with Kokkos: one team per node, in one launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -41,7 +41,7 @@ struct draft_kernel {
 
 }  // namespace kokkos::detail
 
-/// Bytes that `draft_batch` works in with Kokkos: none.
+/// Bytes of workspace for `draft_batch` with Kokkos: none.
 template <class Space, template <class> class Group>
 [[nodiscard]] constexpr std::size_t draft_workspace_size(kokkos::space_policy<Space, Group> const&,
                                                          std::int32_t /*entries*/) noexcept {
@@ -49,9 +49,8 @@ template <class Space, template <class> class Group>
 }
 
 /// Draws the children of the nodes of a level with Kokkos, with the arguments of every machine (`batch/draft.hpp`), one
-/// team an entry. The tokens are those that the sampler draws on the host, whatever the team size. Throws
-/// `invalid_input`, with nothing launched, for arrays that are missing. In the launch nothing throws: a row that is not
-/// a distribution gets no children.
+/// team per entry. The tokens are the same as on the host, whatever the team size. Throws `invalid_input`, with nothing
+/// launched, for missing arrays. Nothing throws in the launch: a row that is not a distribution gets no children.
 template <class Space, template <class> class Group, sampler Sampler, logit_row_batch Rows>
 void draft_batch(kokkos::space_policy<Space, Group> const& policy, Sampler const& sampler, level_batch const& level,
                  draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out,

@@ -1,4 +1,4 @@
-// The structs of `batch/` from views: extents are checked, and that the space of a call can access the memory.
+// The structs of `batch/` from views, with checks of the extents and of the space's access to the memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,12 +22,12 @@
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
-/// Stands for a view that there need not be.
+/// A placeholder for an optional view.
 struct no_view {};
 
 namespace detail {
 
-/// The entries of a row: adjacent where the view's type says so, else the view's second stride apart.
+/// The entries of a row: adjacent if the view's type guarantees it, else the view's second stride apart.
 template <class View>
 using layout_of =
     std::conditional_t<std::is_same_v<typename View::array_layout, Kokkos::LayoutRight>, contiguous, strided>;
@@ -48,7 +48,7 @@ void check_extent(View const& view, char const* name, std::int64_t wanted, char 
                std::string(why) + ": " + std::to_string(wanted) + " are wanted");
 }
 
-/// The entries of a view of rank 1, adjacent, as many as are wanted; null for `no_view`.
+/// The entries of a view of rank 1, adjacent, `wanted` of them; null for `no_view`.
 template <class T, class Space, class View>
 [[nodiscard]] T* entries_of([[maybe_unused]] View const& view, [[maybe_unused]] char const* name,
                             [[maybe_unused]] std::int64_t wanted, [[maybe_unused]] char const* why) {
@@ -80,7 +80,7 @@ void fill_rows(Batch& batch, Rows const& rows, Index const& row_of, std::int64_t
         batch.layout.step = static_cast<std::int64_t>(rows.stride(1));
 }
 
-/// Sampling parameters for all, or a view of them, one a request.
+/// Sampling parameters for all requests, or a view with one for each.
 template <class Space, class Batch, class Sampling>
 void fill_sampling(Batch& batch, Sampling const& sampling, std::int64_t requests) {
     if constexpr (std::is_same_v<Sampling, sampling_params>) {
@@ -117,7 +117,7 @@ template <class Space, template <class> class Group, class Offsets, class Parent
     return trees;
 }
 
-/// What each request draws with: one entry a request in each view.
+/// The seeds, positions and ids of the requests: each view has one entry for each request.
 template <class Space, template <class> class Group, class Seeds, class Positions, class Ids = no_view>
 [[nodiscard]] request_batch requests_from_views(space_policy<Space, Group> const&, tree_batch const& trees,
                                                 Seeds const& seeds, Positions const& positions, Ids const& ids = {}) {
@@ -128,9 +128,10 @@ template <class Space, template <class> class Group, class Seeds, class Position
         detail::entries_of<std::uint32_t const, Space>(ids, "ids", trees.requests, "there is one number a request")};
 }
 
-/// Rows of logits of the nodes of a batch: a view of rank 2, a row a node, or with `row_of`, one index a node, any
-/// number of rows. LayoutRight rows are read as adjacent entries, other layouts with the view's strides; on a device
-/// those cost many times the memory traffic. `sampling`: a `sampling_params` for all, or a view of one a request.
+/// Rows of logits of the nodes of a batch: a view of rank 2 with a row for each node or, with `row_of`, an index for
+/// each node, any number of rows. LayoutRight rows are read as adjacent entries, other layouts with the view's strides;
+/// on a device those cost many times the memory traffic. `sampling`: one `sampling_params`, or a view with one for each
+/// request.
 template <class Space, template <class> class Group, class Rows, class Sampling, class Index = no_view>
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, tree_batch const& trees, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {
@@ -140,7 +141,7 @@ template <class Space, template <class> class Group, class Rows, class Sampling,
     return batch;
 }
 
-/// The same of the entries of a level: a row an entry.
+/// The same for the entries of a level: a row for each entry.
 template <class Space, template <class> class Group, class Rows, class Sampling, class Index = no_view>
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, level_batch const& level, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {
@@ -159,8 +160,8 @@ template <class Space, template <class> class Group, class Rows, class Index = n
     return batch;
 }
 
-/// Where verdicts go: `path` of rank 1, one entry a node, or of rank 2, a row a request; `accepted` and `next` of one
-/// entry a request.
+/// The output of verdicts: `path` of rank 1 with an entry for each node, or of rank 2 with a row for each request;
+/// `accepted` and `next` with an entry for each request.
 template <class Space, template <class> class Group, class Path, class Accepted, class Next>
 [[nodiscard]] verdict_batch verdicts_from_views(space_policy<Space, Group> const&, tree_batch const& trees,
                                                 Path const& path, Accepted const& accepted, Next const& next) {
@@ -182,8 +183,8 @@ template <class Space, template <class> class Group, class Path, class Accepted,
     return out;
 }
 
-/// The nodes that get children now: one entry each in all views. Without `wanted` there are as many children as
-/// `children_from_views` has places for. `depths`: see `level_batch`.
+/// The nodes whose children are drawn in this call: all views have one entry for each. Without `wanted` each gets as
+/// many children as a row of `children_from_views` holds. `depths`: see `level_batch`.
 template <class Space, template <class> class Group, class Requests, class Nodes, class Wanted = no_view,
           class Depths = no_view>
 [[nodiscard]] level_batch level_from_views(space_policy<Space, Group> const&, Requests const& requests,
@@ -198,8 +199,8 @@ template <class Space, template <class> class Group, class Requests, class Nodes
         detail::entries_of<std::int32_t const, Space>(depths, "depths", entries, "there is one depth an entry")};
 }
 
-/// Where children go: `tokens` of rank 2, LayoutRight, a row an entry; how many were drawn, and how many of these are
-/// certain, one entry each.
+/// The output of children: `tokens` of rank 2, LayoutRight, a row for each entry; the number drawn, and how many of
+/// these are certain, with one element for each entry.
 template <class Space, template <class> class Group, class Tokens, class Counts = no_view, class Certain = no_view>
 [[nodiscard]] children_batch children_from_views(space_policy<Space, Group> const&, level_batch const& level,
                                                  Tokens const& tokens, Counts const& counts = {},

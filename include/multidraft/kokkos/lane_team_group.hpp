@@ -28,13 +28,13 @@ struct team_chunk_sums {
 
 /// The members of a team on a device (CUDA, HIP, SYCL) as a `group`; on a CPU it is correct too, but slow.
 ///
-/// A chunk is walked in 32 strands. A strand is 8 of the 256 lanes that lie 32 apart: the first three steps of the
-/// pairwise tree happen in registers, and 32 neighbouring members read 32 neighbouring entries. Sixteen chunks are
-/// walked between two barriers, so that a team of 512 has work for all; the last five steps of each tree are one
-/// member's. Sums of chunks are folded in index order by every member. The result is the host group's, bit for bit,
+/// A chunk is processed in 32 strands. A strand is 8 of the 256 lanes, 32 apart: the first three steps of the pairwise
+/// tree happen in registers, and 32 neighbouring members read 32 neighbouring entries. Sixteen chunks are processed
+/// between two barriers, so that a team of 512 has work for all members; one member does the last five steps of each
+/// tree. Sums of chunks are folded in index order by every member. The result is the host group's, bit for bit,
 /// whatever the size of the team; where a largest value is a zero, it may be either zero.
 ///
-/// Spans that results are written to may be one memory for all members or one a member: all write equal values.
+/// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
 class lane_team_group {
 public:
@@ -46,7 +46,8 @@ public:
     /// Bytes of team scratch (level 0) that a launch needs for one group: 29 KiB.
     [[nodiscard]] static constexpr std::size_t scratch_bytes() noexcept { return sizeof(board); }
 
-    /// Takes its scratch from the member's team; all members make one, at the same place. The member outlives it.
+    /// Takes its scratch from the member's team; all members must construct it at the same point. The member must
+    /// outlive it.
     MULTIDRAFT_HD explicit lane_team_group(Member const& member)
         : member_(&member),
           board_(static_cast<board*>(
@@ -104,8 +105,8 @@ public:
         return 0;
     }
 
-    /// One pass that leaves the largest key of each of at most 256 runs; then each of the `out.size()` winners makes
-    /// its run be looked at once more.
+    /// One pass that leaves the largest key of each of at most 256 runs; then the run of each of the `out.size()`
+    /// winners is examined once more.
     template <class F>
     MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;
@@ -129,7 +130,8 @@ public:
             member_->team_barrier();
         }
         for (std::size_t k = 0; k < out.size(); ++k) {
-            // Sixteen members look at sixteen runs each, then all at the sixteen winners: `strand_index` is the run.
+            // Sixteen members examine sixteen runs each, then all examine the sixteen winners: `strand_index` is the
+            // run.
             for (index_t v = rank(); v < 16; v += size()) {
                 index_t from = none;
                 for (index_t r = v * 16; r < v * 16 + 16 && r < runs; ++r)
@@ -179,7 +181,7 @@ public:
         index_t const chunks = chunks_of(n);
         for (index_t first = 0; first < chunks; first += capacity) {
             index_t const last = chunks - first < capacity ? chunks : first + capacity;
-            // Both passes over the same sixteen chunks, so that the second finds them in a cache.
+            // Both passes are over the same sixteen chunks, so that the second reads them from a cache.
             for (index_t c = first; c < last; c += batch) {
                 index_t const end = last - c < batch ? last : c + batch;
                 fold_chunks<larger>(
@@ -255,8 +257,8 @@ public:
         return total;
     }
 
-    /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
-    /// bin 0 when none does.
+    /// The bin in which a running sum from the last bin downwards reaches `wanted`; on return `wanted` is what is left
+    /// to take from that bin. Bin 0 when none does.
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD index_t histogram_bin_reaching(Counters const& counters, std::uint64_t& wanted) const {
         auto const* const parts = sum_of_parts(counters);
@@ -274,7 +276,7 @@ public:
     /// Counters are shared by the team, 2048 at a time.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
-        std::uint64_t plain = 0;  // of a window's first bin, for which members do not wait for one another
+        std::uint64_t plain = 0;  // sum of a window's first bin, kept per member to avoid contention
         count_in_windows(
             n, bins,
             [&](index_t i, index_t low, index_t here) MULTIDRAFT_INLINE_LAMBDA {
@@ -305,21 +307,21 @@ public:
     }
 
 private:
-    // Who may write what, when. The strands of an operation have been read by all members when it returns on any, so
-    // that the next may write them at once. Everything else on the board may still be read by slower members:
-    // an operation writes it behind a barrier of its own.
+    // Rules for writing to the board. When an operation returns on any member, all members have read its strands, so
+    // the next operation may write them at once. Everything else on the board may still be read by slower members: an
+    // operation writes it after a barrier of its own.
 
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
     static constexpr index_t capacity = chunk_sums<float>::capacity;
     static constexpr index_t width = 32;  ///< strands of a chunk
-    static constexpr index_t pitch = 33;  ///< one more, so that members that fold read different banks
+    static constexpr index_t pitch = 33;  ///< one more, so that folding members read different banks
     static constexpr index_t batch = 16;  ///< chunks between two barriers
     static constexpr index_t own = chunk_lanes / width;
     static constexpr index_t most_runs = 256;
     static constexpr index_t most_bins = 2048;
-    static constexpr index_t most_parts = 64;  ///< of the counters: 64 steps and then 32 find a bin
+    static constexpr index_t most_parts = 64;  ///< of the counters: 64 steps and then 32 locate a bin
 
     struct board {
         double row_sums[capacity];
@@ -347,7 +349,7 @@ private:
         }
     };
 
-    /// `add(i, low, here)` adds entry i to those of the bins from `low` on that are at hand.
+    /// `add(i, low, here)` adds entry i to the bins of the current window, which begins at `low`.
     template <class Add, class Finish>
     MULTIDRAFT_HD void count_in_windows(index_t n, span<std::uint64_t> bins, Add const& add,
                                         Finish const& finish) const {
@@ -384,7 +386,7 @@ private:
         return bins / most_parts + (bins % most_parts != 0 ? 1 : 0);
     }
 
-    /// The sums of 64 equal parts of the counters, where the strands are.
+    /// The sums of 64 equal parts of the counters, in the memory of the strands.
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD std::uint64_t const* sum_of_parts(Counters const& counters) const {
         static_assert(sizeof(std::uint64_t) == sizeof(double) && most_parts <= batch * pitch);
@@ -407,7 +409,7 @@ private:
         return least;
     }
 
-    /// Two to the power of so many values, pairwise: v with v + half, half .., 1.
+    /// Folds a power of two of values pairwise: v with v + half, for half = count / 2, .., 1.
     template <class Op, index_t count, class Real>
     [[nodiscard]] MULTIDRAFT_HD static Real pairwise(Real const* values, index_t step = 1) {
         Real v[static_cast<std::size_t>(count)];
@@ -435,7 +437,7 @@ private:
         return pairwise<Op, own>(acc);
     }
 
-    /// The folds of chunks [first, last), to `out` and on.
+    /// The folds of chunks [first, last), written from `out` on.
     template <class Op, class Real, class Term>
     MULTIDRAFT_HD void fold_chunks(index_t first, index_t last, index_t n, Term const& term, Real* out) const {
         Real* const strands = numbers<Real>(board_->strands);
@@ -451,7 +453,7 @@ private:
     }
 
     /// The folds of all chunks of a row, given to `take(chunk, result)` in index order on every member. `results` has
-    /// room for `capacity`, and ends with the last chunks.
+    /// space for `capacity` chunks, and ends with the last ones.
     template <class Op, class Real, class F, class Take>
     MULTIDRAFT_HD void each_chunk(index_t n, F const& f, Real* results, Take const& take) const {
         index_t const chunks = chunks_of(n);
@@ -463,7 +465,7 @@ private:
         }
     }
 
-    /// The best of every `step`-th entry that comes after `past`, which may be nothing.
+    /// The best of every `step`-th entry that comes after `past`, which may be empty.
     template <class Real, class F>
     [[nodiscard]] MULTIDRAFT_HD static chosen<Real> best_of(index_t begin, index_t end, index_t step, F const& f,
                                                             chosen<Real> past) {
@@ -475,7 +477,7 @@ private:
         return best;
     }
 
-    /// The best of some entries on the board, of which some may be nothing.
+    /// The best of some entries on the board, some of which may be empty.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD static chosen<Real> best_chosen(Real const* keys, index_t const* indices, index_t begin,
                                                                 index_t count) {
@@ -487,7 +489,7 @@ private:
         return best;
     }
 
-    /// w, but 0 for tokens taken and beyond the row.
+    /// w, but 0 for tokens in `taken` and beyond the row.
     template <class Real, class W>
     struct without {
         W const& w;
@@ -501,7 +503,7 @@ private:
         }
     };
 
-    /// The tokens taken, or nothing when none of them lies in the chunk: most chunks are walked without a look at them.
+    /// `taken`, or an empty span if none of its tokens lies in the chunk, so that most chunks need no test.
     [[nodiscard]] MULTIDRAFT_HD static span<token_id const> taken_in(span<token_id const> taken, index_t begin) {
         for (token_id const x : taken)
             if (x >= begin && x - begin < chunk_size) return taken;

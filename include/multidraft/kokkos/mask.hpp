@@ -16,15 +16,15 @@
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
-/// Writes the packed ancestor masks and the positions of a batch of trees: one thread a node. Enqueued on `space`.
+/// Writes the packed ancestor masks and the positions of a batch of trees: one thread per node. Enqueued on `space`.
 ///
-/// - `words`: a row a node of the batch, as long as the widest tree needs (`words_per_row`); row offsets[b] + v is
-///   row v of the mask of request b, which `mask_view{&words(offsets[b], 0), words.stride(0)}` reads. `no_view{}`: no
-///   masks.
-/// - `positions`: context_lengths(b) + depth, one a node. `no_view{}`: no positions.
-/// - `context_lengths`: tokens before the root, one a request; `no_view{}` where there are no positions.
+/// - `words`: a row for each node of the batch, as long as the widest tree needs (`words_per_row`); row offsets[b] + v
+///   is row v of the mask of request b, which `mask_view{&words(offsets[b], 0), words.stride(0)}` reads. `no_view{}`:
+///   no masks.
+/// - `positions`: context_lengths(b) + depth, for each node. `no_view{}`: no positions.
+/// - `context_lengths`: tokens before the root, for each request; `no_view{}` where there are no positions.
 ///
-/// O(row words + depth + log R) a node. The nodes of a tree too wide for the rows get rows of zeros and the position
+/// O(row words + depth + log R) per node. The nodes of a tree too wide for the rows get rows of zeros and the position
 /// -1. Throws `invalid_input`, with nothing launched, for extents that do not fit. Tokens are not read.
 template <class Space, template <class> class Group, class Words, class Contexts, class Positions>
 void write_masks(space_policy<Space, Group> const& policy, tree_batch const& trees, Words const& words,

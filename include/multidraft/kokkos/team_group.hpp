@@ -1,4 +1,4 @@
-// The group of a Kokkos team, whatever the machine, and the launch of one team a piece of work.
+// The group of a Kokkos team on any machine, and the launch of one team for each piece of work.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,8 +16,8 @@ namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// The group over a TeamPolicy member: CPU threads with vector units, or lanes of a device.
 ///
-/// Make it at the start of a kernel, with `team_group<Member>::scratch_bytes()` of level-0 team scratch set on the
-/// policy (`team_policy` does it). Every operation has the host group's bits, whatever the size of the team.
+/// Construct it at the start of a kernel, with `team_group<Member>::scratch_bytes()` of level-0 team scratch set on the
+/// policy (`team_policy` does this). Every operation gives the host group's bits, whatever the size of the team.
 template <class Member>
 using team_group = std::conditional_t<std::is_same_v<typename Member::execution_space::memory_space, Kokkos::HostSpace>,
                                       thread_team_group<Member>, lane_team_group<Member>>;
@@ -25,7 +25,7 @@ using team_group = std::conditional_t<std::is_same_v<typename Member::execution_
 static_assert(group<thread_team_group<Kokkos::TeamPolicy<Kokkos::DefaultHostExecutionSpace>::member_type>>);
 static_assert(group<lane_team_group<Kokkos::TeamPolicy<Kokkos::DefaultExecutionSpace>::member_type>>);
 
-/// How a launch divides the machine.
+/// The options of a launch.
 struct launch_options {
     /// Members of a team; 0: one on a CPU (the batch keeps the cores busy), 256 on a device.
     int team_size = 0;

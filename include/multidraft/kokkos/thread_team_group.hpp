@@ -21,11 +21,10 @@ namespace MULTIDRAFT_NAMESPACE::kokkos {
 /// The members of a team of CPU threads (Serial, OpenMP, Threads) as a `group`.
 ///
 /// A chunk is summed by one member, with the host group's loops; the chunk sums are exchanged through the team's
-/// scratch memory and folded in index order by every member. What touches a single chunk (`inverse_cdf`,
-/// `update_chunk`) each member does for itself, which is cheaper than a barrier. A team of one member is the host group
-/// itself.
+/// scratch memory and folded in index order by every member. Each member repeats operations on a single chunk
+/// (`inverse_cdf`, `update_chunk`), which is cheaper than a barrier. A team of one member is the host group itself.
 ///
-/// Spans that results are written to may be one memory for all members or one a member: all write equal values.
+/// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
 class thread_team_group {
 public:
@@ -37,7 +36,8 @@ public:
     /// Bytes of team scratch (level 0) that a launch needs for one group.
     [[nodiscard]] static constexpr std::size_t scratch_bytes() noexcept { return sizeof(board); }
 
-    /// Takes its scratch from the member's team; all members make one, at the same place. The member outlives it.
+    /// Takes its scratch from the member's team; all members must construct it at the same point. The member must
+    /// outlive it.
     MULTIDRAFT_HD explicit thread_team_group(Member const& member)
         : member_(&member),
           board_(static_cast<board*>(
@@ -96,8 +96,8 @@ public:
         return where < n ? where : 0;
     }
 
-    /// One pass that leaves the largest key of each of at most 256 runs; then each of the `out.size()` winners makes
-    /// its run be looked at once more.
+    /// One pass that leaves the largest key of each of at most 256 runs; then the run of each of the `out.size()`
+    /// winners is examined once more.
     template <class F>
     MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;
@@ -192,7 +192,7 @@ public:
         host_group{}.update_chunk(sums, n, w, taken, changed);
     }
 
-    /// Each member counts a part of the row by itself and adds what it found to the team's bins, 2048 at a time.
+    /// Each member counts a part of the row and adds its counts to the team's bins, 2048 at a time.
     template <class Bin, class Mass>
     MULTIDRAFT_HD void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
         if (alone()) return host_group{}.histogram(n, bin, mass, bins);
@@ -250,7 +250,7 @@ private:
         }
     }
 
-    /// What the members tell each other.
+    /// The data that members exchange.
     struct board {
         double numbers[2][capacity];
         std::uint64_t bins[most_bins];
@@ -300,7 +300,7 @@ private:
         return n - r * run < run ? n : (r + 1) * run;
     }
 
-    /// The best entry of a run that comes after `past`, which may be nothing.
+    /// The best entry of a run that comes after `past`, which may be empty.
     template <class Real, class F>
     [[nodiscard]] MULTIDRAFT_HD static chosen<Real> best_of_run(index_t begin, index_t end, F const& function,
                                                                 chosen<Real> past) {

@@ -1,4 +1,4 @@
-// Looking for what is wrong with a batch with Kokkos, before it is verified: the first bad argument.
+// Validating a batch with Kokkos before it is verified: the first bad argument.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,7 +27,7 @@ namespace kokkos::detail {
 
 using multidraft::detail::fault_key;
 
-/// One thread a request.
+/// One thread per request.
 template <class Law, class Target, class Draft>
 struct check_requests {
     drafted_batch<Law> drafts;
@@ -56,7 +56,7 @@ struct clear_key {
     MULTIDRAFT_HD void operator()(std::int64_t) const { *key = multidraft::detail::no_fault; }
 };
 
-/// One row a team.
+/// One row per team.
 template <class Space, template <class> class Group, class Rows>
 struct check_rows {
     using member = typename Kokkos::TeamPolicy<Space>::member_type;
@@ -78,7 +78,7 @@ struct check_rows {
     }
 };
 
-/// Finds again what the smallest key stands for.
+/// Recovers the fault of the smallest key.
 template <class Space, template <class> class Group, class Law, class Target, class Draft>
 struct write_report {
     using member = typename Kokkos::TeamPolicy<Space>::member_type;
@@ -106,18 +106,18 @@ struct write_report {
 
 }  // namespace kokkos::detail
 
-/// Bytes that `validate_batch` works in with Kokkos, aligned to 8 bytes.
+/// Bytes of workspace for `validate_batch` with Kokkos, aligned to 8 bytes.
 template <class Space, template <class> class Group>
 [[nodiscard]] constexpr std::size_t validate_workspace_size(kokkos::space_policy<Space, Group> const&) noexcept {
     return sizeof(detail::fault_key);
 }
 
-/// Checks what `verify_batch` takes with Kokkos, with the arguments of every machine (`batch/validate.hpp`), and writes
-/// the first fault to `*report`, memory of the space. Enqueued on the space; nothing is waited for: fence it, then read
-/// the report and give it to `refuse_reported`.
+/// Checks the arguments of `verify_batch` with Kokkos as on every machine (`batch/validate.hpp`), and writes the first
+/// fault to `*report`, in memory of the space. Enqueued on the space without waiting: fence it, then read the report
+/// and pass it to `refuse_reported`.
 ///
-/// One pass over all rows, so it is for bringing an engine up, not for every step. Throws `invalid_input`, with nothing
-/// launched, for arrays that are missing.
+/// One pass over all rows, so it is meant for bringing an engine up, not for every step. Throws `invalid_input`, with
+/// nothing launched, for missing arrays.
 template <class Space, template <class> class Group, draft_law Law, row_batch Target, draft_row_batch Draft>
 void validate_batch(kokkos::space_policy<Space, Group> const& policy, drafted_batch<Law> const& drafts,
                     target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,

@@ -1,4 +1,4 @@
-// Verification of a batch of draft trees with Kokkos: one team a request, in one launch.
+// Verification of a batch of draft trees with Kokkos: one team per request, in one launch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,9 +49,9 @@ struct verify_kernel {
 
 }  // namespace kokkos::detail
 
-/// Bytes that `verify_batch` works in with Kokkos, for batches of up to `requests` trees of up to `nodes` nodes (root
-/// included), `depth` levels below the root: the batch's `path_stride`, or `nodes` where that is 0. 0 for verifiers
-/// that decide node by node. Never less for more. Aligned to 16 bytes.
+/// Bytes of workspace for `verify_batch` with Kokkos, for batches of up to `requests` trees of up to `nodes` nodes
+/// (root included), `depth` levels below the root: the batch's `path_stride`, or `nodes` where that is 0. 0 for
+/// verifiers that decide node by node. Nondecreasing in its arguments. Aligned to 16 bytes.
 template <verify::verifier Verifier, class Space, template <class> class Group>
 [[nodiscard]] constexpr std::size_t verify_workspace_size(kokkos::space_policy<Space, Group> const&,
                                                           std::int32_t requests, node_id nodes, std::int32_t depth) {
@@ -60,13 +60,13 @@ template <verify::verifier Verifier, class Space, template <class> class Group>
 
 /// Verifies the trees of a batch with Kokkos, with the arguments of every machine (`batch/verify.hpp`):
 /// `verify_batch(kokkos::on(space), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`, one
-/// team a request. The structs come from views by `kokkos/from_views.hpp`.
+/// team per request. `kokkos/from_views.hpp` makes the structs from views.
 ///
 /// `scratch`: `verify_workspace_size<Verifier>(..)` bytes; verifiers of whole trees also need `trees.largest`. The
-/// decisions have the bits of the host's, whatever the team size. Throws `invalid_input`, with nothing launched, for
-/// arrays that are missing, vocabularies that differ and a workspace that does not do. In the launch nothing throws: an
-/// invalid tree, a path or scratch without room and rows that hold no distribution give the token `none` and 0
-/// accepted nodes, and `validate_batch` says why.
+/// decisions have the same bits as on the host, whatever the team size. Throws `invalid_input`, with nothing launched,
+/// for missing arrays, vocabularies that differ and an unsuitable workspace. Nothing throws in the launch: an invalid
+/// tree, a path or scratch that is too small and rows that are not distributions give the token `none` and 0 accepted
+/// nodes, and `validate_batch` reports why.
 template <class Space, template <class> class Group, verify::verifier Verifier, draft_law Law, row_batch Target,
           draft_row_batch Draft>
 void verify_batch(kokkos::space_policy<Space, Group> const& policy, Verifier const& verifier,
@@ -87,7 +87,7 @@ void verify_batch(kokkos::space_policy<Space, Group> const& policy, Verifier con
     }
     auto const teams =
         kokkos::team_policy<Group>(policy.space, static_cast<std::size_t>(trees.requests), policy.options);
-    // Of the verifier's law by name, so that another law is one message.
+    // Named with the verifier's law, so that another law gives a single message.
     Kokkos::parallel_for("multidraft::verify_batch", teams,
                          kokkos::detail::verify_kernel<Space, Group, Verifier, Target, Draft>{
                              verifier, drawn_by<typename Verifier::law>(trees), target, draft, requests, out,

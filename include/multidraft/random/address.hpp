@@ -1,4 +1,4 @@
-// Uniforms with addresses: each draw is a pure function of the seed and of what it is drawn for.
+// Uniforms with addresses: each draw is a pure function of the seed and of the draw's purpose and place.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -45,14 +45,14 @@ class addressed_uniforms {
 public:
     addressed_uniforms() = default;
 
-    /// `request` tells apart requests that have the same seed; 0 when every request has a seed of its own.
+    /// `request` distinguishes requests that have the same seed; 0 when every request has its own seed.
     MULTIDRAFT_HD MULTIDRAFT_INLINE explicit constexpr addressed_uniforms(std::uint64_t seed,
                                                                           std::uint32_t request = 0) noexcept
         : seed_(seed), request_(request) {}
 
     /// The seed of the run.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr std::uint64_t seed() const noexcept { return seed_; }
-    /// What tells apart requests of one seed.
+    /// The number that distinguishes requests with the same seed.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr std::uint32_t request() const noexcept { return request_; }
 
     /// The counter of an address. Different addresses of all requests have different counters.
@@ -74,7 +74,7 @@ public:
 
     /// A uniform in [0, 1): a multiple of 2^-24 for float, of 2^-53 for double, never 1.
     ///
-    /// The float of an address is its double cut to 24 bits. Too coarse for decisions about a vocabulary: see
+    /// The float of an address is its double truncated to 24 bits, too coarse for decisions about a vocabulary: see
     /// `draw_source`.
     template <class T>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr T uniform(address const& at) const noexcept {

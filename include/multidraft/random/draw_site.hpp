@@ -9,12 +9,12 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Where a draw happens: the position of the root in the text and the node whose children are drawn or judged.
+/// Where a draw happens: the position of the root in the text and the node whose children are drawn or verified.
 struct draw_site {
     std::int32_t position = 0;
     node_id node = 0;
 
-    /// The address of a draw for a purpose; `index` tells apart draws of one purpose at one node.
+    /// The address of a draw for a purpose; `index` distinguishes draws with the same purpose at one node.
     [[nodiscard]] MULTIDRAFT_HD constexpr address operator()(purpose why, index_t index) const noexcept {
         return {position, node, why, index};
     }

@@ -31,11 +31,10 @@ namespace detail {
 
 }  // namespace detail
 
-/// The four random words that belong to `counter` under `key`: a bijection of the counters for every key, with no
-/// state.
+/// The four random words of `counter` under `key`: stateless, and for every key a bijection of the counters.
 ///
 /// Philox4x32 with ten rounds: Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", SC'11. The
-/// same words as Random123, cuRAND's Philox and std::philox4x32. 1 to 3 ns a block on a CPU.
+/// same words as Random123, cuRAND's Philox and std::philox4x32.
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr philox_block philox4x32(philox_block counter,
                                                                                 philox_key key) noexcept {
     std::uint32_t a = counter.word[0];

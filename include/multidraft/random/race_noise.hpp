@@ -1,4 +1,4 @@
-// The noise of Gumbel-max lists: exponential variates that belong to a place in the text, a list and a token.
+// The noise of Gumbel-max lists: exponential variates, each fixed by a position in the text, a list and a token.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,12 +12,12 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// S_i^(k): independent exponential variates for every position of the text, list k and token i.
 ///
-/// A word of the block with the address {position, k / 4, `purpose::gumbel`, token}: four lists are one block, and
-/// neither the tree nor its nodes are in it.
+/// A word of the block with the address {position, k / 4, `purpose::gumbel`, token}: four lists share one block. The
+/// address involves neither the tree nor its nodes.
 ///
-/// The noise has 32 bits, so a race gives rare tokens less than their due: one of probability p wins a race of one list
-/// with probability p * x / (2 sinh(x / 2)), x = 2^-32 / p. That is 0.3 % too little at 2^-30, 4 % at 2^-32, 45 % at
-/// 2^-34, and what weighs less than 2^-37.5 of the largest never wins. A row of V tokens is off by 2.8e-11 V in total
+/// The noise has 32 bits, so a race draws rare tokens too seldom: one of probability p wins a race of one list with
+/// probability p * x / (2 sinh(x / 2)), x = 2^-32 / p. That is 0.3 % too little at 2^-30, 4 % at 2^-32, 45 % at 2^-34,
+/// and a token of less than 2^-37.5 of the largest weight never wins. A row of V tokens is off by 2.8e-11 V in total
 /// variation at most, 7.2e-6 at V = 262,144.
 struct race_noise {
     addressed_uniforms uniforms;

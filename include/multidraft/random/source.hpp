@@ -15,7 +15,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// What an algorithm may ask for. Each draw has its own address; no address is used twice.
+/// The draws that an algorithm may make. Each draw has its own address; no address is used twice.
 ///
 /// - `bernoulli(a, numerator, denominator)`: true with probability min(1, numerator / denominator), never when the
 ///   numerator is 0.
@@ -24,8 +24,8 @@ namespace MULTIDRAFT_NAMESPACE {
 ///   infinite, or NaN.
 /// - `uniform<Real>(a)`: a number in [0, 1), for ranks and positions.
 ///
-/// Both are decided by uniforms of 53 bits whatever the type of the row. By the 24 bits of a float no more
-/// than 2^24 tokens could ever be drawn, and all probabilities below 2^-24 would be one.
+/// Both are decided by uniforms of 53 bits whatever the type of the row. With the 24 bits of a float at most 2^24
+/// tokens could ever be drawn, and all probabilities below 2^-24 would be treated alike.
 template <class S>
 concept draw_source = requires(S& source, address a, float x, host_group const& g, chunk_sums<float> const& sums,
                                index_t n, group_archetype::term w, span<token_id const> taken) {
@@ -38,8 +38,8 @@ concept draw_source = requires(S& source, address a, float x, host_group const& 
 ///
 /// A Bernoulli draw is `u * denominator < numerator` in double precision, strict, so that u = 0 never accepts a token
 /// of no mass; its probability is right to 2^-53. A categorical draw is the inverse of the running sum at the fraction
-/// u, `group.inverse_cdf`: each token has the share that its weight says to 2^-51 of the whole and to the rounding of
-/// the sums, which is some 2^-24 of the token's share for floats. So tokens of 2^-40 are drawn, and in proportion.
+/// u, `group.inverse_cdf`: each token's share is right to 2^-51 of the total, up to the rounding of the sums. For
+/// floats that is about 2^-24 of the token's share. So even tokens of probability 2^-40 are drawn in proportion.
 class addressed_source {
 public:
     addressed_source() = default;

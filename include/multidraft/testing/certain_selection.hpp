@@ -16,19 +16,20 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The children that a sampler takes of a row with certainty, and how many draws follow, of n children in all.
+/// The children that a sampler takes from a row with certainty, and the number of draws that follow, of n children in
+/// all.
 struct certain_selection {
     std::vector<token_id> tokens;  ///< most likely first
     index_t draws = 0;
 
-    /// `q`: probabilities. The cost is that of one call of the sampler.
+    /// `q`: probabilities. Costs one call of the sampler.
     template <class Sampler>
     certain_selection(Sampler const& sampler, std::vector<double> const& q, index_t n)
         : tokens(static_cast<std::size_t>(n), none) {
         host_group const g;
         probabilities<double> const row(q.data(), static_cast<index_t>(q.size()));
         auto sums = g.sum_chunks(row.size(), weight_of{row});
-        addressed_source source;  // which tokens are certain is no matter of chance
+        addressed_source source;  // the certain tokens do not depend on the seed
         drawn_children const drawn = sampler(g, row, sums, source, draw_site{}, span<token_id>(tokens));
         tokens.resize(static_cast<std::size_t>(drawn.certain));
         draws = drawn.count - drawn.certain;

@@ -1,4 +1,4 @@
-// Samplers as engines may have them: by the definition of their laws, down to the last token of a subnormal mass.
+// Samplers as an engine may implement them: by the definition of their laws, down to tokens of subnormal mass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,9 +17,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-// The library's samplers end where what is left weighs less than `least_drawable`. An engine that draws in another way
-// may go on, and verifiers are to be lossless for what it hands over: prove a verifier with these samplers too. For the
-// enumerating source, which takes weights as they are.
+// The library's samplers stop when the remaining weight is below `least_drawable`. An engine's own sampler may go
+// further, and verifiers must be lossless for its trees: prove a verifier with these samplers too. For the enumerating
+// source, which takes weights as they are.
 
 /// `law::sequential`: as long as a token has any mass.
 struct engine_sequential {
@@ -39,8 +39,8 @@ struct engine_sequential {
     }
 };
 
-/// `law::stratified` (or `law::top_then_one` with one draw): the most likely tokens with certainty, all but `draws` of
-/// the children, then draws from the others; ties to the higher token, as a sort may leave them.
+/// `law::stratified` (or `law::top_then_one` with one draw): all but `draws` of the children are the most likely
+/// tokens, with certainty, the rest draws from the other tokens. Ties go to the higher token, as they may after a sort.
 template <class Law>
 struct engine_stratified {
     using law = Law;

@@ -1,4 +1,4 @@
-// The source of proofs: replays every branch of a run with its probability, so that an output law is computed, not
+// The source for proofs: replays every branch of a run with its probability, so that an output law is computed, not
 // estimated.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
@@ -15,17 +15,17 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Answers Bernoulli and categorical draws from a script of branches; `enumerate` walks through all scripts.
+/// Answers Bernoulli and categorical draws from a script of branches; `enumerate` runs all scripts.
 ///
-/// Branches of probability 0 are never taken. It also checks what a real run cannot see: an address that is used twice
-/// in one run throws `invalid_input`, since two draws from one uniform are not independent.
+/// Branches of probability 0 are never taken. It also detects what a real run cannot: an address that is used twice in
+/// one run throws `invalid_input`, since two draws from one uniform are not independent.
 ///
-/// A uniform that decides neither of them (a quantile) takes the middles of `grid` equal cells: exact where what is
-/// done with it changes at the cells' borders only, else off by O(1 / grid). So a law that was enumerated with uniforms
-/// is no exact one: `exact()` says whether none was asked for.
+/// A uniform that is used directly (a quantile) takes the midpoints of `grid` equal cells: exact if the result changes
+/// at the cells' borders only, else off by O(1 / grid). So a law that was enumerated with uniforms is not exact:
+/// `exact()` is true if none was drawn.
 ///
-/// Probabilities are taken as the exact ratios of the numbers asked with, floats or doubles: the law is that of the
-/// program, with the rounding of its own numbers and none of the draws'. One that is NaN throws `invalid_input`.
+/// Probabilities are the exact ratios of the arguments, floats or doubles: the law is that of the program, with the
+/// rounding of its own numbers but not of the draws. NaN throws `invalid_input`.
 class enumerating_source {
 public:
     /// Uniforms take the middles of `grid` equal cells.
@@ -71,7 +71,7 @@ public:
     /// The probability of the branch replayed so far.
     [[nodiscard]] double probability() const noexcept { return probability_; }
 
-    /// Whether no run so far has asked for a uniform.
+    /// Whether no run so far has drawn a uniform directly.
     [[nodiscard]] bool exact() const noexcept { return exact_; }
 
     /// Starts the run over.
@@ -132,8 +132,8 @@ private:
 /// Calls `run(source)` once for every branch that has a positive probability; `source.probability()` is its probability
 /// when `run` returns. Returns the number of branches. `run` must draw from nothing but the source.
 ///
-/// The branches are as many as the product of the choices: for small vocabularies and trees. It ends after `most` of
-/// them, so that many say nothing about the others.
+/// The number of branches is the product of the choices: for small vocabularies and trees. Stops after `most` branches;
+/// the result is then incomplete.
 template <class Run>
 std::uint64_t enumerate(Run&& run, index_t grid = 16, std::uint64_t most = ~std::uint64_t{0}) {
     enumerating_source source(grid);

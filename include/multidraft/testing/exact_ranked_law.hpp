@@ -1,4 +1,4 @@
-// The exact law of ranked block verification, whose ranks are continuous: over the paths that can be picked.
+// The exact law of ranked block verification, whose ranks are continuous, by enumeration of the selected path.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +22,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 
 namespace detail {
 
-/// One picked path on its way down, and what block verification makes of it on its way up.
+/// One selected path on the way down, and its block verification on the way up.
 template <bool Nested, class Sampler>
 class ranked_paths {
 public:
@@ -85,7 +85,7 @@ private:
         levels_.pop_back();
     }
 
-    /// How many children the last node of the path is to have: the rule sees that path alone.
+    /// The number of children of the path's last node: the rule sees that path alone.
     [[nodiscard]] index_t children_of_path(std::vector<double> const& q) const {
         std::vector<node_id> parents{none};
         std::vector<token_id> tokens{0};
@@ -146,9 +146,9 @@ private:
 }  // namespace detail
 
 /// `law_of_step` for `draft::stratified` or `draft::iid` and `verify::ranked_block`, or `nested_ranked_block`: ranks
-/// and quantiles are integrated over by the verifier's own distribution functions (`reference::ranked_node`), paths and
-/// what block verification does with them are enumerated. Every token has a set of its own: nothing is pooled. A rule
-/// is shown the path to a node alone, its own context.
+/// and quantiles are integrated out by the verifier's own distribution functions (`reference::ranked_node`); paths and
+/// their block verification are enumerated. Every token has its own set: nothing is pooled. A rule sees only the path
+/// to a node, its own context.
 template <bool Nested, class Sampler>
 [[nodiscard]] output_law law_of_ranked_step(Sampler sampler, shape const& children, model_pair const& models,
                                             shape_rule const& rule = {}) {

@@ -1,4 +1,5 @@
-// Random small models of every kind that has shown a fault: equal rows, cut ones, steep ones, ties, no mass.
+// Random small models of the kinds that tend to reveal faults: equal, truncated and steep rows, ties, tokens without
+// mass.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,24 +16,24 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// What random models are like.
+/// The kinds of random models.
 enum class kind {
     plain,           ///< every token has mass in both
     no_mass,         ///< some tokens have no mass in the target, some in the draft
     disjoint,        ///< no token has mass in both
     one_hot_target,  ///< the target is certain, the draft is not
-    one_hot_draft,   ///< the draft is certain, and so has one child at most without replacement
-    narrow_draft,    ///< two tokens have mass in the draft: fewer than the children wanted
+    one_hot_draft,   ///< the draft is certain, so without replacement a node has at most one child
+    narrow_draft,    ///< two tokens have mass in the draft: fewer than the number of children
     equal,           ///< draft and target are the same
     almost_equal,    ///< the same up to 1e-13: residuals of rounding errors
     greedy,          ///< both are one-hot, as at temperature 0
     ties,            ///< probabilities are multiples of one: ties of p, of q and of p/q
-    cut,             ///< each row keeps some tokens, as top-k and top-p leave them
+    cut,             ///< each row is truncated to some tokens, as by top-k and top-p
     sharp_draft,     ///< the draft leaves 1e-4 to 1e-10 for the other tokens, at the rounding of a row of floats
-    sharp,           ///< so do both
-    steep_draft,     ///< the draft leaves 1e-30 to 1e-45, at the end of the numbers of floats
-    steep_target,    ///< so does the target
-    steep,           ///< and both
+    sharp,           ///< both do
+    steep_draft,     ///< the draft leaves 1e-30 to 1e-45, near the smallest floats
+    steep_target,    ///< the target does
+    steep,           ///< both do
 };
 
 inline constexpr kind all_kinds[] = {kind::plain,         kind::no_mass,      kind::disjoint,     kind::one_hot_target,
@@ -67,7 +68,7 @@ template <class Keep>
     return row;
 }
 
-/// A row that leaves 10^low to 10^high for each token but one, here and there nothing.
+/// A row that leaves 10^low to 10^high for each token but one, and 0 for some.
 [[nodiscard]] inline std::vector<double> row_with_tails(index_t vocabulary, test_numbers& numbers, double low,
                                                         double high) {
     std::vector<double> row(static_cast<std::size_t>(vocabulary));
@@ -175,7 +176,7 @@ inline void make_rows_of_kind(kind k, index_t vocabulary, test_numbers& numbers,
     return models;
 }
 
-/// Makes the rows of the target NaN after every text that the target never says: no verifier reads them.
+/// Sets the rows of the target to NaN after every text of probability 0 under the target: no verifier may read them.
 template <class Real>
 void poison_unreachable(basic_small_model<Real>& target, std::size_t context = 0, bool reached = true) {
     if (context >= target.contexts()) return;

@@ -1,4 +1,4 @@
-// One node, its children drawn and verified again and again: what acceptance rates are estimated from.
+// Repeated drawing and verification of the children of one node, for estimating acceptance rates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -32,7 +32,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// One row for every node of a tree.
 class row_of_all_nodes {
 public:
-    /// The row is the caller's and outlives this.
+    /// The row belongs to the caller and must outlive this object.
     row_of_all_nodes(std::span<double const> row, index_t nodes) noexcept
         : row_(row.data(), static_cast<index_t>(row.size())), nodes_(nodes) {}
 
@@ -51,13 +51,13 @@ private:
 /// Draws the n children of a root from q and verifies them against p, as a trial for `analysis::estimate_acceptance`:
 /// any sampler, and any verifier of its law, of single nodes or of whole trees.
 ///
-/// Trial k has draws of its own, functions of (seed, k) alone, so trials may be run in any order. The rows after the
-/// children, which whole-tree verifiers read too, are p again: which child is accepted at a last level does not depend
-/// on them. One object is for one thread at a time.
+/// Trial k has its own draws, functions of (seed, k) alone, so trials may be run in any order. The rows after the
+/// children, which verifiers of whole trees read too, are p again: which child is accepted at a last level does not
+/// depend on them. One object must be used by one thread at a time.
 template <sampler Sampler, verify::verifier Verifier>
 class node_trial {
 public:
-    /// `p` and `q` are copied, divided by their sums. Throws `invalid_input` for rows that are no distributions over
+    /// `p` and `q` are copied, divided by their sums. Throws `invalid_input` for rows that are not distributions over
     /// one vocabulary and for n < 1.
     node_trial(Sampler sampler, Verifier verifier, std::span<double const> p, std::span<double const> q, index_t n,
                std::uint64_t seed = 0)
@@ -69,10 +69,10 @@ public:
         q_ = std::move(rows.q);
     }
 
-    /// How many children are wanted.
+    /// The number of children.
     [[nodiscard]] index_t children() const noexcept { return children_; }
 
-    /// The rank of the child that is accepted, in the order drawn, or `none`. Throws what sampler and verifier throw.
+    /// The rank of the accepted child, in the order drawn, or `none`. Throws as the sampler and the verifier do.
     [[nodiscard]] index_t operator()(std::int64_t trial) {
         if (trial < 0 || trial > largest_number<std::int32_t>) refuse("trial", trial, "there are 2^31 trials");
         addressed_source source{addressed_uniforms(seed_)};

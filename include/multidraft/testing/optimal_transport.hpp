@@ -26,11 +26,12 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The plan that accepts most: how much of the probability of each drafted tuple goes to each of its tokens.
+/// The plan with the highest acceptance rate: how much of the probability of each drafted tuple goes to each of its
+/// tokens.
 ///
 /// The linear program of optimal transport with membership cost (OTM of [SpecTr], section 3) gains 1 for every unit
-/// that goes to a token of its tuple and nothing else, so it is a largest flow: from tuples, each with its probability,
-/// to their tokens, each with p of room. By Dinic's algorithm on doubles; a few milliseconds for a thousand tuples.
+/// that goes to a token of its tuple and 0 otherwise. So it is a maximum flow from tuples, each with its probability,
+/// to their tokens, each with capacity p. By Dinic's algorithm on doubles.
 class transport_plan {
 public:
     using tuple = std::vector<token_id>;
@@ -69,7 +70,7 @@ public:
 
     /// The acceptance rate: alpha* of the law.
     [[nodiscard]] double acceptance() const noexcept { return acceptance_; }
-    /// The part of a tuple's probability that goes to a token, and the tuple's probability.
+    /// The part of a tuple's probability that goes to a token.
     [[nodiscard]] double flow(tuple const& drawn, token_id x) const {
         auto const& edges = parts_.at(drawn);
         auto const found = edges.find(x);
@@ -80,7 +81,7 @@ public:
         auto const found = chance_.find(drawn);
         return found == chance_.end() ? 0.0 : found->second;
     }
-    /// What no tuple brings of the target.
+    /// The mass of the target that no tuple supplies.
     [[nodiscard]] std::vector<double> const& left() const noexcept { return left_; }
 
 private:
@@ -142,20 +143,19 @@ private:
     double acceptance_ = 0;
 };
 
-/// The verifier that accepts most, for the law of any sampler: the plan of optimal transport, followed (OTM of
-/// [SpecTr]).
+/// The verifier with the highest acceptance rate for the law of any sampler: it follows the plan of optimal transport
+/// (OTM of [SpecTr]).
 ///
-/// The sampler's own draws are enumerated to know their law, so it fits samplers that somebody else wrote;
-/// `sampler(..)` is called with the node's q. Lossless; its acceptance rate is alpha*. It takes memory and time in the
-/// number of tuples, V^n for independent draws: for tests and small vocabularies. More than 50,000 tuples are an
-/// `invalid_input`. On the host.
+/// The law is found by enumerating the sampler's own draws, so it works for any sampler; `sampler(..)` is called with
+/// the node's q. Lossless; its acceptance rate is alpha*. Memory and time grow with the number of tuples, V^n for
+/// independent draws: for tests and small vocabularies. More than 50,000 tuples are an `invalid_input`. On the host.
 template <class Sampler>
 class optimal_transport : public verify::node_by_node<optimal_transport<Sampler>, typename Sampler::law> {
 public:
     static constexpr bool lossless = true;
 
-    /// The decision at one node: follows the plan for its rows, which is made each time. No token where the tuple
-    /// cannot have been drawn.
+    /// The decision at one node: computes and follows the plan for its rows. No token where the tuple cannot have been
+    /// drawn.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, span<token_id const> candidates,
                                               Source& source, draw_site site) const {

@@ -30,14 +30,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// A tree that a proof grows, and over how many tokens; with a rule, one whose shape depends on what is drawn.
+/// The shape of a tree and the size of the vocabulary for a proof; with a rule, the shape depends on what is drawn.
 struct tree_case {
     shape children;
     index_t vocabulary;
     shape_rule rule = {};
 };
 
-/// Trees of up to six children a node and three levels, over two to five tokens: fewer tokens than children too.
+/// Trees of up to six children per node and three levels, over two to five tokens: fewer tokens than children too.
 [[nodiscard]] inline std::vector<tree_case> trees_to_prove() {
     return {{{1}, 1},    {{1}, 3},       {{2}, 2},       {{2}, 3},       {{2}, 5},      {{3}, 2},    {{3}, 3},
             {{3}, 4},    {{4}, 2},       {{4}, 3},       {{5}, 2},       {{6}, 2},      {{6}, 3},    {{1, 1}, 3},
@@ -51,33 +51,33 @@ struct tree_case {
             {{1, 1}, 3}, {{1, 1}, 4}, {{1, 1, 1}, 2}, {{1, 1, 1}, 3}};
 }
 
-/// Up to two children a node: for verifiers of pairs.
+/// Up to two children per node: for verifiers of pairs.
 [[nodiscard]] inline std::vector<tree_case> pairs_to_prove() {
     return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 3},    {{2}, 4},       {{2}, 5},      {{1, 1}, 3},
             {{1, 2}, 3}, {{2, 1}, 3}, {{2, 2}, 2}, {{2, 2}, 3}, {{2, 1, 1}, 2}, {{1, 2, 1}, 3}};
 }
 
-/// Paths that part at the root.
+/// Paths that branch at the root.
 [[nodiscard]] inline std::vector<tree_case> forks_to_prove() {
     return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 4},    {{3}, 2},       {{3}, 3},       {{4}, 3},      {{6}, 2},
             {{1, 1}, 3}, {{2, 1}, 2}, {{2, 1}, 3}, {{3, 1}, 2}, {{1, 1, 1}, 3}, {{2, 1, 1}, 2}, {{3, 1, 1}, 2}};
 }
 
-/// What `prove_lossless` runs.
+/// The cases that `prove_lossless` runs.
 struct proof_options {
     std::vector<tree_case> trees = trees_to_prove();
     int seeds = 2;                        ///< pairs of models of each kind
     bool doubles = true;                  ///< rows of doubles
     bool floats = true;                   ///< rows of floats, as engines have them
-    std::uint64_t most_branches = 50000;  ///< of one case; cases of more are left out, and listed
+    std::uint64_t most_branches = 50000;  ///< of one case; cases with more are left out and listed
 };
 
-/// How far a law may be from the target's by rounding alone: rows of doubles.
+/// The distance from the target's law that rounding alone explains: rows of doubles.
 inline constexpr double tolerance_of_doubles = 1e-12;
 
-/// The same for rows of floats and a tree of so many nodes. A decision at a node - the probability of a Bernoulli draw,
-/// the sum and the terms of a residual, the law of a candidate - is about eight roundings of 2^-24, each of which moves
-/// the law by no more than its own size, and there is at most one decision a node.
+/// The same for rows of floats and a tree of that shape. A decision at a node - the probability of a Bernoulli draw,
+/// the sum and the terms of a residual, the law of a candidate - has about eight roundings of 2^-24. Each of these
+/// moves the law by no more than its own size, and there is at most one decision for each node.
 [[nodiscard]] inline double tolerance_of_floats(shape const& children) {
     double nodes = 1;
     double level = 1;
@@ -85,12 +85,12 @@ inline constexpr double tolerance_of_doubles = 1e-12;
     return 0x1p-21 * nodes;
 }
 
-/// What a proof found.
+/// The result of a proof.
 struct proof {
-    /// The case that is farthest off, in parts of what rounding explains.
+    /// The worst case, relative to the tolerance.
     struct place_of_case {
         double value = 0;      ///< total variation from the target, or acceptance above alpha*
-        double tolerance = 0;  ///< what rounding explains
+        double tolerance = 0;  ///< the largest value that rounding explains
         shape tree{};
         index_t vocabulary = 0;
         kind models = kind::plain;
@@ -99,21 +99,22 @@ struct proof {
         std::string rule{};  ///< the name of the tree's
     };
 
-    place_of_case distance;  ///< the largest total variation between the law of what is emitted and the target's
-    place_of_case excess;  ///< the most that a node accepts above alpha* of its draws, which no lossless verifier does
-    std::string error;     ///< what was thrown, and where; empty if nothing
-    bool exact = true;     ///< false where a uniform was asked for: then laws are those of a grid, and prove nothing
+    place_of_case distance;  ///< the largest total variation between the output law and the target's
+    place_of_case excess;    ///< the largest excess of a node's acceptance over alpha* of its draws, which a lossless
+                             ///< verifier cannot have
+    std::string error;       ///< what was thrown, and where; empty if nothing
+    bool exact = true;       ///< false if a uniform was drawn directly: laws are then those of a grid and prove nothing
     std::uint64_t branches = 0;
     int cases = 0;
     std::vector<tree_case> left_out;  ///< trees of which some case had too many branches
 
-    /// Whether every case was exact and has the target's law, up to rounding.
+    /// Whether every case was exact and had the target's law, up to rounding.
     [[nodiscard]] bool holds() const {
         return cases > 0 && exact && error.empty() && distance.value <= distance.tolerance &&
                excess.value <= excess.tolerance;
     }
 
-    /// What was found, in a line or two.
+    /// A summary in one or two lines.
     [[nodiscard]] std::string report() const {
         std::ostringstream out;
         auto const at = [&](place_of_case const& where) {
@@ -140,8 +141,8 @@ struct proof {
     }
 };
 
-/// alpha* of a sampler's own draws, by enumeration: 1 + min over sets H of p(H) - P(all drafted tokens in H) (Optimal
-/// MDSD (8)). No lossless verifier accepts a child more often. For vocabularies of a few tokens.
+/// alpha* of a sampler's own draws, by enumeration: 1 + min over sets H of p(H) - P(all drafted tokens in H)
+/// ([OptimalMDSD] (8)). No lossless verifier accepts a child more often. For vocabularies of a few tokens.
 template <sampler Sampler, class Real>
 [[nodiscard]] double best_acceptance(Sampler const& sampler, std::vector<Real> const& p, std::vector<Real> const& q,
                                      index_t n) {
@@ -173,13 +174,13 @@ template <sampler Sampler, class Real>
 
 namespace detail {
 
-/// Verifiers whose positions are integrated over by their own distribution functions (`law_of_ranked_step`).
+/// Verifiers whose quantiles are integrated out by their own distribution functions (`law_of_ranked_step`).
 template <class Verifier>
 inline constexpr bool is_integrated = false;
 template <class Law>
 inline constexpr bool is_integrated<testing::reference::nested_ranked_block<Law>> = true;
 
-/// The law of a step: by enumeration, or integrated.
+/// The law of a step: by enumeration or integration.
 template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_to_prove(Sampler const& sampler, Verifier const& verifier, shape const& children,
                                       basic_model_pair<Real> const& models, enumeration const& how) {
@@ -226,31 +227,30 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 
 }  // namespace detail
 
-/// Proves that the output of a sampler and a verifier has exactly the target's law, or shows where it has not.
+/// Proves that the output of a sampler and a verifier has exactly the target's law, or reports where it does not.
 ///
 ///     auto const proof = testing::prove_lossless(draft::iid{}, my_verifier{});
 ///     if (!proof.holds()) std::puts(proof.report().c_str());
 ///
-/// Every branch of drawing and verifying is run with its probability, one step on every tree of the options, with
-/// random models of every kind (`all_kinds`), with rows of doubles and with the same rows rounded to floats, whose law
-/// is that of the program in floats against the target of the very floats. The target's rows after texts that it never
-/// says are NaN. The law of what is emitted is compared with the target's, and the mean accepted at a node with alpha*
-/// of its draws, which a lossless verifier cannot exceed. What is thrown on the way is a failure too. For
-/// `verify::nested_ranked_block` positions are integrated over, in doubles alone (`law_of_ranked_step`). A verifier
-/// that takes certain trees only is given those: `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`. Whether shapes
-/// may depend on draws is proved by trees with a `shape_rule`.
+/// Runs every branch of drawing and verifying with its probability: one step on every tree of the options, with random
+/// models of every kind (`all_kinds`), with rows of doubles and with the same rows rounded to floats. The law in floats
+/// is compared with the target given by those floats. The target's rows after texts of probability 0 are NaN. The
+/// output law is compared with the target's, and the mean accepted at a node with alpha* of its draws, which a lossless
+/// verifier cannot exceed. An exception is a failure too. For `verify::nested_ranked_block` quantiles are integrated
+/// out, in doubles only (`law_of_ranked_step`). For a verifier that accepts certain trees only there are
+/// `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`. Trees with a `shape_rule` prove that shapes may depend on
+/// draws.
 ///
-/// The library's samplers draw nothing of what weighs next to nothing; what an engine may draw itself is in
-/// `engine_samplers.hpp`. A verifier for launches, where nothing can be thrown and trees keep room for children that
-/// could not be drawn, is to pass `prove_lossless<testing::silent_group>(..)` as well.
+/// The library's samplers do not draw tokens of negligible weight; `engine_samplers.hpp` has samplers that do. A
+/// verifier for launches, which cannot throw and whose trees have slots for children that could not be drawn, should
+/// pass `prove_lossless<testing::silent_group>(..)` as well.
 ///
-/// A verifier that asks for uniforms (positions of `verify::nested_ranked_block`) cannot be enumerated: the
-/// proof does not hold then, and says so. Seconds for a verifier that decides by Bernoulli and categorical draws.
+/// Any other verifier that draws uniforms directly cannot be enumerated: the proof then reports that it does not hold.
 template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] proof prove_lossless(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
     proof result;
     for (tree_case const& t : options.trees) {
-        // Where one case had too many branches, the others are not followed so far.
+        // Once one case had too many branches, the limit for the others is lower.
         auto const most = [&, before = result.left_out.size()] {
             return result.left_out.size() > before ? options.most_branches / 16 : options.most_branches;
         };

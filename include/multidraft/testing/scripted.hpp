@@ -1,4 +1,4 @@
-// The source of edges: uniforms from a list, whatever they are asked for.
+// A source for edge cases: uniforms from a list, whatever the draw.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,7 +18,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// Running past the end of the list throws `invalid_input`.
 class scripted_source {
 public:
-    /// The uniforms are handed out in order, whatever is asked for; they are the caller's.
+    /// Returns the uniforms in order, whatever the draw; they belong to the caller.
     explicit scripted_source(span<double const> uniforms) noexcept : uniforms_(uniforms) {}
 
     template <class Real>

@@ -1,4 +1,4 @@
-// Shapes that depend on what is drawn, for proofs: how many children a node gets, as a function of the tree so far.
+// Shapes that depend on draws, for proofs: the number of children of a node as a function of the tree so far.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// A node before its children are drawn. What a rule may look at without a bias depends on the verifier
+/// A node before its children are drawn. What a rule may use without bias depends on the verifier
 /// (`verify::shape_may_depend_on`).
 struct undrawn_node {
     tree_view tree;  ///< what was drawn so far: all nodes of this level, and children of those before this one
@@ -32,13 +32,12 @@ struct undrawn_node {
     }
 };
 
-/// How many children each node is to have, at most as many as the shape says that the proof grows; a shape alone
-/// without a function.
+/// The number of children of each node, at most as many as in the proof's shape; without a function the shape itself.
 struct shape_rule {
     std::string name;
     std::function<index_t(undrawn_node const&)> children;
 
-    /// The number for a node that the shape has `most` for.
+    /// The number for a node with `most` children in the shape.
     template <class Row>
     [[nodiscard]] index_t operator()(tree_view tree, node_id node, std::int32_t depth, Row const& q,
                                      index_t most) const {

@@ -17,7 +17,7 @@ using text = std::vector<token_id>;
 /// Children a node at each level: {2, 1} is two children of the root with one child each.
 using shape = std::vector<int>;
 
-/// A shape as the command line has it: 2x1.
+/// A shape as on the command line: 2x1.
 [[nodiscard]] inline std::string print(shape const& children) {
     std::string out;
     for (int const n : children) out += (out.empty() ? "" : "x") + std::to_string(n);
@@ -33,7 +33,7 @@ class basic_small_model {
 public:
     using context = std::size_t;
 
-    /// Room for a row after each text of up to `depth` tokens; the rows are empty.
+    /// Creates an empty row for each text of up to `depth` tokens.
     basic_small_model(index_t vocabulary, int depth) : vocabulary_(vocabulary) {
         std::size_t count = 0;
         std::size_t level = 1;
@@ -54,7 +54,7 @@ public:
     [[nodiscard]] index_t vocabulary() const noexcept { return vocabulary_; }
     /// How many texts have a row.
     [[nodiscard]] std::size_t contexts() const noexcept { return rows_.size(); }
-    /// The text with a token more.
+    /// The text with one more token.
     [[nodiscard]] context after(context c, token_id x) const noexcept {
         return c * static_cast<std::size_t>(vocabulary_) + static_cast<std::size_t>(x) + 1;
     }
@@ -77,7 +77,7 @@ struct basic_model_pair {
 };
 using model_pair = basic_model_pair<double>;
 
-/// The pair with its rows rounded to floats: what a program is given that computes in floats.
+/// The pair with its rows rounded to floats, as a program that computes in floats gets them.
 [[nodiscard]] inline basic_model_pair<float> in_floats(model_pair const& models) {
     return {basic_small_model<float>(models.target), basic_small_model<float>(models.draft)};
 }
@@ -86,12 +86,12 @@ using model_pair = basic_model_pair<double>;
 template <class Real>
 class basic_rows_of_nodes {
 public:
-    /// No rows yet, of so many entries.
+    /// No rows yet; each will have `vocabulary` entries.
     explicit basic_rows_of_nodes(index_t vocabulary) noexcept : vocabulary_(vocabulary) {}
 
-    /// Forgets the rows.
+    /// Removes all rows.
     void clear() noexcept { rows_.clear(); }
-    /// Adds the row of the next node; it is the caller's and outlives this.
+    /// Adds the row of the next node; it belongs to the caller and must outlive this object.
     void push_back(std::vector<Real> const& row) { rows_.push_back(row.data()); }
     [[nodiscard]] index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
     [[nodiscard]] index_t size() const noexcept { return vocabulary_; }

@@ -25,22 +25,24 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The host group as launches have groups: nothing is thrown, and trees have room for children that could not be drawn.
+/// The host group under the conditions of a launch: nothing is thrown, and trees have slots for children that could not
+/// be drawn.
 struct silent_group : host_group {
     static constexpr bool throws = false;
 };
 
 /// One step of speculative decoding over two small models: grow a tree level by level, verify it, emit.
 ///
-/// With `silent_group` every node has all the children wanted, as in a launch: the token of those that could not be
-/// drawn is `none`, and what is below them means nothing: any tokens, and rows of NaN.
+/// With `silent_group` every node has all its children, as in a launch: the token of those that could not be drawn is
+/// `none`, and below them there are arbitrary tokens and rows of NaN.
 ///
 /// Throws `std::logic_error` for an invalid verdict: a path that does not follow the tree, more written of it than
 /// was accepted, no token.
 template <sampler Sampler, verify::verifier Verifier, class Real = double, group Group = host_group>
 class small_step {
 public:
-    /// The models are the caller's and outlive this. With a rule nodes may have fewer children than the shape says.
+    /// The models belong to the caller and must outlive this object. With a rule nodes may have fewer children than in
+    /// the shape.
     small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models, shape_rule rule = {})
         : sampler_(sampler),
           verifier_(verifier),
@@ -56,7 +58,7 @@ public:
     std::int32_t operator()(shape const& children, std::size_t root, std::int32_t position, Source& source, text& out) {
         grow(children, root, position, source);
         path_.assign(children.size(), unwritten);
-        // Whatever is there: NaN, and negative numbers.
+        // Arbitrary content: NaN and negative numbers.
         scratch_.assign(
             verify::scratch_bytes<Verifier>(static_cast<node_id>(parents_.size()), static_cast<int>(children.size())),
             std::byte{0xff});

@@ -1,5 +1,4 @@
-// Numbers that tests are made of: the same with every compiler and standard library, and not from the library's
-// generator.
+// Numbers for tests: the same with every compiler and standard library, and not from the library's generator.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

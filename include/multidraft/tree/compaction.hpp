@@ -47,8 +47,8 @@ std::int64_t compact_entries(std::int64_t context, span<std::int32_t const> entr
     return context + static_cast<std::int64_t>(entries.size());
 }
 
-/// The same for one element of every entry, `entry_stride` elements apart: what one thread of a device does, every
-/// element having its own. `first` is the element of the first entry after the context.
+/// The same for one element of every entry, `entry_stride` elements apart: the work of one device thread, where each
+/// element has its own thread. `first` is the element of the first entry after the context.
 template <class T>
 MULTIDRAFT_HD void compact_element(T* first, std::int64_t entry_stride, span<std::int32_t const> entries) noexcept {
     for (std::size_t k = 0; k < entries.size(); ++k)
@@ -95,8 +95,8 @@ namespace detail {
 
 /// Refuses planes that share elements: such an entry would be moved twice.
 ///
-/// The dimensions of an array nest: by their strides, a step of one is longer than all that the shorter ones reach.
-/// Throws for those that do not, and for offsets beyond 64 bits.
+/// The dimensions of an array nest: in order of stride, a step of one is longer than the extent of all shorter ones
+/// together. Throws for those that do not, and for offsets beyond 64 bits.
 inline void validate_planes(cache_layout const& layout) {
     constexpr auto most = std::numeric_limits<std::int64_t>::max();
     struct step {

@@ -1,4 +1,4 @@
-// Bringing a tree whose nodes stand in any order into level order.
+// Bringing a tree whose nodes are in any order into level order.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -13,9 +13,9 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Which node of `parents` stands at each place of level order (see `tree_view`): the first is the root, the one whose
-/// parent is -1. Children keep the order that they have among their siblings, and stand in the order of their parents.
-/// `parents` may name later nodes. O(N).
+/// The node of `parents` at each index of level order (see `tree_view`): the first is the root, the one whose parent is
+/// -1. Siblings keep their order, and children come in the order of their parents. `parents` may name later nodes.
+/// O(N).
 ///
 /// Throws `invalid_input` for no node or more than 2^24, a parent that is not a node, a second root, and nodes that are
 /// not connected to the root.
@@ -25,7 +25,7 @@ namespace MULTIDRAFT_NAMESPACE {
         refuse("parents.size", parents.size(), "a tree has at most 2^24 nodes");
     auto const nodes = static_cast<node_id>(parents.size());
     node_id root = none;
-    // Where the children of each node begin, once they stand together.
+    // Where the children of each node begin, once they are consecutive.
     std::vector<node_id> begin(parents.size() + 1, 0);
     for (node_id v = 0; v < nodes; ++v) {
         node_id const up = parents[v];

@@ -1,4 +1,4 @@
-// Ancestor masks and positions: what the nodes of a tree may attend to, and where they stand in the text.
+// Ancestor masks and positions: what the nodes of a tree may attend to, and their positions in the text.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -86,7 +86,7 @@ inline mask_view write_mask(span<node_id const> parents, span<std::uint64_t> wor
     auto const n = static_cast<node_id>(parents.size());
     if (row_words < words_per_row(n))
         refuse("row_words", row_words, std::to_string(n) + " nodes need " + std::to_string(words_per_row(n)));
-    // By a quotient, for a product may exceed 64 bits.
+    // By a quotient, since the product may exceed 64 bits.
     if (n > 0 && words.size() / static_cast<std::size_t>(n) < static_cast<std::size_t>(row_words))
         refuse("words.size", words.size(),
                std::to_string(n) + " rows of " + std::to_string(row_words) + " words are needed");
@@ -106,8 +106,8 @@ public:
         append(parents);
     }
 
-    /// Forgets the tree and makes room for `capacity` nodes: until they are exceeded, `append` neither allocates nor
-    /// moves rows. Memory is kept.
+    /// Clears the mask and reserves memory for `capacity` nodes: up to that number `append` neither allocates nor moves
+    /// rows. Memory is kept.
     void reset(node_id capacity) {
         size_ = 0;
         row_words_ = words_per_row(std::max(capacity, 1));
@@ -158,11 +158,12 @@ private:
 /// The mask of a tree that stopped early: the first `nodes` nodes of the tree of `full`, which has `full_nodes`.
 ///
 /// A *sliced* mask ([ImprovingMCSD] 3.2): no node attends to a later one, so the mask of every prefix is the upper left
-/// corner of the largest tree's, made once. O(1), nothing is copied. Throws `invalid_input` for an invalid prefix.
+/// corner of the largest tree's, which is made once. O(1), nothing is copied. Throws `invalid_input` for an invalid
+/// prefix.
 [[nodiscard]] inline mask_view sliced(mask_view full, node_id full_nodes, node_id nodes) {
     if (nodes < 0 || nodes > full_nodes)
         refuse("nodes", nodes, "the tree of the mask has " + std::to_string(full_nodes) + " nodes");
-    // Bits beyond the corner are there, but no row of the corner has one of them set.
+    // The words have bits beyond the corner, but none of these is set in a row of the corner.
     return {full.words, full.row_words, nodes};
 }
 
@@ -194,8 +195,8 @@ struct dense_mask {
 
 /// Writes a mask densely: `attends` where row i attends to the column and `hidden` where it does not.
 ///
-/// `out.columns` is `context` columns that every row attends to and then one a node; `out.rows` rows of `mask` are
-/// written, so `mask.from_row(n)` gives those of a later level. Nothing beyond `out.columns` of a row is touched.
+/// `out.columns` is `context` columns that every row attends to and then one for each node; `out.rows` rows of `mask`
+/// are written, so `mask.from_row(n)` gives those of a later level. Nothing beyond `out.columns` of a row is touched.
 /// O(rows columns), at the speed of filling memory. Throws `invalid_input` for a shape that does not fit, and for more
 /// rows than `mask` is known to have (see `mask_view::rows`).
 template <class T>
@@ -241,7 +242,7 @@ void write_bias(mask_view mask, std::int64_t context, dense_mask<T> out) {
 
 /// The positions of nodes in the text: `context_length` + depth, the root's depth being 0.
 ///
-/// `context_length` counts the tokens before the root; `depths` and `out` have one entry a node. O(N). Throws
+/// `context_length` counts the tokens before the root; `depths` and `out` have one entry for each node. O(N). Throws
 /// `invalid_input` for lengths that differ and for a position past 2^31 - 1.
 inline void write_positions(std::int32_t context_length, span<std::int32_t const> depths, span<std::int32_t> out) {
     if (out.size() != depths.size())

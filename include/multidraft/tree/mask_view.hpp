@@ -1,4 +1,4 @@
-// The bit-packed ancestor mask as everyone sees it: models read it, `tree/mask.hpp` writes it.
+// A view of the bit-packed ancestor mask, which models read; `tree/mask.hpp` writes it.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,16 +8,16 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Rows of bits, 64 to a word: bit j of row i says that node i attends to node j.
+/// Rows of bits, 64 to a word: bit j of row i is set if node i attends to node j.
 ///
 /// Row i is `words[i * row_words .. i * row_words + row_words)`; bit j is bit `j % 64` of word `j / 64`. A node attends
-/// to the whole context, to its ancestors and to itself; the mask speaks of the tree's nodes only. Bits at and beyond
-/// the number of nodes are 0. A default-constructed view is *causal*: row i attends to every j <= i, which is what a
-/// chain is; models can take their faster path for it.
+/// to the whole context, to its ancestors and to itself; the mask covers the tree's nodes only. Bits at and beyond the
+/// number of nodes are 0. A default-constructed view is *causal*: row i attends to every j <= i, as in a chain. Models
+/// can use a faster path for it.
 struct mask_view {
     std::uint64_t const* words = nullptr;
     std::int64_t row_words = 0;  ///< words from one row to the next
-    std::int64_t rows = -1;      ///< how many there are, where that is known; -1: unknown
+    std::int64_t rows = -1;      ///< how many there are; -1: unknown
 
     /// Whether it is the mask of a chain, which has no words.
     [[nodiscard]] MULTIDRAFT_HD constexpr bool causal() const noexcept { return words == nullptr; }

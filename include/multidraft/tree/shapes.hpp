@@ -21,7 +21,7 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The largest number of nodes that the functions here build; more is a slip of the pen.
+/// The largest number of nodes that the functions here build; a request for more is taken for a mistake.
 inline constexpr std::int64_t max_shape_nodes = 1 << 20;
 
 /// Every node of level l has `factors[l]` children: k1 x k2 x .. ([MCSD] 4.3, RSD-C). No factors: the root alone.
@@ -55,7 +55,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
     return branching(span<std::int32_t const>(factors.begin(), factors.size()));
 }
 
-/// `width` chains of `length` tokens that part at the root ([ImprovingMCSD] 3.2).
+/// `width` chains of `length` tokens that branch at the root ([ImprovingMCSD] 3.2).
 [[nodiscard]] inline topology fork(std::int32_t width, std::int32_t length) {
     if (width < 1) refuse("width", width, "a fork has at least one chain");
     if (length < 0) refuse("length", length, "a chain has a length");
@@ -72,7 +72,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
 /// "choices" of Medusa and EAGLE, for example `{{0}, {1}, {0, 0}, {0, 1}, {1, 0}}`. Any order.
 ///
 /// O(total length log N). Throws `invalid_input`, naming the entry, for an empty path, a path whose parent or whose
-/// next better sibling is missing, and a path given twice.
+/// next better-ranked sibling is missing, and a path given twice.
 [[nodiscard]] inline topology from_choices(std::span<std::vector<std::int32_t> const> choices) {
     if (choices.size() >= static_cast<std::size_t>(max_shape_nodes))
         refuse("choices.size", choices.size(), "the tree would have more than 2^20 nodes");
@@ -83,7 +83,7 @@ inline constexpr std::int64_t max_shape_nodes = 1 << 20;
         return choices[a].size() != choices[b].size() ? choices[a].size() < choices[b].size() : choices[a] < choices[b];
     });
     std::vector<node_id> parents{none};
-    std::size_t candidate = 0;  // place in `order`, plus one, of the node under which the last one was put
+    std::size_t candidate = 0;  // index in `order`, plus one, of the parent of the last node added
     node_id siblings = 0;
     for (std::size_t k = 0; k < order.size(); ++k) {
         std::vector<std::int32_t> const& path = choices[order[k]];
@@ -201,7 +201,7 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
 }  // namespace detail
 
 /// The sparse tree of 25 nodes and five levels that EAGLE drafts by default ([OptimalMDSD] appendix D prints it): a
-/// node has the more children the likelier its path, four at most.
+/// likelier paths have more children, four at most.
 [[nodiscard]] inline topology eagle_tree() {
     static constexpr node_id parents[] = {none, 0, 0, 0, 0, 1, 1, 1, 2,  2,  3,  3,  4,
                                           5,    5, 5, 6, 6, 7, 7, 8, 13, 13, 13, 21, 21};
@@ -216,8 +216,8 @@ inline std::pair<std::int32_t, std::int32_t> parse_two(shape_reader& reader) {
 ///   (see `from_choices`);
 /// - "[-1 0 0 1]": the parents of all nodes.
 ///
-/// Throws `invalid_input` that names the level or entry for what is none of these, a factor below 1, an invalid
-/// tree and a tree too large.
+/// Throws `invalid_input`, naming the level or entry, for any other text, a factor below 1, an invalid tree and a tree
+/// that is too large.
 [[nodiscard]] inline topology parse_shape(std::string_view text) {
     if (text == "0") return topology();
     if (text == "eagle") return eagle_tree();

@@ -1,4 +1,4 @@
-// Nodes that stand for the same text share a row of the target and an entry of its cache.
+// Nodes with the same context share a row of the target and an entry of its cache.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,18 +17,17 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The different texts that the nodes of a tree stand for. Children of one node that drew one token stand for one text,
-/// and so do their children that agree: the target needs to read it once.
+/// The distinct contexts of the nodes of a tree. Siblings with the same token have the same context, and so do their
+/// children whose tokens agree: the target needs to read it once.
 ///
-/// Nothing of the tree changes: each node keeps its place, its children and its draws, and the verifier is given the
-/// whole tree with the rows by `indexed_rows(rows, contexts.entries())`. So this is right for every law and every
-/// verifier, draws of laws without repetitions included, for which it changes nothing. The draft's rows may be shared
-/// in the same way.
+/// The tree itself does not change: each node keeps its number, its children and its draws, and the verifier gets the
+/// whole tree with `indexed_rows(rows, contexts.entries())`. So sharing is valid for every law and every verifier; for
+/// laws without duplicates it has no effect. The draft's rows may be shared in the same way.
 ///
-/// Entries are numbered as their texts first occur; a context comes after the one that it goes on from. Memory is kept.
+/// Entries are numbered in order of first occurrence; a context comes after the one that it extends. Memory is kept.
 class shared_contexts {
 public:
-    /// Finds them. `position` is that of the root in the text. Throws `invalid_input` for an invalid tree.
+    /// Finds the contexts. `position` is that of the root in the text. Throws `invalid_input` for an invalid tree.
     /// O(nodes x children).
     void build(tree_view tree, std::int32_t position) {
         validate_tree(tree.parents);
@@ -59,16 +58,16 @@ public:
         mask_.append(parents_);
     }
 
-    /// How many there are.
+    /// The number of distinct contexts.
     [[nodiscard]] index_t size() const noexcept { return static_cast<index_t>(nodes_.size()); }
-    /// Which one each node stands for: its row, and its entry in the cache after the context.
+    /// For each node the index of its context: its row, and its entry in the cache after those of the text so far.
     [[nodiscard]] std::span<index_t const> entries() const noexcept { return entries_; }
 
-    // What the target reads, one entry a text.
+    // What the target reads, one entry for each context.
 
-    /// The first node that stands for it.
+    /// The first node with each context.
     [[nodiscard]] std::span<node_id const> nodes() const noexcept { return nodes_; }
-    /// The entry that it goes on from; `none` for the root.
+    /// The entry that each context extends; `none` for the root.
     [[nodiscard]] std::span<index_t const> parents() const noexcept { return parents_; }
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return positions_; }
@@ -107,7 +106,7 @@ private:
     std::vector<index_t> parents_;
     std::vector<token_id> tokens_;
     std::vector<std::int32_t> positions_;
-    std::vector<index_t> first_, next_;  ///< the entries that go on from each one, as chains
+    std::vector<index_t> first_, next_;  ///< the entries that extend each one, as linked lists
     std::vector<index_t> kept_;
     ancestor_mask mask_;
 };

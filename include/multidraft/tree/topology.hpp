@@ -1,4 +1,4 @@
-// Draft trees: who is whose parent, in level order, and everything that follows from it.
+// Draft trees: parents in level order, and what is derived from them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,7 +34,7 @@ inline constexpr node_id max_nodes = 1 << 24;
 /// A draft tree as verifiers and engines hand it around: two arrays of N entries, not owned.
 ///
 /// Node 0 is the root: the last token of the context, not yet scored by the target. `parents[0]` is -1, `parents[i] <
-/// i`, and parents never decrease: the nodes stand in level order and the children of a node are consecutive, in the
+/// i`, and parents never decrease: the nodes are in level order and the children of a node are consecutive, in the
 /// order they were drawn. Row i of the target's output is the distribution after node i.
 struct tree_view {
     span<node_id const> parents;
@@ -50,8 +50,8 @@ struct tree_view {
 
     /// The parent of a node that is not the root.
     ///
-    /// Always an earlier node, the root where `parents` names none: so a walk up ends, and stays inside of the tree,
-    /// also over parents that nobody has checked.
+    /// Always an earlier node, the root where `parents` names none. So a walk to the root ends and stays inside the
+    /// tree even if `parents` has not been validated.
     [[nodiscard]] MULTIDRAFT_HD constexpr node_id parent(node_id node) const noexcept {
         node_id const up = parents[node];
         return up >= 0 && up < node ? up : 0;
@@ -129,7 +129,7 @@ inline void validate_tree(tree_view tree, std::int32_t vocabulary) {
     validate_tokens(tree.tokens, vocabulary);
 }
 
-/// The shape of a tree with what is derived from it: depths, children, leaves, levels. Owns its arrays; immutable.
+/// The shape of a tree, and its depths, children, leaves and levels. Owns its arrays; immutable.
 class topology {
 public:
     /// The root alone.
@@ -155,7 +155,7 @@ public:
 
     /// The children of a node; for a leaf an empty range. O(1).
     [[nodiscard]] node_range children(node_id node) const noexcept { return {first_child(node), child_count(node)}; }
-    /// The first child of a node; of a leaf where it would stand.
+    /// The first child of a node; for a leaf the index where it would be.
     [[nodiscard]] node_id first_child(node_id node) const noexcept { return first_child_[at(node)]; }
     /// How many children a node has.
     [[nodiscard]] node_id child_count(node_id node) const noexcept {

@@ -49,20 +49,20 @@ struct chain_path {
 
 }  // namespace detail
 
-/// Block verification of one drafted path ([Block]): the longest prefix that the target owes is accepted.
+/// Block verification of one drafted path ([Block]): accepts a prefix of the path as a whole.
 ///
 /// Weights w_0 = 1, w_i = min(1, w_{i-1} p(x_i) / q(x_i)); then, from the last level up, the path stops at level i with
-/// the probability h_i of `stop_of_block`. Lossless. It accepts at least as many tokens as `speculative_sampling` on
-/// average, on every pair of models, and no verifier of one path accepts more.
+/// the probability h_i of `stop_of_block`. Lossless. For every pair of models it accepts on average at least as many
+/// tokens as `speculative_sampling`, and no lossless verifier of one path accepts more.
 ///
 /// For chains: a node with more than one child is an `invalid_input` on the host ("no token" on a device); for trees
 /// there is `traversal`. With one child per node the laws that draw it from q coincide: `law::iid`, `law::sequential`,
 /// `law::conditional_poisson`, and `law::stratified` and `law::top_then_one` where that child is not certain (else
 /// an `invalid_input`).
 ///
-/// Cost: the two probabilities of each drafted token on the way down, no further than a weight of 0; on the way up one
-/// pass over p and q for each level that is given up. `target(g, node)` is asked for a node's row up to twice, so rows
-/// whose normalisers cost a pass are better prepared.
+/// Cost: the two probabilities of each drafted token on the way down, which ends at a weight of 0; on the way up one
+/// pass over p and q for each rejected level. `target(g, node)` is called up to twice for a node, so rows that cost a
+/// pass to normalise are better prepared beforehand (`remembered_rows`).
 template <draft_law Law>
 class block {
     static_assert(detail::draws_one_from_q<Law>,
@@ -109,7 +109,7 @@ public:
                 return {};
             }
             if constexpr (!may_throw<G>)
-                if (x == none) break;  // room for a child that could not be drawn
+                if (x == none) break;  // a slot for a child that could not be drawn
             real const qx = draft(g, levels)(x);
             if (!(qx > 0)) {
                 detail::refuse_node_on_host(g, drafts, target, draft, levels);

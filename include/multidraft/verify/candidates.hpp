@@ -16,7 +16,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The tokens of a node's children in the order drawn, of which the first `certain` were not drawn (0 for laws without
+/// The tokens of a node's children in the order drawn; the first `certain` of them were not drawn (0 for laws without
 /// certain children). Converts from and to a span of tokens.
 struct candidate_list {
     span<token_id const> tokens;
@@ -26,12 +26,12 @@ struct candidate_list {
     /// The tokens in the order drawn, the certain ones first.
     MULTIDRAFT_HD constexpr candidate_list(span<token_id const> of_children, index_t certain_ones = 0) noexcept
         : tokens(of_children), certain(certain_ones) {}
-    /// Draws alone, from any range of tokens that lie together.
+    /// Draws only, from any contiguous range of tokens.
     template <class R>
     requires(std::ranges::contiguous_range<R> && !std::same_as<std::remove_cvref_t<R>, span<token_id const>> &&
              std::convertible_to<R&&, span<token_id const>>) constexpr candidate_list(R&& of_children) noexcept
         : tokens(static_cast<R&&>(of_children)) {}
-    /// All tokens, without saying which are certain.
+    /// All tokens, without the count of certain ones.
     MULTIDRAFT_HD constexpr operator span<token_id const>() const noexcept { return tokens; }
 
     /// How many candidates there are.
@@ -52,13 +52,13 @@ struct candidate_list {
     }
 };
 
-/// The child that is a token emitted from what the target has left: it counts as accepted. Else the token.
+/// The child with this token, emitted from a residual, which then counts as accepted; else the token.
 [[nodiscard]] MULTIDRAFT_HD inline node_verdict found_among(candidate_list candidates, token_id emitted) {
     return {emitted == none ? none : candidates.find(emitted), emitted};
 }
 
-/// The children of a node that are there. A launch takes trees with room for children that could not be drawn: the last
-/// ones, of token `none`.
+/// The children of a node that were drawn. In launches a tree may have slots for children that could not be drawn: the
+/// last ones, with token `none`.
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
     auto children = tree.children(node);
@@ -67,8 +67,8 @@ template <class G>
     return children;
 }
 
-/// How many children of a node are certain; 0 for laws without certain children. `none` where a tree that nobody
-/// checked does not say.
+/// How many children of a node are certain; 0 for laws without certain children. `none` where an unchecked tree has no
+/// valid count.
 template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD index_t certain_of([[maybe_unused]] drafted<Law> const& tree,
                                                [[maybe_unused]] node_range children, [[maybe_unused]] node_id node) {
@@ -82,8 +82,9 @@ template <draft_law Law>
     }
 }
 
-/// Whether the children of a node may have come about by a law with certain children: as many as there are at most,
-/// different tokens, none of which was drawn once more. O(n^2) for n children; `certain` as the tree says.
+/// Whether the children of a node are possible under a law with certain children: there are at most as many certain
+/// ones as children, their tokens differ, and none of them was drawn again. O(n^2) for n children; `certain` is the
+/// tree's count.
 [[nodiscard]] MULTIDRAFT_HD inline bool is_certain_count(span<token_id const> children, index_t certain) {
     auto const n = static_cast<index_t>(children.size());
     if (certain < 0 || certain > n) return false;
@@ -93,8 +94,8 @@ template <draft_law Law>
     return apart;
 }
 
-/// Whether a node and all nodes above it were drawn. No verifier looks at what is below a child that could not be
-/// drawn. O(depth); of parents that do not form a tree the answer means nothing.
+/// Whether a node and all its ancestors were drawn. No verifier reads anything below a child that could not be drawn.
+/// O(depth). Meaningless if the parents do not form a tree.
 [[nodiscard]] MULTIDRAFT_HD inline bool is_present(tree_view tree, node_id node) {
     while (node > 0) {
         if (tree.tokens[node] == none) return false;
@@ -105,8 +106,8 @@ template <draft_law Law>
     return true;
 }
 
-/// Whether a child that is there, not the root, has the token of one before it: what laws that draw different tokens
-/// never give. O(children + depth).
+/// Whether a drawn child (not the root) has the token of an earlier sibling, which is impossible under laws that draw
+/// different tokens. O(children + depth).
 [[nodiscard]] MULTIDRAFT_HD inline bool is_drawn_again(tree_view tree, node_id child) {
     auto const at = [](node_id v) { return static_cast<std::size_t>(v); };
     for (node_id v = child - 1; v > 0 && tree.parents[at(v)] == tree.parents[at(child)]; --v)
@@ -114,7 +115,7 @@ template <draft_law Law>
     return false;
 }
 
-/// The tokens of a node's children; `children` are those that are there.
+/// The tokens of a node's children; `children` are those that were drawn.
 template <draft_law Law>
 [[nodiscard]] MULTIDRAFT_HD candidate_list candidates_of(drafted<Law> const& tree, node_range children, node_id node) {
     return candidate_list(

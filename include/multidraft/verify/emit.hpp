@@ -27,11 +27,11 @@ template <group G, distribution P, draw_source Source>
     return emit_from_sums(g, p, g.sum_chunks(p.size(), weight_of{p}), source, site);
 }
 
-/// A token from the target's row at a node whose row is needed for nothing else.
+/// A token from the target's row at a node whose row is not used otherwise.
 ///
-/// Rows that are normalised when they are asked for have the chunk sums of their weights at hand then, and hand them
-/// out with the row: `target.with_sums(g, node)`, a `processed_row`, saves the pass that `emit` makes. One pass or
-/// none, and one chunk. `none` when the row has no mass.
+/// Rows that are normalised when read have the chunk sums of their weights at that moment. `target.with_sums(g, node)`
+/// returns them with the row, a `processed_row`, and saves the pass of `emit`. One pass or none, and one chunk. `none`
+/// when the row has no mass.
 template <group G, row_source<G> Target, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD token_id emit_at(G const& g, Target const& target, node_id node, Source& source,
                                              draw_site site) {
@@ -59,8 +59,8 @@ template <group G, distribution P, draw_source Source>
     return source.categorical(g, sums, p.size(), w, rejected, site(purpose::residual, 0));
 }
 
-/// A token from a residual r of p, of whose values `sums` is the row_sums; where it vanished, by `emit_undrafted`. One
-/// chunk. `none` when it holds NaN.
+/// A token from a residual r of p with the chunk sums `sums`; where it vanished, by `emit_undrafted`. One chunk. `none`
+/// when it holds NaN.
 template <group G, distribution P, class Residual, class Sums, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD token_id emit_residual(G const& g, P const& p, Residual const& r, Sums const& sums,
                                                    span<token_id const> rejected, Source& source, draw_site site) {

@@ -1,4 +1,4 @@
-// The token that ends a node whose residual gives back to its candidates.
+// The token emitted at a node whose residual may contain the candidates.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// A token from a residual r of p, as `emit_residual`; one that is among the candidates counts as accepted, but for
-/// that of a residual that vanished. One pass and one chunk.
+/// A token from a residual r of p, as `emit_residual`. If it is among the candidates it counts as accepted, except
+/// where the residual vanished. One pass and one chunk.
 template <group G, distribution P, class Residual, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD node_verdict emit_or_accept(G const& g, P const& p, Residual const& r,
                                                         candidate_list candidates, span<token_id const> rejected,

@@ -45,7 +45,7 @@ struct residual_beside {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD residual<P, Q> elsewhere() const { return {p, certain.q, share}; }
 };
 
-/// Decides between tokens that were certain and one that was drawn from the rest of q, which is the child `drawn`.
+/// Decides between the certain tokens and one drawn from the rest of q, which is the child `drawn`.
 template <group G, distribution P, distribution Q, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD node_verdict decide_beside(G const& g, P const& p, Q const& draft_row,
                                                        candidate_list candidates, index_t drawn,
@@ -66,9 +66,9 @@ template <group G, distribution P, distribution Q, draw_source Source>
 
 }  // namespace detail
 
-/// Greedy-optimal verification ([OptimalMDSD] 5.1, Theorem 7): speculative sampling of the last candidate against (p,
-/// q~), q~ being q outside the certain n - 1 tokens, renormalised; those are reached through the residual (p - q~)+ and
-/// count as accepted.
+/// Greedy-optimal verification ([OptimalMDSD] 5.1, Theorem 7): speculative sampling of the last candidate with (p, q~),
+/// where q~ is q without the n - 1 certain tokens, renormalised. The certain tokens are emitted from the residual (p -
+/// q~)+ and count as accepted.
 ///
 /// Lossless for `law::top_then_one`, and optimal: acceptance rate p(certain) + sum min(p, q~) = alpha*. Where every
 /// candidate is certain, a token is drawn from p. Cost: O(n), and one pass over p and q when the drawn candidate is
@@ -85,7 +85,7 @@ public:
     static constexpr bool few_passes = true;
 
     /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
-    /// host, "no token" elsewhere; so is a draw that q cannot give.
+    /// host, "no token" elsewhere; so is a drawn token to which q gives no mass.
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site) const {

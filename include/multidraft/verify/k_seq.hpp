@@ -1,4 +1,4 @@
-// K-SEQ: independent candidates in turn, each against the target scaled down by one factor.
+// K-SEQ: independent candidates in turn, each against the target divided by the same factor.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -65,10 +65,10 @@ template <class Real>
 /// emit from Norm[p - gamma min(p / rho, q)], with beta(rho) = sum min(p / rho, q) and gamma = (1 - (1 - beta)^n) /
 /// beta.
 ///
-/// rho in [1, n] solves gamma = rho. Lossless for every rho from there on; the one found has gamma / rho within 1.1e-6
-/// of 1, which is what a refused candidate's token keeps of p, to be emitted without being counted as accepted.
-/// Acceptance rate 1 - (1 - beta)^n, at least 1 - 1/e of alpha* (`analysis::acceptance_k_seq`). Cost: a pass over p and
-/// q per iteration, most often less than 8 of them, and one more when every candidate is refused.
+/// rho in [1, n] solves gamma = rho; any larger rho is lossless too. The one found has gamma / rho within 1.1e-6 of 1.
+/// The difference is the fraction of p that a refused candidate's token keeps in the residual; emitting it does not
+/// count as accepted. Acceptance rate 1 - (1 - beta)^n, at least 1 - 1/e of alpha* (`analysis::acceptance_k_seq`).
+/// Cost: a pass over p and q for each iteration of the root search, and one more when every candidate is refused.
 template <draft_law Law>
 class k_seq : public node_by_node<k_seq<Law>, Law> {
     static_assert(std::is_same_v<Law, law::iid>,
@@ -96,7 +96,7 @@ public:
             };
             gamma = gamma_at(real(1));
             if (!(gamma > real(0.5))) return {};  // NaN in a row
-            // gamma / rho falls as rho grows, from above 1 at 1 (unless p is q) to below it at n.
+            // gamma / rho decreases in rho, from above 1 at rho = 1 (unless p is q) to below 1 at rho = n.
             if (gamma > 1) {
                 auto const excess = [&](double t) {
                     rho = static_cast<real>(t);
@@ -122,8 +122,8 @@ public:
     }
 
 private:
-    // 1 - gamma / rho is to be `wanted`, give or take `slack`: so much above the rounding of a row of floats that the
-    // search ends, and rho is never too small.
+    // The search aims at 1 - gamma / rho = `wanted` within `slack`: far enough above the rounding of a row of floats
+    // that the search ends and rho is never too small.
     static constexpr double wanted = 6e-7;
     static constexpr double slack = 5e-7;
 };

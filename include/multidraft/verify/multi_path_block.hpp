@@ -1,4 +1,4 @@
-// Greedy multi-path block verification: of K independent paths the best one is kept, and verified as a block.
+// Greedy multi-path block verification: the best of K independent paths is selected and verified as a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -21,23 +21,23 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Which paths may have been drawn, given the kept path so far: the law of the best of K independent paths.
+/// The law of the best of K independent paths, given its tokens so far.
 ///
-/// At every level the tokens are in classes, from the worst to the best. Of the paths that agree with the kept one so
-/// far (the survivors) those with a token of the best class are looked at, and the first of them decides the token; the
-/// survivors are then the paths with that token. `first[k]` is the probability that path k is the first survivor, and
-/// `survive` that a later path, of which we know only that it was not better, survives. Both are plain scalars: no
-/// powers are subtracted.
+/// At every level the tokens are in classes, from the worst to the best. The survivors are the paths that agree with
+/// the kept one so far. Among those whose next token is of the best class the first decides the token; the survivors
+/// are then the paths with that token. `first[k]` is the probability that path k is the first survivor. `survive` is
+/// the probability that a later path, known only not to be better, survives. Both are plain scalars: no powers are
+/// subtracted.
 ///
-/// For a class that q gives the mass `same`, above tokens of the mass `worse`, the kept path goes on with a token x of
-/// it with probability q(x) F. With one token a class F is [(A+y+z)^K - (A+y)^K] / ([(A+Q)^K - A^K] q(x)), the law of
-/// the lexicographically largest path (Q: mass of the prefix, A: mass ranked below it, y = Q worse, z = Q q(x)).
+/// For a class of mass `same` under q, above tokens of mass `worse`, the kept path continues with a token x of it with
+/// probability q(x) F. With one token a class F is [(A+y+z)^K - (A+y)^K] / ([(A+Q)^K - A^K] q(x)), the law of the
+/// lexicographically largest path (Q: mass of the prefix, A: mass ranked below it, y = Q worse, z = Q q(x)).
 struct first_survivor {
     double const* first;
     std::int32_t paths;
     double survive;
 
-    /// F. O(K).
+    /// The factor F. O(K).
     [[nodiscard]] MULTIDRAFT_HD double factor(double worse, double same) const {
         double result = 0;
         walk(worse, same, [&](std::int32_t, double begins, double known) { result = fp::fma(result, known, begins); });
@@ -58,13 +58,13 @@ struct first_survivor {
     }
 
 private:
-    /// Calls `visit(k, begins, known)` for every path: `begins` is the weight of its being the first to go on with a
-    /// given token of the class, those before it worse; `known` what a path after it weighs.
+    /// Calls `visit(k, begins, known)` for every path. `begins` is the weight of the event that it is the first to
+    /// continue with a given token of the class, those before it being worse; `known` is the weight of a path after it.
     template <class Visit>
     MULTIDRAFT_HD void walk(double worse, double same, Visit const& visit) const {
         double const known = fp::fma(survive, worse + same, 1 - survive);
         double const below = fp::fma(survive, worse, 1 - survive);
-        double earlier = 0;  // a path before this one was the first survivor, and all of them turned out worse
+        double earlier = 0;  // an earlier path was the first survivor, and all survivors before this path were worse
         for (std::int32_t k = 0; k < paths; ++k) {
             visit(k, fp::fma(fp::mul(survive, worse), earlier, first[k]), known);
             earlier = fp::fma(earlier, below, first[k]);
@@ -104,7 +104,7 @@ struct kept_row {
 };
 
 /// K paths of equal length in level order: node 1 + (l - 1) K + k is path k's at level l. Keeps, for each level, the
-/// weight, the column of the first survivor and the law of who that is.
+/// weight, the column of the first survivor and the law of that column.
 template <class Target, class Draft, class Real>
 class kept_path {
 public:
@@ -156,10 +156,10 @@ public:
         g.barrier();
     }
 
-    /// Whose child the draft gives no mass.
+    /// The node with a child to which the draft gives no mass.
     [[nodiscard]] MULTIDRAFT_HD node_id wrong_node() const { return wrong_node_; }
 
-    /// What a level down came to.
+    /// The outcome of one level down.
     enum class descent : std::uint8_t { down, ended, invalid };
 
     /// One level down: chooses the token, writes the next level.
@@ -172,7 +172,7 @@ public:
         auto const found = find_best(p, q, level, best);
         if (found != descent::down) return found;
         token_id const x = tree_.tokens[node_of(level + 1, best.column)];
-        // Of this level only one class is asked for: sums, without the table of all.
+        // Only one class of this level is needed: sums instead of the table of all classes.
         auto const mass_where = [&](auto const& wanted) {
             using real = probability_of<decltype(q)>;
             return static_cast<double>(g.sum(q.size(), [p, q, wanted](index_t i) MULTIDRAFT_INLINE_LAMBDA {
@@ -201,14 +201,14 @@ public:
     }
 
 private:
-    /// A path that goes on: its column, and the class of its next token.
+    /// A surviving path: its column, and the class of its next token.
     struct survivor {
         std::int32_t column = none;
         index_t ratio = none;
     };
 
-    /// The first of the survivors whose next token is of the best class; `invalid` for a token that the draft gives no
-    /// mass, `ended` where a child could not be drawn.
+    /// The first of the survivors whose next token is of the best class; `invalid` for a token to which the draft gives
+    /// no mass, `ended` where a child could not be drawn.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD descent find_best(P const& p, Q const& q, std::int32_t level, survivor& best) {
         for (std::int32_t k = column(level); k < paths_; ++k) {
@@ -239,14 +239,14 @@ private:
 
     /// The factors of all classes at a level.
     ///
-    /// Two passes over p and q: masses are counted in integers, in units of 2^-30 and what is left in units of 2^-60,
-    /// so that no order of summation is in them.
+    /// Two passes over p and q: masses are counted in integers, in units of 2^-30 and the remainder in units of 2^-60,
+    /// so that they do not depend on the order of summation.
     template <group G, distribution P, distribution Q>
     MULTIDRAFT_HD void weigh_classes(G const& g, P const& p, Q const& q, std::int32_t level) const {
         using real = probability_of<Q>;
         constexpr auto unit = static_cast<real>(0x1p30);
         auto counters = multidraft::detail::selection_counters<ratio_classes>(g);
-        // Rows that nobody checked may hold numbers that are not probabilities, and those have no integer.
+        // Unchecked rows may hold numbers that are not probabilities and cannot be converted to an integer.
         auto const probability = [](real x) MULTIDRAFT_INLINE_LAMBDA {
             real const positive = x > 0 ? x : real(0);
             return positive < 1 ? positive : real(1);
@@ -262,7 +262,7 @@ private:
         };
         auto const bins = span<std::uint64_t>(counters.data(), static_cast<std::size_t>(ratio_classes));
         g.histogram(q.size(), class_of, high, bins);
-        g.barrier();  // every lane is done with the factors of another level
+        g.barrier();  // every lane has finished with the factors of another level
         if (g.leader())
             for (index_t c = 0; c < ratio_classes; ++c) factors_[c] = static_cast<double>(bins[c]) * 0x1p-30;
         g.barrier();
@@ -296,20 +296,20 @@ private:
 
 }  // namespace detail
 
-/// Greedy multi-path block verification ([MultiPathBlock]): K independent paths from the root, of which one is kept and
+/// Greedy multi-path block verification ([MultiPathBlock]): of K independent paths from the root one is kept, and
 /// verified as a block with its own law.
 ///
-/// Kept is the lexicographically largest path, tokens being ordered by p/q. Ratios that agree to a 32nd of an octave
-/// are one class, and the first drawn of a class goes before the others: any order that is a function of p and q gives
-/// an exact law, and with classes the law of the kept path is a table (`first_survivor`), made by one histogram: no
-/// sort, no row of its own. Duplicates count: paths that agree so far compete for the next token.
+/// The kept path is the lexicographically largest, with tokens ordered by p/q. Ratios in the same 32nd of an octave
+/// form one class, within which the first path drawn comes first. Any order that is a function of p and q has an exact
+/// law; with classes the law of the kept path is a table (`first_survivor`) computed from one histogram, without
+/// sorting or storing a row. Duplicates count: paths that agree so far compete for the next token.
 ///
 /// Lossless for `law::iid`. The tree is a fork: K children of the root, one child of every other node, all paths of one
 /// length (shape K x 1 x 1 ..); any other is an `invalid_input` on the host ("no token" on a device). For trees that
 /// branch below the root there is `traversal`.
 ///
-/// Cost: three sums over p and q for each level on the way down; two counting passes and a third pass for each level
-/// that is given up. Rows whose normalisers cost a pass are better prepared.
+/// Cost: three sums over p and q for each level on the way down; two counting passes and a third pass for each rejected
+/// level. Rows that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
 class multi_path_block {
 public:
     using law = multidraft::law::iid;

@@ -29,13 +29,13 @@ struct rows_of_children {
     node_id node;
 
     [[nodiscard]] MULTIDRAFT_HD auto of_child(index_t k) const { return draft(g, node, k); }
-    // That of the first child, where one row is asked for.
+    // The row of the first child, where a single row is needed.
     [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draft.size(); }
     [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of_child(0)(x); }
     [[nodiscard]] MULTIDRAFT_HD auto weight(token_id x) const { return of_child(0).weight(x); }
 };
 
-/// Rows of several models as a walk asks for them.
+/// Rows of several models, in the form that `node_by_node` reads.
 template <class Draft>
 struct rows_by_child {
     Draft const& draft;
@@ -50,14 +50,14 @@ struct rows_by_child {
 
 }  // namespace detail
 
-/// Multi-round speculative sampling over several draft models ([SpecInfer], Algorithm 2): recursive rejection with q_k,
-/// the distribution that candidate k was drawn from, each its own: accept x_k with min(1, r_k(x_k) / q_k(x_k)), else
-/// r_{k+1} = Norm[(r_k - q_k)+]; in the end emit from what is left.
+/// Multi-round speculative sampling over several draft models ([SpecInfer], Algorithm 2): recursive rejection where
+/// each candidate k has its own distribution q_k: accept x_k with min(1, r_k(x_k) / q_k(x_k)), else r_{k+1} = Norm[(r_k
+/// - q_k)+]; after the last candidate emit from the residual.
 ///
 /// Lossless for `law::independent`. `draft(g, node, k)` is the row of child k of a node (`rows_of_models` of
 /// `independent_drafter`); with one model it decides as `recursive_rejection<law::iid>`. Cost: for each rejection a
-/// pass over p and the rows of the refused candidates: what is left of p is not a function of one row, so it is
-/// computed anew. Up to 64 children per node; more are an `invalid_input` on the host, "no token" elsewhere.
+/// pass over p and the rows of all candidates refused so far, since the residual is recomputed from them. Up to 64
+/// children per node; more are an `invalid_input` on the host, "no token" elsewhere.
 template <draft_law Law>
 class multi_round : public node_by_node<multi_round<Law>, Law> {
     static_assert(

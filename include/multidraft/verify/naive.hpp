@@ -16,14 +16,14 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// Draws y from p; if y is among the candidates its first occurrence is accepted, else y is emitted ([SpecInfer]).
 ///
-/// Lossless for every law, since the candidates have no say in y; optimal for `law::deterministic`, where its
-/// acceptance rate p(S) cannot be exceeded. Reads one row of p a level and none of q (`no_draft_rows` may stand for the
-/// draft's rows). Cost: one pass a level.
+/// Lossless for every law, since y does not depend on the candidates; optimal for `law::deterministic`, where its
+/// acceptance rate p(S) cannot be exceeded. Reads one row of p for each level and none of q (`no_draft_rows` can be
+/// passed for the draft's rows). Cost: one pass for each level.
 template <draft_law Law>
 class naive : public node_by_node<naive<Law>, Law> {
 public:
     static constexpr bool lossless = true;
-    /// Draft rows that are handed over all the same are not asked for.
+    /// Draft rows that are passed nevertheless are not read.
     static constexpr bool reads_draft = false;
     static constexpr bool few_passes = true;
 

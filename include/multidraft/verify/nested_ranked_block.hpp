@@ -1,4 +1,4 @@
-// Nested ranked block verification from histograms: a subtree that turned out well is picked more often.
+// Nested ranked block verification from histograms: a subtree with better draws is selected more often.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,32 +24,32 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// What nested ranked block verification owes to the quantiles: the right rules, for tests to break.
+/// The rules for quantiles in nested ranked block verification; tests replace them by wrong ones.
 struct nested_rules {
     /// The second draw of a token has a subtree, and so a quantile, of its own.
     static constexpr bool all_draws_have_subtrees = true;
-    /// A candidate's conditional distribution function counts that quantiles beyond the kept part are picked less
+    /// A candidate's conditional distribution function accounts for quantiles beyond the kept part being selected less
     /// often.
     static constexpr bool damps = true;
-    /// A certain token's quantile is what it was picked by, which conditions its subtree.
+    /// A certain token is selected by its quantile, which conditions its subtree.
     static constexpr bool conditions_certain = true;
 };
 
-/// Nested ranked block verification ([Ranked] 6), from histograms: `ranked_block` where the rank of a draw in
-/// its token's set is not a fresh uniform but says how well the token's own subtree turned out, while the law of each
+/// Nested ranked block verification ([Ranked] 6), from histograms: `ranked_block` where the rank of a draw in its
+/// token's set is not a fresh uniform but depends on how good the draws of the token's subtree are. The law of each
 /// level stays exact.
 ///
-/// Every node has a quantile in [0, 1], uniform before anything is known: a leaf draws it, and so does a node whose
-/// children are all certain or which is hardly ever picked (`least_informative`); another one's is 1 - (1 - r)^j, r the
-/// best rank among its j draws. Given that a node was picked its quantile has a known law (`nested_node`), and the
-/// node's sets are made for the best of j ranks under that law (`conditional_rank_cdf`). Two draws of one token have a
-/// subtree and a quantile each. Then block verification of the picked path. A child whose token the target never says
-/// is a leaf: what is below it is not read.
+/// Every node has a quantile in [0, 1] that is uniform a priori. A leaf draws it, as does a node whose children are all
+/// certain or which is rarely selected (`least_informative`). For other nodes it is 1 - (1 - r)^j, where r is the best
+/// rank among the node's j draws. Given that a node was selected, its quantile has a known law (`nested_node`), and the
+/// node's sets are computed for the best of j ranks under that law (`conditional_rank_cdf`). Two draws of one token
+/// each have a subtree and a quantile. The selected path is then verified as a block. A child whose token has no mass
+/// under the target is treated as a leaf: nothing below it is read.
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. The sets of a node are made when the pick asks for them
-/// (`nested_walk`), which it seldom does for more than a few nodes off its path: one count over p and q for each (two
-/// in double), a sum where there are certain tokens; then the passes of `stop_of_block`. For groups of all kinds; the
-/// exact form by sorting is `testing::reference::nested_ranked_block`.
+/// Lossless for `law::iid` and `law::stratified`, exactly. The sets of a node are computed only when the selection
+/// needs them (`nested_walk`). Each costs one counting pass over p and q (two in double), and a sum where there are
+/// certain tokens; then come the passes of `stop_of_block`. Runs on every group; the exact form by sorting is
+/// `testing::reference::nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
 class nested_ranked_block {
     static_assert(is_ranked_law<Law>,
@@ -60,14 +60,15 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    /// The sets of one node; for each node what is known of its quantile, its conditional distribution function and the
-    /// numbers of its law; a step a level.
+    /// The sets of one node; for each node its quantile, its conditional distribution function and the numbers of its
+    /// law; a step for each level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return detail::nested_memory<double>::bytes(nodes, depth);
     }
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one. Rows are read of nodes with children that the target can come to, at most of all of them.
+    /// one. Reads rows only of nodes with children that have positive probability under the target, at most all of
+    /// these.
     template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
     MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
                                      Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,

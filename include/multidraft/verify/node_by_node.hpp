@@ -29,7 +29,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 namespace detail {
 
-/// What a decision gets for the draft's row; no type where it would read rows that are not of nodes.
+/// The type of the draft's row that a decision gets; none where it would read rows that do not belong to nodes.
 template <class Verifier, class Draft, class G>
 struct row_read {};
 template <class Verifier, class Draft, class G>
@@ -43,13 +43,13 @@ requires(row_source<Draft, G>&& reads_draft<Verifier>) struct row_read<Verifier,
 template <class Verifier, class Draft, class G>
 using row_that_is_read = typename row_read<Verifier, Draft, G>::type;
 
-/// What a walk does at a node: the accepted child, as a node, or `none` and the token emitted instead.
+/// One step of a walk: the accepted child, as a node, or `none` and the token emitted instead.
 struct walk_step {
     node_id child = none;
-    token_id token = none;  ///< `none`: the rows of the node hold no distribution, or a child was not drawn from them
+    token_id token = none;  ///< `none`: the node's rows are not distributions, or a child was not drawn from them
 };
 
-/// One node of a walk with a verifier that decides node by node; on the host a refusal where it gives no token.
+/// One node of a walk with a verifier that decides node by node. On the host throws if it returns no token.
 template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD walk_step decide_at(G const& g, Verifier const& verifier, drafted<Law> const& tree,
                                                 Target const& target, [[maybe_unused]] Draft const& draft, node_id node,
@@ -89,7 +89,7 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
     return {here.child == none ? none : children.first + here.child, here.token};
 }
 
-/// Where a walk ended, how many children were accepted on it, and the token after them; `none` where it got none.
+/// Where a walk ended, how many children it accepted, and the token after them; `none` if there is none.
 struct walk_end {
     node_id last = 0;
     verdict result;
@@ -118,12 +118,12 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
 ///
 /// `Self::decide(g, p, q, candidates, source, site)` gives a `node_verdict` from the target row p, the draft row q and
 /// the children's tokens in the order drawn: a `candidate_list`, or a plain span of tokens. If every decision is
-/// lossless for the law of the children, so is the walk: the next level's draws are independent of how this one was
-/// decided, given the child. With a static `Self::reads_draft` that is false q is `no_draft_rows`, and the draft's rows
-/// are not asked for.
+/// lossless for the law of the children, so is the walk: given the child, the next level's draws are independent of the
+/// decision on this one. With a static `Self::reads_draft` that is false q is `no_draft_rows`, and the draft's rows are
+/// not read.
 ///
-/// A decision that needs memory says how much, `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets it as
-/// its last argument, a `span<std::byte>` (see `needs_scratch`).
+/// A decision that needs memory declares how much by `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets
+/// it as its last argument, a `span<std::byte>` (see `needs_scratch`).
 template <class Self, draft_law Law>
 class node_by_node {
 public:
@@ -133,7 +133,7 @@ public:
     ///
     /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
     /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only. Rows
-    ///   may have a `with_sums(g, node)` (see `emit_at`) and a `prefetch(g, nodes)`, which is told of which nodes one
+    ///   may have a `with_sums(g, node)` (see `emit_at`) and a `prefetch(g, nodes)`, which gets the nodes of which one
     ///   is probably read next.
     /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
     /// - `position`: of the root in the text; with the node it addresses the draws.
@@ -141,10 +141,10 @@ public:
     /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
     ///
     /// Cost: O(children) per level and one pass over p and q per rejected candidate. Host errors: `invalid_input` for
-    /// an invalid tree, tokens outside the vocabulary, children that the law cannot give (two alike where the law draws
-    /// different ones), rows of different vocabularies, a short path, too little scratch, a candidate that the draft
-    /// cannot have drawn, a row without mass or with NaN where the walk reads it; on a device the verdict's token is
-    /// `none`.
+    /// an invalid tree, tokens outside the vocabulary, children impossible under the law (duplicates where it draws
+    /// different tokens), rows of different vocabularies, a short path and too little scratch. So are a candidate that
+    /// the draft cannot have drawn, and a row without mass or with NaN where the walk reads it. On a device the
+    /// verdict's token is then `none`.
     template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
         MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
@@ -158,7 +158,7 @@ public:
             "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
         detail::check_input<Self>(g, tree, target, draft, path, scratch);
         if constexpr (looks_ahead<G> && has_few_passes<Self>)
-            // Where a decision is few operations, those of all nodes are made together.
+            // Where a decision takes few operations, those of all nodes are done together.
             g.look_ahead(tree.tree.size(), [&](node_id v) {
                 if (is_present(tree.tree, v))
                     static_cast<void>(detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, v,

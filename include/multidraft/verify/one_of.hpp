@@ -1,4 +1,4 @@
-// Several verifiers of one law, of which a number says which verifies the next tree.
+// Several verifiers of one law; a number selects which one verifies the next tree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,8 +24,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The verifier of that number, counted from 0, for each tree. The number is the caller's and may change between trees,
-/// by anything that came about before the tree's draws: lossless where all of them are. On the host.
+/// For each tree the verifier with that number, counted from 0. The number belongs to the caller and may change between
+/// trees, depending on anything that happened before the tree's draws. Lossless if all the verifiers are. On the host.
 template <verifier First, verifier... Others>
 class one_of {
     static_assert((std::is_same_v<typename First::law, typename Others::law> && ...),
@@ -38,17 +38,17 @@ public:
     static constexpr shape_depends_on shape_may_depend_on =
         std::min({verify::shape_may_depend_on<First>, verify::shape_may_depend_on<Others>...});
 
-    /// `number` outlives this.
+    /// `number` must outlive this object.
     explicit one_of(std::int32_t const& number) noexcept : number_(&number) {}
-    explicit one_of(std::int32_t const&&) = delete;  // gone before the first tree
+    explicit one_of(std::int32_t const&&) = delete;  // a temporary would not outlive the constructor
 
-    /// The most that one of them needs.
+    /// The maximum over the verifiers.
     [[nodiscard]] static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return std::max({verify::scratch_bytes<First>(nodes, depth), verify::scratch_bytes<Others>(nodes, depth)...});
     }
 
     /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, and throws `invalid_input`
-    /// where the number is none of the verifiers'.
+    /// if there is no verifier with that number.
     template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
     verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft, Source& source,
                        std::int32_t position, span<node_id> path, span<std::byte> scratch) const {

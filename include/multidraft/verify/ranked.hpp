@@ -1,4 +1,4 @@
-// Ranked verification of one node from a histogram: no sort, no memory of the vocabulary's size.
+// Ranked verification of one node from a histogram: without sorting, in memory independent of the vocabulary.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,16 +24,16 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Ranked verification ([Ranked] 3 and 4), from a histogram: every draw gets a rank by the ratio p/q of its token, the
-/// best one is the candidate, and the candidate is corrected against its exact law m: accepted with probability min(1,
-/// p / m), else a token from Norm[(p - m)+] is emitted, which may be one of the certain children.
+/// Ranked verification ([Ranked] 3 and 4), from a histogram: every draw gets a rank by the ratio p/q of its token, and
+/// the one with the best rank is the candidate. The candidate has the exact law m. It is accepted with probability
+/// min(1, p / m); otherwise a token from Norm[(p - m)+] is emitted, which may be one of the certain children.
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly: m is the law that the ranks really give, also where the
-/// histogram is coarse. Its acceptance rate is alpha*, the largest of any lossless verifier of these laws (Optimal MDSD
-/// (8)), less what the grid points cost: below 1e-3 (see `ratio_grid`, `rank_table::build`).
+/// Lossless for `law::iid` and `law::stratified`, exactly: m is the true law of the candidate, however coarse the
+/// histogram. The acceptance rate is alpha*, the largest of any lossless verifier of these laws ([OptimalMDSD] (8)),
+/// minus the loss due to the grid, which is below 1e-3 (see `ratio_grid`, `rank_table::build`).
 ///
-/// Where every candidate is certain a token is drawn from p. Cost: one count over p and q for rows of floats (two for
-/// doubles); one more pass when the candidate is refused. For groups of all kinds, in scratch; the exact form by
+/// Where every candidate is certain a token is drawn from p. Cost: one counting pass over p and q for rows of floats
+/// (two for doubles); one more pass when the candidate is refused. Runs on every group, with scratch; the exact form by
 /// sorting is `testing::reference::ranked`. A draw to which q gives no mass cannot have been drawn: the verdict is "no
 /// token", an `invalid_input` on the host.
 template <draft_law Law>
@@ -63,7 +63,7 @@ public:
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());
         auto* const density =
             reinterpret_cast<grid_density<real>*>(scratch.data() + detail::whole_16(sizeof(rank_table)));
-        g.barrier();  // every lane has done with the sets of the node above
+        g.barrier();  // every lane has finished with the sets of the node above
         if (!rows.template build<true>(g, best_rank_cdf{candidates.draws()}, table, density)) return {};
         index_t const best = best_ranked(table, rows.where, candidates, source, site);
         token_id const x = candidates[best];

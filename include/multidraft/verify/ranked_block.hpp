@@ -1,5 +1,5 @@
-// Ranked block verification from histograms: at every node the one child that ranked verification offers, then the path
-// as a block.
+// Ranked block verification from histograms: at every node ranked verification selects one child, then the path is
+// verified as a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,15 +26,15 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Ranked block verification ([Ranked] 5), from histograms: from the root down, the one child that ranked verification
-/// offers, a certain token being picked first where the candidate is refused (`picked_law`); then the picked path,
-/// whose conditionals are known exactly, is verified as a block (`stop_of_block`).
+/// Ranked block verification ([Ranked] 5), from histograms: from the root down, one child of each node is selected: the
+/// candidate of ranked verification or, where it is refused, a certain token (`picked_law`). The selected path, whose
+/// conditionals are known exactly, is then verified as a block (`stop_of_block`).
 ///
-/// Lossless for `law::iid` and `law::stratified`, exactly. One count over p and q per level for rows of floats (two for
-/// doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the picked path are not
-/// read. `draft(g, node)` and `target(g, node)` are asked for a row more than once, so rows whose normalisers cost a
-/// pass are better prepared. For groups of all kinds; the exact form by sorting is
-/// `testing::reference::ranked_block`.
+/// Lossless for `law::iid` and `law::stratified`, exactly. One counting pass over p and q per level for rows of floats
+/// (two for doubles), a sum where there are certain tokens, and the passes of `stop_of_block`; rows off the selected
+/// path are not read. `draft(g, node)` and `target(g, node)` are called more than once for a row, so rows that cost a
+/// pass to normalise are better prepared beforehand (`remembered_rows`). Runs on every group; the exact form by sorting
+/// is `testing::reference::ranked_block`.
 template <draft_law Law>
 class ranked_block {
     static_assert(
@@ -46,7 +46,7 @@ public:
     using law = Law;
     static constexpr bool lossless = true;
 
-    /// The sets of one node, and a step a level with the numbers of its law.
+    /// The sets of one node, and for each level a step with the numbers of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         auto const levels = static_cast<std::size_t>(depth) + 1;
         return detail::whole_16(sizeof(rank_table)) +
@@ -111,7 +111,7 @@ public:
     }
 
 private:
-    /// The child that is picked: the candidate, or a certain one where it is refused.
+    /// The selected child: the candidate, or a certain one where it is refused.
     template <distribution P, distribution Q, class Real, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t pick(P const& p, Q const& q, candidate_list children,
                                                     rank_table const& table, pick_numbers<Real> const& numbers,
@@ -120,7 +120,7 @@ private:
         return kept != none ? kept : picked_certain<Real>(p, children, source, site);
     }
 
-    /// The candidate, or `none` where it is refused and a certain token is picked.
+    /// The candidate, or `none` where it is refused and a certain token is selected.
     template <distribution P, distribution Q, class Real, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t kept_candidate(P const& p, Q const& q, candidate_list children,
                                                               rank_table const& table,
@@ -134,7 +134,7 @@ private:
         return source.bernoulli(site(purpose::path, 1), numbers.passed, Real(1)) ? none : best;
     }
 
-    /// A certain token in proportion to the target's mass; the last with mass is what is left.
+    /// A certain token with probability proportional to the target's mass; the last one with mass takes the remainder.
     template <class Real, distribution P, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t picked_certain(P const& p, candidate_list children, Source& source,
                                                               draw_site site) {

@@ -1,4 +1,4 @@
-// Recursive rejection: try the candidates one by one against what is left of the target.
+// Recursive rejection: test the candidates one by one against the residual of the target.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,13 +34,13 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 ///
 /// The residual needs no storage: r_k = (p - c_k q)+ / Z_k with two scalars, c_{k+1} = c_k + Z_k / s_k and Z_{k+1} =
 /// sum (p - c_{k+1} q)+, where s_k is the mass that q has left (1 for iid). A rejected token has r_k < q_k, so its
-/// residual is 0 from then on without looking at it. q is taken in units (`in_units`): s_k may be any positive number.
-/// Cost: O(1) per candidate, one pass over p and q per rejection; the token emitted in the end comes from the last
-/// pass.
+/// residual is 0 from then on without a test. q is taken in units (`in_units`): s_k may be any positive number. Cost:
+/// O(1) per candidate, one pass over p and q per rejection; the token emitted in the end comes from the last pass.
 ///
-/// A law of one's own that is given by its conditionals (`has_conditionals`) has q_k = Law::conditional(g, q, x_1 ..
-/// x_{k-1}): what is left of p is then computed anew from the rows of the refused candidates, a pass over p and all of
-/// them a rejection, for up to 64 children a node; more are an `invalid_input` on the host, "no token" elsewhere.
+/// A user's law that is given by its conditionals (`has_conditionals`) has q_k = Law::conditional(g, q, x_1 ..
+/// x_{k-1}). The residual is then recomputed from the rows of the refused candidates, with one pass over p and all of
+/// these rows per rejection. A node has up to 64 children; more are an `invalid_input` on the host, "no token"
+/// elsewhere.
 ///
 /// Lossless for `law::iid`, `law::sequential` and laws with conditionals, whatever they depend on. A candidate to which
 /// q_k gives no mass cannot have been drawn from it: the verdict is "no token", an `invalid_input` on the host.
@@ -55,7 +55,7 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
-    /// Of a law with conditionals.
+    /// The limit for laws with conditionals.
     static constexpr std::size_t most_children = 64;
 
     /// The decision at one node: p and q over one vocabulary, candidates in the order drawn, one pass over both rows

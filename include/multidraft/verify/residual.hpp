@@ -1,4 +1,4 @@
-// What is left of the target beside a law: the residual that a refused token is replaced from.
+// The residual of the target, from which a token is drawn in place of a refused one.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -34,7 +34,8 @@ struct residual {
         else
             return positive_part(fp::fma(c, p(i), -static_cast<real>(q(i))));
     }
-    /// Where it may be more than 0: rows cut by top-k or top-p have little of p. Always asked where q is expensive.
+    /// Where it may be positive: rows truncated by top-k or top-p have few tokens of p. Always tested where q is
+    /// expensive.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const
         requires(sparse_distribution<P> || is_expensive<Q>) {
         return may_have_mass(p, i);
@@ -45,14 +46,14 @@ struct residual {
         else
             return p.may_have_all_mass();
     }
-    /// Where q is another law but for a few tokens.
+    /// Where q equals its simpler form on a whole run (`has_elsewhere`).
     [[nodiscard]] MULTIDRAFT_HD bool is_elsewhere(index_t begin, index_t end) const requires has_elsewhere<Q> {
         return q.is_elsewhere(begin, end);
     }
     [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<Q> {
         return residual<P, decltype(q.elsewhere()), Scaled>{p, q.elsewhere(), c};
     }
-    /// See `has_runs`: where p has runs or q has. Where q is expensive it is asked for no run as a whole.
+    /// See `has_runs`: exists where p or q has runs. An expensive q is never evaluated on a whole run.
     [[nodiscard]] MULTIDRAFT_HD residual in_chunk(index_t begin, index_t end) const
         requires((has_runs<P> || has_runs<Q>)&&!is_expensive<Q>) {
         return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
@@ -72,7 +73,7 @@ struct residual {
 template <class P, class Q, class Real>
 residual(P, Q, Real) -> residual<P, Q>;
 
-/// (w p - m)+, what is emitted where a path of weight w stops at a node: m is the law of the path's next token.
+/// (w p - m)+, the residual where a path of weight w stops at a node: m is the law of the path's next token.
 template <distribution P, distribution M>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE residual<P, M, factor_of::target> residual_of_path(P const& p, M const& m,
                                                                                                  probability_of<P> w) {

@@ -44,16 +44,17 @@ constexpr shape_depends_on shape_limit_of() noexcept {
 
 }  // namespace detail
 
-/// The most that the shape of a tree may depend on for a verifier to keep the target's law.
+/// What the shape of a tree may depend on, at most, for a verifier to be lossless.
 ///
-/// - `naive`: everything, since its candidates have no say in the token.
+/// - `naive`: everything, since its token does not depend on the candidates.
 /// - `recursive_rejection`: a stopping rule ([RSD], Theorem 3.1). `traversal` as well, and `block` on one path: a node
-///   is accepted with its weight, whatever the shape below it, so that the shape tells nothing of what was refused.
+///   is accepted with its weight, whatever the shape below it, so that the shape carries no information about refused
+///   nodes.
 /// - other verifiers that decide node by node, and `ranked_block`, whose ranks are fresh: anything drawn before the
 ///   node's own children.
 /// - `nested_ranked_block`: the node's own context. Given its path a subtree is then independent of all others, and its
 ///   quantile is uniform (docs/ranked.md, section 7).
-/// - all others: nothing. A verifier of your own says so by a static member `shape_may_depend_on`.
+/// - all others: nothing. A user's verifier may declare a static member `shape_may_depend_on`.
 template <class V>
 inline constexpr shape_depends_on shape_may_depend_on = detail::shape_limit_of<V>();
 template <draft_law Law>
@@ -69,8 +70,8 @@ inline constexpr shape_depends_on shape_may_depend_on<traversal<Law>> = shape_de
 template <draft_law Law>
 inline constexpr shape_depends_on shape_may_depend_on<block<Law>> = shape_depends_on::earlier_siblings;
 
-/// The tree of a `draft::tree_growth`, for this verifier: what `verify_tree` takes. It does not compile where the
-/// verifier is for another law, or where the shape depends on draws that it may not depend on for this verifier.
+/// The tree of a `draft::tree_growth`, for `verify_tree` with this verifier. Does not compile where the verifier is for
+/// another law, or where the shape depends on more than this verifier allows.
 ///
 /// Throws `invalid_input` as `tree_growth::drafts` does.
 template <class Verifier, class Growth>

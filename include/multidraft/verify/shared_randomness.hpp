@@ -1,4 +1,4 @@
-// Verification by shared randomness: the target races against the noise that the draft raced against.
+// Verification by shared randomness: the target runs its race over the same noise as the draft.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,14 +28,14 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// ([Daliri24] for one list; [Rowan25] for several). A child with that token is accepted; else the
 /// token is emitted.
 ///
-/// Lossless: the smallest of K independent exponentials is one, so the winner has the law p, whatever was drafted. No
-/// residual, no draft rows, no further draws. The price is acceptance: with one list sum_i 1 / sum_j max(q_j/q_i,
-/// p_j/p_i), less than sum min(p, q).
+/// Lossless: the minimum of K independent exponentials is exponential, so the winner has the law p, whatever was
+/// drafted. No residual, no draft rows, no further draws. The acceptance rate is lower: with one list sum_i 1 / sum_j
+/// max(q_j/q_i, p_j/p_i), less than sum min(p, q).
 ///
-/// `lists` says how many lists race. With a number at least as large as the number of children of any node, the text
-/// is a function of the seed and the target alone: neither the draft model nor the tree can change a token of it
-/// (drafter invariance). With 0, the default, a node's own children are counted (one list at a leaf): nodes with few
-/// children accept more, and a text depends on how many children a tree has where, hence on where steps end.
+/// `lists` is the number of lists in the race. If it is at least the number of children of any node, the text is a
+/// function of the seed and the target alone: neither the draft model nor the tree can change a token of it (drafter
+/// invariance). With 0, the default, each node uses as many lists as it has children (one list at a leaf). Nodes with
+/// few children then accept more, but the text depends on the shape of the trees, and hence on where steps end.
 ///
 /// Cost: one pass over p per level, with one random block per token for every four lists. It takes an
 /// `addressed_source`.
@@ -115,7 +115,7 @@ public:
     }
 
 private:
-    /// A position so many levels below another; none beyond 2^31 - 1, where a launch wraps around.
+    /// The position that many levels below another. Beyond 2^31 - 1 there is none, and a launch wraps around.
     [[nodiscard]] MULTIDRAFT_HD static std::int32_t below(std::int32_t position, std::int32_t levels) {
         return static_cast<std::int32_t>(static_cast<std::uint32_t>(position) + static_cast<std::uint32_t>(levels));
     }

@@ -23,9 +23,9 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// SpecHub's verification ([OptimalMDSD] 5.3): the optimal one for `law::top_paired`, whose pair is the most likely
 /// token and another one.
 ///
-/// The pair, whatever its order, holds the other token y with probability q~(y), q without the most likely token,
-/// renormalised: it came second after the top, q(top) q~(y), or first, q(y), together q~(y). So the optimal verifier is
-/// that of `greedy_optimal` at n = 2, with the acceptance rate p(top) + sum min(p, q~). One candidate alone is
+/// Let q~ be q without the most likely token, renormalised. The pair, in either order, contains another token y with
+/// probability q~(y): it came second after the top token, q(top) q~(y), or first, q(y). So the optimal verifier is
+/// `greedy_optimal` with n = 2, whose acceptance rate is p(top) + sum min(p, q~). A single candidate is verified by
 /// speculative sampling. Lossless for `law::top_paired`; more than two candidates are an `invalid_input` on the host.
 template <draft_law Law>
 class spec_hub : public node_by_node<spec_hub<Law>, Law> {
@@ -47,7 +47,7 @@ public:
             return {};
         }
         if (candidates.count() == 1) return detail::decide_beside(g, p, q, candidates, 0, {}, source, site);
-        // By weights, as the sampler found it: probabilities are rounded once more.
+        // Compared by weights, as in the sampler: probabilities are rounded once more.
         auto const a = q.weight(candidates[0]);
         auto const b = q.weight(candidates[1]);
         index_t const top = b > a || (b == a && candidates[1] < candidates[0]) ? 1 : 0;

@@ -28,7 +28,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Traversal verification of a tree ([Traversal]), with scalars in the place of its rows.
+/// Traversal verification of a tree ([Traversal]), with scalars in place of stored rows.
 ///
 /// Depth first, in the order drawn. A node has a weight w: 1 at the root, min(1, w_P r(x) / d(x)) for a child x of P. A
 /// leaf is accepted with probability w. When the subtree of x was refused, its parent's target and weight become
@@ -36,26 +36,26 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 ///     R = (w_P r - d)+,  S = sum R,  r <- R / S,  w_P <- S / (S + 1 - w_P),
 ///
 /// for `law::sequential` x is taken out of d and d is renormalised; the weights below the remaining children follow.
-/// Without a child left P is decided as a leaf with its w_P; the token after an accepted node comes from its r, which
-/// is p for a node whose children were not tried. The root is accepted always.
+/// When no child is left, P is decided as a leaf with its w_P. The token after an accepted node comes from its r, which
+/// is p for a node whose children were not tried. The root is always accepted.
 ///
-/// Nothing of the residual is stored: r = (p - c q)+ / z with two scalars, c <- c + z / (w s), z <- sum (p - c q)+,
+/// The residual is not stored: r = (p - c q)+ / z with two scalars, c <- c + z / (w s), z <- sum (p - c q)+,
 /// S = w z_new / z_old, where s is the mass that q has left, in units (`in_units`). A child with w = 1 is never
-/// refused; one that was has w_P r(x) < d(x), so its residual is 0 from then on without looking at it.
+/// refused; a refused child has w_P r(x) < d(x), so its residual is 0 from then on without a test.
 ///
 /// Lossless for `law::iid` and `law::sequential`; duplicates have subtrees of their own. With one child per node it is
 /// `block`, with one level `recursive_rejection`. (Dividing S by the mass that q has left is biased.)
 ///
 /// Cost: one pass over p and q per refused child, O(1) per accepted one; a subtree of weight 0 is not read. It keeps
-/// five numbers per level. `target(g, node)` is asked for an inner node's row again after each inner child that was
-/// refused, so rows whose normalisers cost a pass are better prepared.
+/// five numbers per level. `target(g, node)` is called again for an inner node after each refused inner child, so rows
+/// that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
 template <draft_law Law>
 class traversal {
     static_assert(std::is_same_v<Law, multidraft::law::iid> || std::is_same_v<Law, multidraft::law::sequential>,
                   "multidraft: verify::traversal divides by the law of the draws and is lossless for law::iid and "
                   "law::sequential only; for other laws, law::deterministic among them, use verify::naive");
 
-    /// What is left of a node's target, and which child is tried.
+    /// The residual of a node's target, and the child being tried.
     template <class Real>
     struct frame {
         Real c = 0;  // r = (p - c q)+ / z
@@ -96,7 +96,7 @@ public:
         for (;;) {
             auto const next = decide(g, tree, target, draft, source, position, here, refused);
             if (next.what == outcome::down) {
-                g.barrier();  // every lane has read what lies in this place
+                g.barrier();  // every lane has read the frame that is overwritten next
                 if (g.leader()) stack[level] = here;
                 ++level;
                 here = frame<real>{};
@@ -117,9 +117,9 @@ public:
 private:
     enum class outcome : std::uint8_t { next, down, refused, stopped };
 
-    /// What comes next: the node's next child; down to a child with children and its weight; up, the node's subtree
-    /// being refused; or the end, at an accepted node with the token after it (`none`: the node's rows hold no
-    /// distribution).
+    /// The next move: to the node's next child; down to a child that has children, with its weight; or up, since the
+    /// node's subtree is refused. Or it stops at an accepted node with the token after it (`none`: the node's rows are
+    /// not distributions).
     template <class Real>
     struct step {
         outcome what;
@@ -128,7 +128,7 @@ private:
         Real weight = 0;
     };
 
-    /// Tries the children of a node that are left, the first of them being refused already if `refused`.
+    /// Tries the remaining children of a node; the first of them has already been refused if `refused`.
     template <group G, class Target, class Draft, draw_source Source, class Real>
     [[nodiscard]] MULTIDRAFT_HD static step<Real> decide(G const& g, tree_view tree, Target const& target,
                                                          Draft const& draft, Source& source, std::int32_t position,
@@ -151,7 +151,7 @@ private:
         }
     }
 
-    /// Whether a child is accepted, or its own children are to decide; the next one comes where it is refused.
+    /// Tests a child: it is accepted, or refused so that the next one follows, or its own children decide.
     template <group G, class Target, distribution P, distribution Q, draw_source Source, class Real>
     [[nodiscard]] MULTIDRAFT_HD static step<Real> try_child(G const& g, tree_view tree, Target const& target,
                                                             P const& p, Q const& q, Source& source,
@@ -171,16 +171,16 @@ private:
         return {outcome::stopped, child, emit_at(g, target, child, source, site)};
     }
 
-    /// What the refusal of the child `at.child` leaves of its parent: another one to try, or after the last one the
-    /// parent's own verdict.
+    /// Updates the parent after the refusal of `at.child`: another child to try, or after the last one the decision on
+    /// the parent.
     template <group G, distribution P, distribution Q, draw_source Source, class Real>
     [[nodiscard]] MULTIDRAFT_HD static step<Real> refuse_child(G const& g, P const& p, Q const& q,
                                                                span<token_id const> candidates, Source& source,
                                                                draw_site site, frame<Real>& at) {
         auto const tried = candidates.first(static_cast<std::size_t>(at.child) + 1);
         Real const c = at.c + fp::div(at.z, fp::mul(at.w, at.left));
-        // Finite, so that c q is 0 and no NaN for tokens that the draft gives no mass; in units that is enough for
-        // every other token to be gone.
+        // Finite, so that c q is 0 and not NaN for tokens without mass under the draft. In units it is large enough to
+        // remove every other token.
         constexpr Real most = largest_number<Real>;
         at.c = c < most ? c : most;
         residual const r{p, q, at.c};
@@ -189,7 +189,7 @@ private:
         if (z != z) return {outcome::stopped, at.node};
         if (!(z > 0)) {
             if (at.w < 1) return {outcome::refused, at.node};
-            // Nothing is left by rounding: p is q, and this is reached with probability 0 in exact arithmetic.
+            // The residual vanished by rounding: p equals q, and in exact arithmetic this has probability 0.
             return {outcome::stopped, at.node, emit_undrafted(g, p, tried, source, site)};
         }
         Real const mass = fp::div(fp::mul(at.w, z), at.z);
@@ -207,7 +207,7 @@ private:
         return {outcome::next, at.node};
     }
 
-    /// Writes the accepted path, from its end, and says what stopped there.
+    /// Writes the accepted path, from its end, and reports invalid rows at the node where it stopped.
     template <group G, class Target, class Draft>
     [[nodiscard]] MULTIDRAFT_HD static verdict answer(G const& g, tree_view tree, [[maybe_unused]] Target const& target,
                                                       [[maybe_unused]] Draft const& draft, node_id node, token_id token,

@@ -1,4 +1,4 @@
-// What a verifier answers.
+// The result of a verifier.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ struct verdict {
 
 namespace verify {
 
-/// The outcome at one node: the accepted child by its place among the siblings, or the token emitted instead.
+/// The outcome at one node: the accepted child by its index among the siblings, or the token emitted instead.
 struct node_verdict {
     index_t child = none;   ///< which candidate was accepted; `none`: none of them
     token_id token = none;  ///< the emitted token; the accepted candidate's when there is one

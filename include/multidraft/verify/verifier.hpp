@@ -1,4 +1,4 @@
-// The concept `verifier`, the memory that some verifiers work in, and the one way to call any of them.
+// The concept `verifier`, the scratch memory that some verifiers need, and a uniform call for all of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,15 +24,15 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Whether a verifier says that what it emits has the target's law: a static `lossless` that is true. One that says
-/// nothing is not taken for a lossless one.
+/// Whether a verifier declares that its output has the target's law: a static `lossless` that is true. Without it a
+/// verifier counts as lossy.
 template <class V>
 concept is_lossless = requires {
     requires V::lossless;
 };
 
-/// A verifier that decides at a node by so few operations, that groups which look ahead make those of all nodes of a
-/// tree together: it says so by `few_passes = true`.
+/// A verifier whose decision at a node takes so few operations that groups which look ahead do those of all nodes of a
+/// tree together: it declares `few_passes = true`.
 template <class V>
 concept has_few_passes = requires {
     requires V::few_passes;
@@ -66,18 +66,18 @@ concept verifies_in_scratch =
 
 }  // namespace detail
 
-/// A decision at one node, of which `node_by_node` makes a verifier of whole trees.
+/// A decision at one node, which `node_by_node` turns into a verifier of whole trees.
 ///
 /// `v.decide(g, p, q, candidates, source, site)` gives a `node_verdict`, from the target's row p, the draft's row q
 /// (`no_draft_rows` where the verifier does not read it) and the children in the order drawn, a `candidate_list` or a
-/// span of tokens. A decision that needs scratch (`needs_scratch`) gets it as one argument more.
+/// span of tokens. A decision that needs scratch (`needs_scratch`) gets it as one more argument.
 template <class V, class G, class P, class Q, class Source>
 concept node_decision = detail::decides<V, G, P, Q, Source> && detail::decides_in_scratch<V, G, P, Q, Source>;
 
 template <class Self, draft_law Law>
 class node_by_node;
 
-/// A verifier that walks down the tree and decides at each node by a `decide` of its own.
+/// A verifier that walks down the tree and decides at each node by its own `decide`.
 template <class V>
 concept decides_by_node = std::is_base_of_v<node_by_node<V, typename V::law>, V>;
 
@@ -100,18 +100,18 @@ concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scr
 
 }  // namespace detail
 
-/// Decides which path of a draft tree is accepted, and which token follows it. A function object without state that
-/// changes: one may be called by many threads.
+/// Decides which path of a draft tree is accepted, and which token follows it. A function object without mutable state,
+/// which many threads may call.
 ///
-/// - `V::law`: the law of the trees that it takes; a tree of another law does not compile (see `drafted`).
+/// - `V::law`: the law of the trees that it accepts; a tree of another law does not compile (see `drafted`).
 /// - `v(g, tree, target, draft, source, position, path)` gives a `verdict`, for every group, every `row_source` of the
 ///   target and of the draft, and every `draw_source`; one more argument, a `span<std::byte>`, where it
-///   `needs_scratch`. For what they are, what is written and what is thrown see `node_by_node::operator()`. The return
-///   type is written out: `auto` would have the concept look into the function.
+///   `needs_scratch`. For the arguments, results and errors see `node_by_node::operator()`. The return type is spelled
+///   out: with `auto` the concept would have to instantiate the function.
 ///
-/// What it may have besides: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`) and
-/// `scratch_bytes` (`needs_scratch`). A decision at one node (`node_decision`) becomes a verifier by `node_by_node`,
-/// and is checked here.
+/// Optional members: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`) and `scratch_bytes`
+/// (`needs_scratch`). A decision at one node (`node_decision`) becomes a verifier by `node_by_node`, and is checked
+/// here.
 template <class V>
 concept verifier = detail::has_law<V> && detail::has_its_decision<V> && detail::is_called<V>;
 
@@ -123,7 +123,7 @@ namespace detail {
 }  // namespace detail
 
 /// Bytes that `verify_tree` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root: 0
-/// for a verifier that decides node by node. Never less for more nodes or levels; a multiple of 16.
+/// for a verifier that decides node by node. Nondecreasing in both arguments; a multiple of 16.
 template <class V>
 [[nodiscard]] MULTIDRAFT_HD constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
     if constexpr (needs_scratch<V>)
@@ -132,16 +132,16 @@ template <class V>
         return 0;
 }
 
-/// Scratch that owns its memory, for hosts: it grows, and is kept from one call to the next.
+/// Scratch that owns its memory, for hosts: it grows as needed and is reused by later calls.
 class scratch_memory {
 public:
-    /// What `verify_tree` takes for trees of up to so many nodes and levels. Valid until the next call.
+    /// Scratch for `verify_tree` and trees of up to that many nodes and levels. Valid until the next call.
     template <class V>
     [[nodiscard]] span<std::byte> of(node_id nodes, std::int32_t depth) {
         return of(scratch_bytes<V>(nodes, depth));
     }
 
-    /// So many bytes. Valid until the next call.
+    /// Scratch of that many bytes. Valid until the next call.
     [[nodiscard]] span<std::byte> of(std::size_t bytes) {
         std::size_t const blocks = detail::whole_16(bytes) / sizeof(block);
         if (blocks_.size() < blocks) blocks_.resize(blocks);

@@ -1,5 +1,5 @@
 // expect: no instance of (overloaded )?function( template)? "multidraft::.*verify_batch" matches
-// Nor do trees that say nothing of how they were drawn.
+// Nor do trees without a law.
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/verify/recursive_rejection.hpp"
 

@@ -1,5 +1,5 @@
 // expect: no matching function for call to .verify_batch
-// Nor do trees that say nothing of how they were drawn.
+// Nor do trees without a law.
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"

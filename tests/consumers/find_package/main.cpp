@@ -6,7 +6,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/decode/language_model.hpp"
 
-// What a component brings with it is found without further ado.
+// The dependencies of a component are found automatically.
 #ifdef WITH_cuda
 #include <cuda_runtime_api.h>
 #endif

@@ -1,4 +1,4 @@
-// The launches, as somebody compiles them who adds include/ by hand and no flag of ours: without a warning.
+// The launches in a project that adds include/ by hand and no flags of the library: no warnings.
 #include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/validate.cuh"
 #include "multidraft/cuda/verify.cuh"

@@ -1,4 +1,4 @@
-// Calls the guide's reject: a chain of two of which the target wants all, the first or nothing.
+// Calls the guide's reject: a chain of two, of which the target accepts both, the first or none.
 #pragma once
 
 #include <cstdint>

@@ -27,7 +27,7 @@ int main() {
     while (!memory.out.ended())
         speculative_step(memory, text, shape, vocabulary, {}, 5, {15 - static_cast<std::int32_t>(text.size()), stop},
                          draft_reads, target_reads);
-    // The stop token was behind the root, 2, at once; so on with a limit alone.
+    // The stop token followed the root, 2, at once; now with a limit only.
     if (text != std::vector<multidraft::token_id>{1, 2, 3}) return 1;
     do {
         speculative_step(memory, text, shape, vocabulary, {}, 5, {15 - static_cast<std::int32_t>(text.size()), {}},

@@ -1,4 +1,4 @@
-// Calls the documentation's verify_constrained: a target that wants a token which the mask or the bias takes from it.
+// Calls the documentation's verify_constrained: a target whose preferred token is removed by the mask or the bias.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Calls the documentation's verify_on_ranks, on one rank: a candidate that the target wants, and one that it does not.
+// Calls the documentation's verify_on_ranks, on one rank: a candidate that is accepted, and one that is rejected.
 #pragma once
 
 #include <cstdint>

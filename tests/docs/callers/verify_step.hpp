@@ -1,4 +1,5 @@
-// Calls the documentation's verify_step: two requests, one whose candidate the target wants and one whose it does not.
+// Calls the documentation's verify_step: two requests, one whose candidate is accepted and one whose candidate is
+// rejected.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Calls the README's verify_tree: a root and two candidates, a target that is sure of the second or of neither.
+// Calls the README's verify_tree: a root and two candidates, a target with all mass on the second or on neither.
 #pragma once
 
 #include <cstdint>

@@ -31,7 +31,7 @@ struct batch_fault {
     double value = 0;
 };
 
-/// Faults order as these numbers do. No fault is the largest.
+/// Faults in the order of these numbers. No fault is the largest.
 using fault_key = unsigned long long;
 inline constexpr fault_key no_fault = ~fault_key{0};
 
@@ -41,7 +41,7 @@ inline constexpr fault_key no_fault = ~fault_key{0};
            static_cast<fault_key>(f.index & 0xfffffff);
 }
 
-/// Whether the nodes of a request can be looked at.
+/// Whether the nodes of a request can be read.
 [[nodiscard]] MULTIDRAFT_HD inline bool offsets_are_valid(tree_batch const& trees, std::int32_t b) noexcept {
     std::int64_t const begin = trees.offsets[b];
     std::int64_t const end = trees.offsets[b + 1];
@@ -59,7 +59,7 @@ inline constexpr fault_key no_fault = ~fault_key{0};
     return {};
 }
 
-/// What a request has of its own; index 0.
+/// The checks of a request apart from its nodes; index 0.
 template <class Target, class Draft>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_request(tree_batch const& trees, request_batch const& requests,
                                                       Target const& target, Draft const& draft,
@@ -109,7 +109,7 @@ template <draft_law Law>
     return {};
 }
 
-/// A row of logits: no NaN, no plus infinity, not minus infinity alone.
+/// A row of logits: no NaN, no plus infinity, not all minus infinity.
 template <group G, class View>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_logits(G const& g, View const& x, batch_argument what, node_id node) {
     using real = typename View::real;
@@ -126,7 +126,7 @@ template <group G, class View>
     return {what, node, i, static_cast<double>(x(i))};
 }
 
-/// A row of probabilities: finite, not negative, and their sum near 1.
+/// A row of probabilities: finite, nonnegative, and their sum near 1.
 template <group G, distribution Row>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_probabilities(G const& g, Row const& row, double tolerance,
                                                             batch_argument what, node_id node) {
@@ -146,7 +146,7 @@ template <group G, distribution Row>
     return {what, node, none, sum};
 }
 
-/// How far the sum of a row may lie from 1; see `sum_tolerance`.
+/// How far the sum of a row may be from 1; see `sum_tolerance`.
 template <class T>
 [[nodiscard]] MULTIDRAFT_HD constexpr double tolerance_of() noexcept {
     if constexpr (std::is_same_v<T, double>)
@@ -163,7 +163,7 @@ template <class T>
     return verify::is_present(tree, v) && (what != batch_argument::draft || !tree.children(v).empty());
 }
 
-/// The bias of row i, where rows have one: that it is there, and its tokens. A fault is that of `node`.
+/// The bias of row i, where rows have one: that its index exists, and its tokens. Faults are reported for `node`.
 template <class Rows>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_bias([[maybe_unused]] Rows const& rows,
                                                    [[maybe_unused]] batch_argument what,
@@ -191,7 +191,7 @@ template <class Rows>
     return {};
 }
 
-/// Which row a node has and with which bias, where it may be read.
+/// The indices of a node's row and bias, where it may be read.
 template <class Rows>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_row_index(tree_batch const& trees, Rows const& rows, batch_argument what,
                                                         std::int32_t b, node_id v) noexcept {
@@ -213,7 +213,7 @@ template <group G, class Rows>
     batch_fault const of_index = check_row_index(trees, rows, what, b, v);
     if (of_index.what != batch_argument::nothing || !may_be_read(trees(b), what, v)) return of_index;
     std::int64_t const i = trees.offsets[b] + v;
-    // Rows of logits are looked at as they are: to process them says less, and throws on a host.
+    // Rows of logits are checked unprocessed: processing them reports less, and throws on a host.
     if constexpr (has_sampling<Rows> || has_states<Rows>)
         return check_logits(g, rows.view(i), what, v);
     else if constexpr (has_element<Rows>)
@@ -222,7 +222,7 @@ template <group G, class Rows>
         return check_probabilities(g, rows(g, i, b), tolerance_of<void>(), what, v);
 }
 
-/// Finds again what the smallest key of a batch stands for.
+/// Recovers the fault of the smallest key of a batch.
 template <group G, draft_law Law, class Target, class Draft>
 [[nodiscard]] MULTIDRAFT_HD validation_report report_of(G const& g, drafted_batch<Law> const& drafts,
                                                         Target const& target, Draft const& draft,

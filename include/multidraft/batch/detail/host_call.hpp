@@ -1,5 +1,5 @@
-// What batched calls on host threads share: their group, requests dealt out to tasks, and the checks before anything
-// is written.
+// Common parts of batched calls on host threads: their group, the distribution of requests to tasks, and the checks
+// before anything is written.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,21 +17,21 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// The host group inside of a batched call: a row that is not a distribution is the fault of one request, and the
-/// others get their verdicts.
+/// The host group inside a batched call, which does not throw: a row that is not a distribution affects one request
+/// only.
 struct host_batch_group : host_group {
     static constexpr bool throws = false;
 };
 
-/// Tasks that a call of so many pieces is divided into.
+/// The number of tasks for a call of that many pieces.
 template <host_policy P>
 [[nodiscard]] int tasks_of(P const& policy, std::int32_t pieces) {
     int const most = static_cast<int>(policy.concurrency());
     return pieces < most ? pieces : most;
 }
 
-/// Calls `body(piece, task)` for every piece, each task taking the next one when it is done with one. No two calls at
-/// the same time have one task.
+/// Calls `body(piece, task)` for every piece; each task takes the next piece when it is done with one. Concurrent calls
+/// have different tasks.
 template <host_policy P, class Body>
 void deal_out(P const& policy, std::int32_t pieces, Body const& body) {
     if (pieces < 1) return;
@@ -43,7 +43,7 @@ void deal_out(P const& policy, std::int32_t pieces, Body const& body) {
     });
 }
 
-/// Lowers a number that several tasks share, to `value` at most.
+/// Atomic minimum with `value`.
 template <class T>
 void lower(std::atomic<T>& shared, T value) noexcept {
     T seen = shared.load(std::memory_order_relaxed);
@@ -51,7 +51,7 @@ void lower(std::atomic<T>& shared, T value) noexcept {
     }
 }
 
-/// Raises it, to `value` at least.
+/// Atomic maximum with `value`.
 template <class T>
 void raise(std::atomic<T>& shared, T value) noexcept {
     T seen = shared.load(std::memory_order_relaxed);
@@ -59,7 +59,7 @@ void raise(std::atomic<T>& shared, T value) noexcept {
     }
 }
 
-/// The first fault of a request but for the entries of its rows.
+/// The first fault of a request, entries of rows not included.
 template <draft_law Law, class Target, class Draft>
 [[nodiscard]] fault_key fault_of_request(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
                                          request_batch const& requests, std::int32_t b) {

@@ -1,4 +1,4 @@
-// Rows of a tree that are normalised once, however often a verifier asks for them.
+// Rows of a tree that are normalised once, however often a verifier reads them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,11 +17,11 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// Bytes that are set aside for a row.
+/// Bytes reserved for a row.
 inline constexpr std::size_t kept_row_bytes = 160;
 
-/// The rows of one request with what makes each a distribution in the caller's memory: made when the row is first asked
-/// for. For groups of one lane. The bits are those of rows that are made anew (see `remembered_rows`).
+/// The rows of one request, each normalised when first read, with the result kept in the caller's memory. For groups of
+/// one lane. The bits are the same as without keeping (see `remembered_rows`).
 template <class Rows, class G>
 class kept_rows {
     using row = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), std::int64_t{}, 0))>;
@@ -31,7 +31,7 @@ class kept_rows {
     };
 
 public:
-    /// Whether there is something to keep, and room for it.
+    /// Whether there is something to keep and it fits.
     static constexpr bool apply = requires(Rows const& rows, G const& g) { rows.with_sums(g, std::int64_t{}, 0); }
     &&std::is_trivially_copyable_v<row> && sizeof(entry) <= kept_row_bytes && alignof(entry) <= 16;
 
@@ -51,7 +51,7 @@ public:
     [[nodiscard]] auto with_sums(G const& g, node_id node) const {
         using answer = decltype(rows_.with_sums(g, node));
         entry& e = entries_[node];
-        // Of a row that was cut the chunk sums are made from its weights, of others with the normaliser.
+        // The chunk sums of a truncated row are made from its weights, those of others with the normaliser.
         if (e.is_known && !e.value.may_have_all_mass())
             return answer{e.value, g.sum_chunks(e.value.size(), weight_of{e.value})};
         answer made = rows_.with_sums(g, node);

@@ -1,4 +1,4 @@
-// What a host refuses of a batched call before it looks at any request: missing arrays, extents that cannot be.
+// Checks of a batched call on a host that need no request: missing arrays, invalid extents.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -42,7 +42,7 @@ void refuse_bad_extents(Rows const& rows, char const* name) {
     }
 }
 
-/// Refuses what no request of a batch has to be looked at for.
+/// Checks that need no request of a batch.
 template <draft_law Law, class Target, class Draft>
 void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
                           request_batch const& requests) {
@@ -66,7 +66,7 @@ void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target
     }
 }
 
-/// Refuses an invalid place for verdicts.
+/// Refuses an invalid output for verdicts.
 inline void refuse_bad_verdicts(verdict_batch const& out) {
     refuse_null(out.path, "out.path");
     refuse_null(out.accepted, "out.accepted");
@@ -74,7 +74,7 @@ inline void refuse_bad_verdicts(verdict_batch const& out) {
     if (out.path_stride < 0) refuse("out.path_stride", out.path_stride, "a path has room for 0 nodes or more");
 }
 
-/// Refuses a workspace of fewer bytes than verifiers of whole trees want, and one that is not aligned for them.
+/// Refuses a workspace that is too small or misaligned for a verifier of whole trees.
 inline void refuse_bad_workspace(workspace const& scratch, std::size_t wanted) {
     if (scratch.size < wanted)
         refuse("workspace.size", scratch.size,
@@ -84,7 +84,7 @@ inline void refuse_bad_workspace(workspace const& scratch, std::size_t wanted) {
         refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
 }
 
-/// Refuses what no entry of a level has to be looked at for.
+/// Checks that need no entry of a level.
 template <sampler Sampler, logit_row_batch Rows>
 void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch const& requests,
                       children_batch const& out) {

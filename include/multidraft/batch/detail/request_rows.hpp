@@ -1,4 +1,4 @@
-// The rows of one tree of a batch, as a verifier asks for them.
+// The rows of one tree of a batch, as a verifier reads them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
-/// The distributions of the tree of request b. It refers to the call's arguments and finds a row anew each time: in a
-/// launch they cost no registers, which a verifier has few of.
+/// The distributions of the tree of request b. It refers to the call's arguments and locates a row at each call, so
+/// that in a launch it occupies no registers.
 template <class Rows>
 struct request_rows {
     Rows const& batch;
     tree_batch const& trees;
     std::int32_t b;
-    int prefetched = 0;  ///< rows that `prefetch` asks for at most
+    int prefetched = 0;  ///< the most rows that `prefetch` fetches
 
     [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return trees.size(b); }
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return batch.vocabulary; }
@@ -33,7 +33,7 @@ struct request_rows {
     [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, node_id node) const {
         return batch.with_sums(g, trees.offsets[b] + node, b);
     }
-    /// Has the rows of the first of some nodes, of which one may be read next, brought nearer by groups that can.
+    /// Prefetches the rows of the first of some nodes, of which one may be read next, on groups that can.
     template <group G>
     requires requires(Rows const& rows, G const& g) {
         rows.with_sums(g, std::int64_t{}, std::int32_t{});

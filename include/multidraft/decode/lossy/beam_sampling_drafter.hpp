@@ -24,8 +24,8 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 /// likeliest of the last level as a chain of up to `length` tokens ([MTAD] Alg. 1, line 3). At temperature 0 they are
 /// not drawn: the likeliest are kept.
 ///
-/// `Law` is the one that the verifier of joint likelihood is written for. A lossless verifier could not divide by the
-/// chain's own law, and `law::deterministic` says so (`verify::naive` takes it).
+/// `Law` is that of the verifier of joint likelihood. The chain's own law has no tractable probabilities for a lossless
+/// verifier to divide by, hence `law::deterministic` (which `verify::naive` accepts).
 template <language_model Draft, draft_law Law = law::deterministic>
 class beam_sampling_drafter : public beam_drafter<Draft, Law> {
     using base = beam_drafter<Draft, Law>;
@@ -47,7 +47,7 @@ public:
     template <draw_source Source>
     void grow(host_group const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w,
               Source& source, generation_metrics& m) {
-        // Greedy: the likeliest sequences of the distribution as it is, for the limit has only one.
+        // Greedy: the likeliest sequences of the unscaled distribution, since the limit has only one.
         sampling_params const of_rows = w.greedy() ? sampling_params{} : w;
         this->start(text, width_ * depth + 1);
         this->grow_beams(

@@ -1,4 +1,4 @@
-// BiLD's fallback: the draft goes on alone while it is sure of itself. Lossy together with the rollback.
+// BiLD's fallback: the draft continues alone while it is confident. Lossy together with the rollback.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@ namespace MULTIDRAFT_NAMESPACE::lossy {
 /// `make_speculative<verify::lossy::rollback<law::iid>>(target, static_tree_drafter<Draft, draft::iid,
 /// lossy::fallback_rule>(draft, chain(10), {}, lossy::fallback_rule(0.6)), verify::lossy::rollback<law::iid>(3))`.
 ///
-/// The rule itself is harmless, and lossless with a lossless verifier; it is the rollback that costs.
+/// The rule itself keeps a lossless verifier lossless; only the rollback is lossy.
 class fallback_rule {
 public:
     static constexpr bool reads_hidden_state = false;
@@ -35,7 +35,7 @@ public:
     [[nodiscard]] double operator()(G const& g, Q const& q, std::span<float const>) const {
         return static_cast<double>(q(g.argmax(q.size(), weight_of{q})));
     }
-    /// A level is not drawn where that is less at each of its nodes.
+    /// A level is not drawn if that is less at each of its nodes.
     [[nodiscard]] double threshold() const noexcept { return threshold_; }
 
 private:

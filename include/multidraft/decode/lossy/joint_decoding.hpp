@@ -1,4 +1,4 @@
-// Multi-token joint decoding, approximated by beams of the target: the quality that MTAD approaches. Lossy.
+// Multi-token joint decoding, approximated by beams of the target: the reference for the quality of MTAD. Lossy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,9 +22,9 @@
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
 /// Emits `length` tokens per step, the likeliest of `width` sequences drawn from the target's joint distribution of
-/// that many tokens by beam sampling ([MTAD] 3.1, with the approximation that its section 3.1 uses itself).
+/// that many tokens by beam sampling ([MTAD] 3.1, with the approximation of that section).
 ///
-/// Not the target's distribution, and not meant to be: it leans to texts of high joint likelihood, so its perplexity
+/// By design not the target's distribution: it is biased towards texts of high joint likelihood, so its perplexity
 /// under the target is lower than that of sampling. `length` target calls per step over `width` sequences: a baseline
 /// of quality, not of speed. Width 1 or length 1 with width 1 is plain sampling of the target.
 template <language_model Target>

@@ -1,4 +1,4 @@
-// The target-initialised tree: several tokens of the target start it and the longest path wins. Lossy.
+// The target-initialised tree: it starts from several tokens of the target, and the longest path wins. Lossy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,9 +36,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::lossy {
 
-/// Chains of the draft below tokens that are given; `Rule` may end all of them early.
+/// Chains of the draft below given tokens; `Rule` may end all of them early.
 ///
-/// A tree that may end early has its mask as a slice: that of the full fork is made once ([ImprovingMCSD] 3.2).
+/// The mask of a tree that may end early is a slice of the full fork's, which is made once ([ImprovingMCSD] 3.2).
 template <language_model Draft, stop_rule Rule = never_stop>
 class chains_below : public single_model_drafter<Draft, law::iid> {
     static_assert(!Rule::reads_hidden_state || reveals_hidden_state<Draft>,
@@ -46,7 +46,7 @@ class chains_below : public single_model_drafter<Draft, law::iid> {
                   "(hidden_size, hidden_states)");
 
 public:
-    /// The model is the caller's and outlives this.
+    /// The model belongs to the caller and must outlive this object.
     explicit chains_below(Draft& draft, Rule rule = {})
         : single_model_drafter<Draft, law::iid>(draft), rule_(std::move(rule)) {}
 
@@ -104,7 +104,7 @@ public:
 private:
     static constexpr bool stops_early = !std::is_same_v<Rule, never_stop>;
 
-    /// Whether no chain is worth a further draw, by the rows of the nodes just read.
+    /// Whether the rule is met for every chain, by the rows of the nodes just read.
     bool stops(host_group const& g) {
         for (std::size_t i = 0; i < level_.size(); ++i) {
             std::span<float const> hidden;
@@ -125,17 +125,17 @@ private:
     ancestor_mask full_{topology().parents()};
 };
 
-/// Multi-candidate decoding whose tree is started by the target ([ImprovingMCSD] 3.1): `width` different tokens are
-/// drawn from the target's last distribution, each starts a chain of `depth` draws of the draft, and the path of which
-/// most is accepted wins.
+/// Multi-candidate decoding with a target-initialised tree ([ImprovingMCSD] 3.1): `width` different tokens are drawn
+/// from the target's last distribution, each starts a chain of `depth` draws of the draft, and the path with the most
+/// accepted nodes wins.
 ///
-/// Not lossless: which of several tokens of the target is emitted depends on how well the draft went on from them, so
+/// Not lossless: which of several tokens of the target is emitted depends on the draft's continuations of them, so
 /// likely continuations of the draft win too often. At temperature 0 the tokens are the target's `width` likeliest, and
-/// text comes out that greedy decoding would not give. With width 1 it is exact. Its block efficiency is not comparable
-/// with that of lossless methods.
+/// the text differs from greedy decoding. With width 1 it is exact. Its block efficiency is not comparable with that of
+/// lossless methods.
 ///
-/// With a `Rule` (`probability_stop`, `hidden_state_stop`) the chains end where it gives none of them a chance: the
-/// whole method of the paper, tree, decision model and sliced mask.
+/// With a `Rule` (`probability_stop`, `hidden_state_stop`) the chains end when its estimate is below the threshold for
+/// all of them: the complete method of the paper, tree, decision model and sliced mask.
 template <language_model Target, language_model Draft, stop_rule Rule = never_stop>
 class target_initialised_decoding : public generation_loop<target_initialised_decoding<Target, Draft, Rule>> {
 public:
@@ -171,8 +171,8 @@ private:
         set_next(options.sampling, row_view<logit>(logits_.data(), target_.vocabulary()));
     }
 
-    /// The distribution of the next token: a row of the target, or, where a candidate drawn from `refused` was refused,
-    /// what is left of it. Its `width` likeliest tokens at temperature 0.
+    /// The distribution of the next token: a row of the target, or the residual if a candidate drawn from `refused` was
+    /// refused. At temperature 0 its `width` likeliest tokens.
     void set_next(sampling_params const& w, row_view<logit> view, row const* refused = nullptr) {
         row const p = process_logits(g_, view, w, "target logits").row;
         if (w.greedy()) {
@@ -196,12 +196,12 @@ private:
     void step(text_state& state, generation_options const& options, Source& source, generation_metrics& m) {
         std::int32_t const length = state.length();
         std::int32_t const root = length - 1;
-        if (length >= target_.context_limit()) {  // one more token fits, and nothing below it
+        if (length >= target_.context_limit()) {  // space for one more token, and nothing below it
             draw_starts(options.sampling, 1, source, root);
             state.emit(starts_);
             return;
         }
-        // A start needs a place too, and is a token.
+        // A start is a token too and needs a position.
         std::int32_t const depth = std::max(0, std::min({depth_, state.left() - 1, target_.context_limit() - length - 1,
                                                          tree_.depth_limit(length) - 1}));
         draw_starts(options.sampling, width_, source, root);
@@ -221,7 +221,7 @@ private:
         tree_.keep(root, kept_);
     }
 
-    /// The target reads the tree below its root, which the step before has scored: the row of node v is v - 1.
+    /// The target reads the tree below its root, which the previous step has scored: the row of node v is v - 1.
     void score(std::int32_t root, generation_metrics& m) {
         std::size_t const wanted = at(tree_.size() - 1) * at(target_.vocabulary());
         logits_.resize(std::max(logits_.size(), wanted));
@@ -232,7 +232,8 @@ private:
         ++m.target_calls;
     }
 
-    /// The chain of which most is accepted, the first of equal ones. Returns whether it ends in a candidate refused.
+    /// The chain with the most accepted nodes, the first among equals. Returns whether it ends with a refused
+    /// candidate.
     template <draw_source Source>
     bool find_longest_path(sampling_params const& w, Source& source, std::int32_t root, generation_metrics& m) {
         tree_view const tree = tree_.tree().tree;
@@ -294,7 +295,7 @@ private:
     std::int32_t width_;
     std::int32_t depth_;
     std::vector<real> next_;           ///< of the next token, where it is drawn
-    std::vector<token_id> likeliest_;  ///< and where it is not: at temperature 0
+    std::vector<token_id> likeliest_;  ///< where it is not drawn: at temperature 0
     std::vector<token_id> starts_;
     std::vector<logit> logits_;
     std::vector<node_id> path_, best_, kept_;

@@ -1,4 +1,4 @@
-// Where in [0, 1] the ranks of each token lie, so that the token with the best rank has a wanted law.
+// The sets of ranks in [0, 1] of each token, such that the token with the best rank has a given law.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@ namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 // On the host, in double: the exact form, by sorting.
 
-/// A token, or tokens that are treated as one: its part of the target and of the law of one draw.
+/// A token, or several pooled tokens: its part of the target and of the law of one draw.
 struct ranked_token {
     double p = 0;
     double q = 0;
@@ -33,13 +33,14 @@ inline void sort_by_ratio(std::vector<ranked_token>& tokens) {
     });
 }
 
-/// The law m of the candidate that accepts most, in the tokens' order: a law that the best of the draws can have.
+/// The law m of the candidate with the highest acceptance rate, in the tokens' order, among the laws that the best of
+/// the draws can have.
 ///
 /// `tokens` are sorted by ratio. `best(t)` is G: the probability that the best rank is below t, concave, G(0) = 0,
 /// G(1) = 1; for j independent draws 1 - (1 - t)^j. `base` is the target's mass on the certain tokens, p that on the
 /// others (the rest of the sum), q their law, with sum 1. Then sum min(p, m) + base is alpha*, for every concave G (the
 /// marginal of ranked verification: H, the minimising prefix of alpha*, is lifted to G's mass, the rest capped). m / q
-/// does not fall along the order. O(V).
+/// is nondecreasing along the order. O(V).
 template <class Best>
 [[nodiscard]] std::vector<double> ranked_marginal(span<ranked_token const> tokens, Best const& best, double base) {
     std::size_t const n = tokens.size();
@@ -119,7 +120,7 @@ struct rank_interval {
 
     /// The part of [0, 1] that it covers.
     [[nodiscard]] double length() const noexcept { return end - begin; }
-    /// What it has of the target's mass.
+    /// Its mass of G.
     [[nodiscard]] double mass() const noexcept { return below_end - below_begin; }
 };
 
@@ -131,11 +132,11 @@ struct rank_set {
     std::size_t count = 0;
 };
 
-/// Sets of ranks with the lengths q and the G-masses m: the left-curtain coupling. They divide [0, 1].
+/// Sets of ranks with the lengths q and the G-masses m: the left-curtain coupling [LeftCurtain]. They divide [0, 1].
 ///
-/// Tokens by m/q, largest first, each take an interval of what is left of [0, 1], glued together; tokens of one m/q are
-/// a block and share theirs. The masses are m up to rounding; they are recomputed from G, so whoever takes them for the
-/// law has the exact one.
+/// In order of m/q, largest first, each token takes an interval of the remaining part of [0, 1], with the parts already
+/// taken contracted; tokens of equal m/q form a block and share theirs. The masses are m up to rounding. They are
+/// recomputed from G and so give the exact law.
 class rank_sets {
 public:
     /// `tokens` sorted by ratio with elements below `elements`, `m` from `ranked_marginal`. O(V), and a dozen
@@ -168,7 +169,7 @@ public:
         }
     }
 
-    /// The set of an element, or -1 for those that are never drawn.
+    /// The set of an element, or -1 if it is never drawn.
     [[nodiscard]] int set_of(index_t element) const { return set_of_[static_cast<std::size_t>(element)]; }
     /// A set, by its number.
     [[nodiscard]] rank_set const& operator[](int set) const { return sets_[static_cast<std::size_t>(set)]; }
@@ -190,7 +191,7 @@ private:
     };
     static constexpr double slack = 1e-13;
 
-    /// The next block: an interval right of the cursor, or what is left in it and on its left side.
+    /// The next block: an interval right of the cursor, or the rest there and a part of the gaps on its left.
     template <class Best>
     void take(double width, double want, Best const& best) {
         rank_set set;
@@ -260,7 +261,7 @@ private:
     std::vector<int> set_of_;
     std::vector<rank_set> sets_;
     std::vector<rank_interval> intervals_;
-    std::vector<gap> gaps_;  // what is left of the cursor's left side, in increasing order
+    std::vector<gap> gaps_;  // the gaps left of the cursor, in increasing order
     point cursor_{0, 0};     // the end of what is taken on the right
 };
 

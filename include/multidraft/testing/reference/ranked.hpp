@@ -37,14 +37,14 @@ struct candidate_row {
 
 }  // namespace detail
 
-/// The reference of `verify::ranked` ([Ranked] 3): every draw gets a random rank in its token's set of ranks, the best
-/// one is the candidate, and the candidate is corrected against its exact law m: accepted with min(1, p / m), else a
-/// token from Norm[(p - m)+] is emitted, which may be one of the certain children.
+/// The reference of `verify::ranked` ([Ranked] 3): every draw gets a random rank in its token's set of ranks, and the
+/// one with the best rank is the candidate. The candidate has the exact law m. It is accepted with min(1, p / m);
+/// otherwise a token from Norm[(p - m)+] is emitted, which may be one of the certain children.
 ///
 /// Lossless whatever m is, since it is the candidate's exact law. With the m of `ranked_marginal` the acceptance rate
 /// is alpha*, the largest of any lossless verifier of its law ([OptimalMDSD] (8)), for `law::iid` and
-/// `law::stratified`. (Others have since reached alpha* for independent drafts: Global Resolution, arXiv 2511.15898, by
-/// convex minimisation.) Where every candidate is certain a token is drawn from p.
+/// `law::stratified`. ([GlobalResolution] reaches alpha* for independent drafts by convex minimisation.) Where every
+/// candidate is certain a token is drawn from p.
 ///
 /// On the host, exactly, with memory of the size of the vocabulary: see `ranked_node`. Cost: a pass over p and q and a
 /// sort of the tokens that are not pooled.
@@ -59,10 +59,11 @@ public:
     static constexpr bool lossless = true;
 
     ranked() = default;
-    /// `pooled`: tokens with less of the draws' law are treated as one. At most that much acceptance is lost per token.
+    /// `pooled`: tokens with less than this of the draws' law are pooled. At most that much acceptance is lost per
+    /// token.
     explicit ranked(double pooled) noexcept : pooled_(pooled) {}
 
-    /// Takes the candidate of best rank with probability min(1, p / m); O(V log V).
+    /// Accepts the candidate of best rank with probability min(1, p / m); O(V log V).
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
                                               Source& source, draw_site site) const {

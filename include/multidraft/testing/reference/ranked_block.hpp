@@ -1,4 +1,4 @@
-// Ranked block verification: at every node the child that ranked verification would offer, then the path as a block.
+// Ranked block verification: at every node ranked verification selects a child, then the path is verified as a block.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,7 +29,7 @@ namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 namespace detail {
 
-/// A picked path as `stop_of_block` reads it.
+/// A selected path as `stop_of_block` reads it.
 template <class Target, class Real>
 struct picked_path {
     tree_view tree;
@@ -50,7 +50,7 @@ struct picked_path {
     }
 };
 
-/// The walk of ranked block verification; `Nested` says whether a child's quantile comes from its subtree.
+/// The walk of ranked block verification; with `Nested` a child's quantile comes from its subtree.
 template <draft_law Law, bool Nested, group G, class Target, class Draft, class Source>
 class ranked_walk {
 public:
@@ -103,7 +103,7 @@ private:
         return verify::candidates_of(drafts_, tree_.children(v), v);
     }
 
-    /// The sets of a node with children; none where no child can be picked, all of them being certain.
+    /// The sets of a node with children; none where no child can be selected because all are certain and have no mass.
     void make_sets_of(node_id v, conditional_cdf own) {
         auto const children = candidates(v);
         auto const p = target_(g_, v);
@@ -118,20 +118,20 @@ private:
         if (!nodes_[at(v)]->valid()) verify::detail::refuse_node(g_, drafts_, target_, draft_, v);
     }
 
-    /// Of all nodes that the target can come to, from the root down. A child's conditional distribution function says
-    /// whether its quantile may come from its subtree.
+    /// Those of all nodes with positive probability under the target, from the root down. A child's conditional
+    /// distribution function determines whether its quantile may come from its subtree.
     void make_sets() {
         std::vector<conditional_cdf> cdfs(nodes_.size());
         std::vector<char> reached(nodes_.size(), 0);
         reached[0] = 1;
-        tells_.assign(nodes_.size(), 0);
+        from_subtree_.assign(nodes_.size(), 0);
         for (node_id v = 0; v < tree_.size(); ++v) {
             auto const children = tree_.children(v);
             if (reached[at(v)] == 0 || children.empty()) continue;
             make_sets_of(v, cdfs[at(v)]);
             ranked_node const* const node = node_of(v);
             if (node == nullptr) continue;
-            tells_[at(v)] = !cdfs[at(v)].is_identity() && node->draws() > 0 ? 1 : 0;
+            from_subtree_[at(v)] = !cdfs[at(v)].is_identity() && node->draws() > 0 ? 1 : 0;
             auto const p = target_(g_, v);
             for (index_t k = 0; k < children.count; ++k) {
                 token_id const x = tree_.tokens[at(children.first + k)];
@@ -144,7 +144,7 @@ private:
     /// From the leaves up.
     void make_quantiles() {
         for (node_id v = tree_.size() - 1; v > 0; --v) {
-            if (tells_[at(v)] == 0) continue;
+            if (from_subtree_[at(v)] == 0) continue;
             double rank = 0;
             static_cast<void>(best_by_quantiles(*node_of(v), tree_.children(v), rank));
             quantiles_[at(v)] = node_of(v)->quantile_of_best(rank);
@@ -196,7 +196,7 @@ private:
                 !source_.bernoulli(site(purpose::path, 1), node.passed(), 1.0))
                 return best;
         }
-        // In proportion to the target's mass; the last with mass is what is left.
+        // In proportion to the target's mass; the last one with mass takes the remainder.
         double left = 0;
         for (index_t k = 0; k < node.certain(); ++k) left += target_mass(v, tree_.tokens[at(children.first + k)]);
         for (index_t k = 0; k < node.certain(); ++k) {
@@ -220,11 +220,11 @@ private:
     std::int32_t position_;
     double pooled_;
     std::vector<std::unique_ptr<ranked_node>> nodes_;
-    std::vector<char> tells_;  ///< whether a node's quantile is that of its best draw
+    std::vector<char> from_subtree_;  ///< whether a node's quantile is that of its best draw
     std::vector<double> quantiles_;
 };
 
-/// A verifier by that walk.
+/// The verifier of that walk.
 template <draft_law Law, bool Nested>
 class ranked_walk_verifier {
     static_assert(verify::is_ranked_law<Law>,
@@ -260,12 +260,12 @@ private:
 
 }  // namespace detail
 
-/// The reference of `verify::ranked_block` ([Ranked] 5): from the root down, the one child that ranked verification
-/// offers, a certain token being picked first where the candidate is refused (`ranked_node::law`); then the picked
-/// path, whose conditionals are known exactly, is verified as a block (`stop_of_block`).
+/// The reference of `verify::ranked_block` ([Ranked] 5): from the root down, one child of each node is selected: the
+/// candidate of ranked verification or, where it is refused, a certain token (`ranked_node::law`). The selected path,
+/// whose conditionals are known exactly, is then verified as a block (`stop_of_block`).
 ///
-/// Lossless for `law::iid` and `law::stratified`. Reads the rows of p and q on the picked path only. On the host,
-/// exactly: see `ranked_node` for cost and memory.
+/// Lossless for `law::iid` and `law::stratified`. Reads the rows of p and q on the selected path only. On the host,
+/// exact: see `ranked_node` for cost and memory.
 template <draft_law Law>
 class ranked_block : public detail::ranked_walk_verifier<Law, false> {
     using base = detail::ranked_walk_verifier<Law, false>;

@@ -1,5 +1,5 @@
-// One node under ranked verification: the sets of ranks of its children's tokens, the law of the child that is picked,
-// and what a pick tells about the subtree of that child.
+// One node under ranked verification: the sets of ranks of its children's tokens, the law of the selected child, and
+// the law of that child's quantile given the selection.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,24 +23,24 @@ namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
 class ranked_node;
 
-/// The law of a node's quantile given that the node was picked, as its distribution function: a concave map of [0, 1].
+/// The distribution function of a node's quantile given that the node was selected: a concave map of [0, 1].
 ///
-/// Every node has a quantile, uniform before anything is known. A pick favours good quantiles; how, depends on the
-/// parent: see `ranked_node::conditional_cdf_of`. Holds a pointer to the parent's node, which must stay where it is.
+/// Every node has a quantile that is uniform a priori. Selection favours good quantiles, in a way that depends on the
+/// parent: see `ranked_node::conditional_cdf_of`. Holds a pointer to the parent's node, which must not move.
 class conditional_cdf {
 public:
-    /// The identity: a node whose quantile had no say, such as the root.
+    /// The identity: a node whose selection does not depend on its quantile, such as the root.
     conditional_cdf() = default;
-    /// A certain token, picked when its quantile was at most t.
+    /// A certain token, selected when its quantile was at most t.
     explicit conditional_cdf(double t) noexcept : kind_(kind::certain), limit_(t) {}
-    /// A candidate from a set of ranks: its first quantiles, up to a part `kept` of the mass, were picked; those beyond
-    /// with a chance `damped`.
+    /// A candidate from a set of ranks: quantiles up to the fraction `kept` of the mass were selected; those beyond
+    /// with probability `damped`.
     conditional_cdf(ranked_node const& parent, int set, double kept, double damped) noexcept
         : kind_(kind::candidate), parent_(&parent), set_(set), limit_(kept), damped_(damped) {}
 
     /// Its value at v in [0, 1].
     [[nodiscard]] double operator()(double v) const;
-    /// Whether nothing is known of the quantile.
+    /// Whether the law is uniform.
     [[nodiscard]] bool is_identity() const noexcept { return kind_ == kind::identity; }
 
 private:
@@ -53,20 +53,20 @@ private:
 };
 
 /// Ranked verification at one node ([Ranked] 3), in its exact form: the candidate among j independent draws and d
-/// certain tokens that accepts most, and the law of the child that is picked.
+/// certain tokens with the highest acceptance rate, and the law of the selected child.
 ///
 /// Every drawn token has a rank, uniform on its token's set (`rank_sets`), at the length u |R| along the set for a draw
 /// of quantile u; the draw with the best (smallest) rank is the candidate, with law `candidate_law`. It is kept with
-/// probability min(1, p / m~); else a certain token is picked, in all with probability f, or else the candidate after
-/// all. The pick has the law `law`, exactly.
+/// probability min(1, p / m~). Otherwise a certain token is selected with probability f, and the candidate with
+/// probability 1 - f. The selected child has exactly the law `law`.
 ///
 /// On the host, in double, with memory of the size of the vocabulary. Tokens whose q is below `pooled` of the draws'
-/// law are treated as one: exact all the same, with a loss of acceptance of at most their mass. O(V + S log S) for S
-/// tokens that are not pooled.
+/// law are pooled: the law stays exact, and the loss of acceptance is at most their mass. O(V + S log S) for S tokens
+/// that are not pooled.
 class ranked_node {
 public:
     /// `p`, `q`: the node's rows. `certain`: the tokens taken with certainty; `draws`: j, the number of draws from the
-    /// rest, may be 0. `own`: the law of the node's own quantile given that it was picked.
+    /// rest, may be 0. `own`: the law of the node's own quantile given that it was selected.
     template <distribution P, distribution Q>
     ranked_node(P const& p, Q const& q, span<token_id const> certain, index_t draws, conditional_cdf own = {},
                 double pooled = 0)
@@ -92,7 +92,7 @@ public:
             target += p_[i];
         }
         valid_ = target > 0 && target < 2;
-        if (draws_ == 0) {  // the candidate is always refused, for a certain token
+        if (draws_ == 0) {  // no candidate: a certain token is always selected
             refused_ = 1;
             passed_ = base_ > 0 ? 1 : 0;
             acceptance_ = base_;
@@ -100,7 +100,7 @@ public:
         }
         valid_ = valid_ && rest > 0 && rest < 2;
         if (!valid_) return;
-        // Never drawn; and seldom drawn.
+        // Tokens that are never drawn, and rarely drawn ones.
         ranked_token undrawn;
         ranked_token seldom;
         double const threshold = pooled * rest;
@@ -145,7 +145,7 @@ public:
     ranked_node(ranked_node const&) = delete;
     ranked_node& operator=(ranked_node const&) = delete;
 
-    /// False when the rows hold no distribution, or q none outside the certain tokens of which there are draws.
+    /// False when the rows are not distributions, or when there are draws but q has no mass outside the certain tokens.
     [[nodiscard]] bool valid() const noexcept { return valid_; }
     /// Independent draws among the children.
     [[nodiscard]] index_t draws() const noexcept { return draws_; }
@@ -155,18 +155,17 @@ public:
     /// The probability that a candidate or a certain token is the emitted one: alpha*, for the root's own quantile law.
     [[nodiscard]] double acceptance() const noexcept { return acceptance_; }
 
-    /// G(t): the probability that the best rank is below t, given that this node was picked.
+    /// G(t): the probability that the best rank is below t, given that this node was selected.
     [[nodiscard]] double best_below(double t) const { return own_(quantile_of_best(t)); }
 
-    /// 1 - (1 - t)^j: where the best of j ranks lies among its possible values; the quantile of a node whose best rank
-    /// is t.
+    /// 1 - (1 - t)^j: the quantile of a node whose best rank is t.
     [[nodiscard]] double quantile_of_best(double t) const {
         double left = 1;
         for (index_t k = 0; k < draws_; ++k) left *= 1 - t;
         return 1 - left;
     }
 
-    /// f: the probability that a certain token is picked where the candidate is refused.
+    /// f: the probability that a certain token is selected once the candidate is refused.
     [[nodiscard]] double passed() const noexcept { return passed_; }
 
     /// Whether the token can have been drawn.
@@ -194,7 +193,7 @@ public:
         return set.mass * (mass_[static_cast<std::size_t>(x)] / rest_) / set.length;
     }
 
-    /// m: the law of the child that is picked.
+    /// m: the law of the selected child.
     [[nodiscard]] double law(token_id x) const {
         for (std::size_t k = 0; k < certain_.size(); ++k)
             if (certain_[k] == x) return base_ > 0 ? certain_p_[k] / base_ * refused_ * passed_ : 0.0;
@@ -203,11 +202,11 @@ public:
         return std::min(p, m) + std::max(m - p, 0.0) * (1 - passed_);
     }
 
-    /// Whether a candidate of quantile u is kept; else certain tokens are tried.
+    /// Whether a candidate with quantile u is kept; otherwise certain tokens are tried.
     [[nodiscard]] bool keeps(token_id x, double u) const { return mass_before(set_of(x), u) <= kept(x); }
 
-    /// The k-th certain token is picked, once the candidate is refused and those before it are, when its quantile is at
-    /// most this.
+    /// Once the candidate and the earlier certain tokens are refused, the k-th certain token is selected if its
+    /// quantile is at most this.
     [[nodiscard]] double certain_limit(index_t k) const {
         if (!(refused_ * passed_ > 1e-15)) return 0;
         double before = 0;
@@ -216,9 +215,8 @@ public:
         return here < 1 - before ? here / (1 - before) : (here > 0 ? 1.0 : 0.0);
     }
 
-    /// The conditional distribution function of the k-th child, whose token is x: of the certain ones for k <
-    /// certain(), else of a draw. The identity where the child is hardly ever picked (`least_informative`): its
-    /// quantile is then a number of its own.
+    /// The conditional distribution function of the k-th child, whose token is x: a certain one for k < certain(), else
+    /// a draw. The identity where the child is rarely selected (`least_informative`): it then draws its own quantile.
     [[nodiscard]] conditional_cdf conditional_cdf_of(index_t k, token_id x) const {
         if (k < certain()) {
             double const limit = certain_limit(k);
@@ -231,7 +229,8 @@ public:
         return {*this, s, kept_part, 1 - passed_};
     }
 
-    /// The G-mass of the first u |R| of a set over its whole: how likely a better quantile is, given the pick.
+    /// The G-mass of the first u |R| of a set, as a fraction of the whole: the probability of a better quantile given
+    /// the selection.
     [[nodiscard]] double mass_before(int set_index, double u) const {
         rank_set const& set = sets_[set_index];
         double need = u * set.length;
@@ -264,17 +263,18 @@ private:
     double base_ = 0;     ///< p of the certain tokens
     double rest_ = 0;     ///< q of the others
     double refused_ = 0;  ///< the probability that the candidate is refused
-    double passed_ = 0;   ///< f: that a certain token is picked then
+    double passed_ = 0;   ///< f: the probability that a certain token is then selected
     double acceptance_ = 0;
     bool valid_ = false;
     std::vector<double> p_;
     std::vector<double> mass_;
-    std::vector<index_t> element_;  ///< a token's own, V for those treated as one, `none` for those never drawn
+    std::vector<index_t> element_;  ///< by token: its own element, V for pooled tokens, `none` for those never drawn
     rank_sets sets_;
 };
 
-/// The draw with the smallest rank, without drawing the ranks: an interval of each draw's set with its part of the
-/// length; intervals of different sets do not overlap, and two ranks in one are as likely one way as the other.
+/// The draw with the smallest rank, without drawing the ranks: an interval of each draw's set with probability
+/// proportional to length. Intervals of different sets do not overlap, and two ranks in one interval are equally likely
+/// in either order.
 template <group G, draw_source Source>
 [[nodiscard]] index_t best_ranked(G const& g, ranked_node const& node, verify::candidate_list candidates,
                                   Source& source, draw_site site) {

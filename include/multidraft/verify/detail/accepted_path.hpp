@@ -13,7 +13,7 @@
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// Writes the nodes from the root to `last`, which lies `accepted` levels below it; the root is left out. The leader
-/// writes. Called last, so that a walk that is refused leaves the caller's path as it was.
+/// writes. Called last, so that a verification that fails leaves the caller's path unchanged.
 template <group G>
 MULTIDRAFT_HD void write_path(G const& g, tree_view tree, node_id last, std::int32_t accepted, span<node_id> path) {
     if (!g.leader()) return;

@@ -1,4 +1,4 @@
-// Block verification of one path: its weights on the way down, where it stops on the way up.
+// Block verification of one path: weights on the way down, the stopping level on the way up.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,9 +27,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The weight of a path with one more token: min(1, w p(x) / m(x)); w = 1 at the root.
 ///
-/// p and m are the probabilities of the token under the target and under the law that it was picked by. It is what the
-/// target still owes to the path, as a part of the probability that the path is picked. NaN stays NaN, and infinity,
-/// which is no probability, becomes it.
+/// p and m are the probabilities of the token under the target and under the law by which it was selected. NaN stays
+/// NaN, and infinity, which is not a probability, becomes NaN.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real next_weight(Real w, Real p, Real m) {
     Real const owed = fp::mul(w, p);
@@ -44,7 +43,8 @@ template <class Real>
 /// - `token(l)`: its token, for l >= 1.
 /// - `weight(l)`: its weight by `next_weight`; 1 for l = 0.
 /// - `target()`: the target's rows, `target()(g, node)`.
-/// - `conditional(g, l)`: the exact law m of token(l + 1) given the levels above, l < `length()`, as a distribution.
+/// - `conditional(g, l)`: the exact law m of token(l + 1) given the tokens of levels up to l < `length()`, as a
+///   distribution.
 template <class Path, class G>
 concept block_path = requires(Path const& path, G const& g, std::int32_t level) {
     { path.length() } -> std::convertible_to<std::int32_t>;
@@ -62,9 +62,9 @@ concept block_path = requires(Path const& path, G const& g, std::int32_t level) 
 /// w_i) with S_i = sum (w_i p - m)+ over the next token, h_0 = 1. Then the next token is drawn from p (at g) or
 /// Norm[(w_i p - m)+].
 ///
-/// Lossless whenever m is the exact law of the path. One Bernoulli draw and one pass over p and m for each level that
-/// is given up, one pass for the level where it stops; levels above are not read. A path may be cut where its weight is
-/// 0: nothing below can be accepted. The answer's token is `none` when a row holds NaN or no mass.
+/// Lossless whenever m is the exact law of the path. One Bernoulli draw and one pass over p and m for each rejected
+/// level, one pass for the level where it stops; levels above are not read. A path may be truncated where its weight is
+/// 0, since nothing below can be accepted. The result's token is `none` when a row holds NaN or no mass.
 template <group G, block_path<G> Path, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD verdict stop_of_block(G const& g, Path const& path, Source& source, std::int32_t position) {
     using real = std::decay_t<decltype(path.weight(0))>;
@@ -90,7 +90,8 @@ template <group G, block_path<G> Path, draw_source Source>
         auto const sums = g.sum_chunks(p.size(), r);
         real const mass = sums.total;
         if (mass != mass) return {};
-        // Without mass the answer is no, also where h is 0/0 (p equal to m up to rounding): the level above decides.
+        // Without mass the path does not stop here, even where h is 0/0 (p equal to m up to rounding): the level above
+        // decides.
         if (level > 0 && !source.bernoulli(site(purpose::acceptance, 0), mass, mass + (1 - w))) continue;
         token_id const drafted = path.token(level + 1);
         return {level, emit_residual(g, p, r, sums, span<token_id const>(&drafted, 1), source, site)};
@@ -100,7 +101,7 @@ template <group G, block_path<G> Path, draw_source Source>
 #if !MULTIDRAFT_ON_DEVICE
 namespace detail {
 
-/// Says why a path gave no token: the first row on it that holds no distribution.
+/// Reports why a path gave no token: the first row on it that is not a distribution.
 template <group G, block_path<G> Path>
 [[noreturn]] void refuse_block(G const& g, Path const& path) {
     for (std::int32_t level = 0; level <= path.length(); ++level) {
@@ -116,7 +117,7 @@ template <group G, block_path<G> Path>
 
 namespace detail {
 
-/// Verifies a path of a tree as a block, and writes what is accepted of it to `accepted`.
+/// Verifies a path of a tree as a block, and writes its accepted part to `accepted`.
 template <group G, block_path<G> Path, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD verdict verify_block(G const& g, tree_view tree, Path const& path, Source& source,
                                                  std::int32_t position, span<node_id> accepted) {

@@ -1,4 +1,4 @@
-// Which tokens are certain children of a node: a question of the row loops.
+// Membership in the certain children of a node, for use in row loops.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,17 +9,17 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The certain children of a node, asked token by token inside a row loop.
+/// The certain children of a node, tested token by token inside a row loop.
 ///
-/// By the tokens themselves, whatever their order and their mass: ties may have been broken either way, and at
-/// temperature 0 certain tokens have no mass. A token lighter than all of them is none, which spares nearly every token
-/// a look at the list; groups that walk runs of tokens ask for a whole run (`any_in`).
+/// Compares the tokens themselves, whatever their order and mass: ties may have been broken either way, and at
+/// temperature 0 certain tokens may have no mass. A token lighter than all of them is not certain, so the list is
+/// searched for few tokens only. Groups that process runs of tokens test a whole run (`any_in`).
 template <distribution Q>
 class certain_tokens {
 public:
     using real = probability_of<Q>;
 
-    /// O(tokens): keeps the smallest of their probabilities, so that most others are told apart by one comparison.
+    /// O(tokens): keeps the smallest of their probabilities, so that one comparison excludes most other tokens.
     MULTIDRAFT_HD certain_tokens(Q const& row, span<token_id const> tokens) : q(row), tokens_(tokens) {
         for (token_id const x : tokens_) {
             real const here = q(x);

@@ -1,4 +1,4 @@
-// What every verifier of trees refuses, when it is compiled and on the host, and how it says so.
+// The checks of every verifier of trees, at compile time and on the host, and their error messages.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,20 +22,19 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// Bytes that scratch begins at a multiple of.
+/// The alignment of scratch in bytes.
 inline constexpr std::size_t scratch_alignment = 16;
 
-/// A verifier that keeps something for each node of a tree: it says how many bytes a tree of so many nodes and levels
-/// takes, and gets them as its last argument. They are the caller's, seen by all lanes of the group, aligned to
-/// `scratch_alignment`, 16 bytes, of any content. On the host too few bytes and an address that is not aligned are an
-/// `invalid_input`, which says what is wanted.
+/// A verifier that needs memory for a tree: it declares how many bytes a tree of that many nodes and levels takes, and
+/// gets them as its last argument. The memory belongs to the caller, is visible to all lanes of the group, aligned to
+/// `scratch_alignment`, 16 bytes, and may have any content. On the host too few bytes or a misaligned address are an
+/// `invalid_input`, which states the requirement.
 template <class V>
 concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
     { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
 };
 
-/// Does not compile where trees that were drawn by one law are given to a verifier of another: what launches ask of
-/// their batches, in one message.
+/// Fails to compile, with one message, where a launch passes trees drawn by one law to a verifier of another.
 template <class Verifier, draft_law Drawn>
 MULTIDRAFT_HD constexpr void require_law() noexcept {
     static_assert(std::is_same_v<Drawn, typename Verifier::law>,
@@ -46,8 +45,8 @@ MULTIDRAFT_HD constexpr void require_law() noexcept {
 
 namespace detail {
 
-/// Refuses certain children that cannot be: more than there are, two alike, a draw of one of them; and, where the law
-/// draws different tokens, two children alike.
+/// Refuses impossible certain children: more than there are children, duplicates, or one that was drawn again; and,
+/// where the law draws different tokens, duplicate children.
 template <draft_law Law>
 void check_children(drafted<Law> const& drafts) {
     tree_view const tree = drafts.tree;
@@ -61,7 +60,7 @@ void check_children(drafted<Law> const& drafts) {
     for (node_id v = 0; v < tree.size(); ++v) {
         node_id end = first;
         while (end < tree.size() && tree.parents[at(end)] == v) ++end;
-        node_id apart = tokens_differ<Law> ? end : first;  // the children before it are different from all others
+        node_id apart = tokens_differ<Law> ? end : first;  // the children before it are known to differ from all others
         if constexpr (counts_certain<Law>) {
             index_t const certain = drafts.certain[at(v)];
             if (certain < 0 || certain > end - first)
@@ -111,7 +110,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
     }
 }
 
-/// Refuses a row that is not a distribution, saying whose it is and what is wrong with it.
+/// Refuses a row that is not a distribution, naming the row and the fault.
 template <group G, distribution Row>
 void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
@@ -123,8 +122,8 @@ void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     refuse(argument, node, mass, whose + " has no mass");
 }
 
-/// Refuses by throwing, where a group's algorithms may throw; elsewhere it does nothing, and the caller's answer has no
-/// token. Arguments as for `refuse`.
+/// Throws where a group's algorithms may throw. Elsewhere it does nothing, and the caller's verdict has no token.
+/// Arguments as for `refuse`.
 template <class G, class... What>
 MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
 #if !MULTIDRAFT_ON_DEVICE
@@ -132,7 +131,7 @@ MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
 #endif
 }
 
-/// Whether every node is the child of the one before. Where it is not, a refusal on the host, for this reason.
+/// Whether every node is the child of the one before. If not, throws on the host with the given reason.
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, char const* why) {
     for (node_id v = 1; v < tree.size(); ++v) {
@@ -144,7 +143,7 @@ template <class G>
     return true;
 }
 
-/// Refuses scratch that is too small or not aligned, and says what is wanted.
+/// Refuses scratch that is too small or misaligned, and states the requirement.
 template <class Verifier>
 void check_scratch(tree_view tree, span<std::byte> scratch) {
     std::int32_t const depth = tree.depth(tree.size() - 1);
@@ -166,7 +165,7 @@ concept has_row_per_child = requires(Q const& q, index_t k) {
     { q.of_child(k) } -> distribution;
 };
 
-/// The probability that the draft gave child k of a node.
+/// The draft's probability of child k of a node.
 template <class Q>
 [[nodiscard]] auto probability_of_child(Q const& q, [[maybe_unused]] index_t k, token_id x) {
     if constexpr (has_row_per_child<Q>)
@@ -175,7 +174,7 @@ template <class Q>
         return q(x);
 }
 
-/// Says why a node gave no token.
+/// Reports why a node gave no token.
 template <group G, draft_law Law, class Target, class Draft>
 [[noreturn]] void refuse_node(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
                               node_id node) {
@@ -197,7 +196,7 @@ template <group G, draft_law Law, class Target, class Draft>
     refuse("target", node, "no token", "the rows of node " + std::to_string(node) + " leave nothing to emit");
 }
 
-/// On the host, refuses what every verifier of trees refuses (`check_tree`), and scratch that does not do.
+/// On the host, refuses what every verifier of trees refuses (`check_tree`), and unsuitable scratch.
 template <class Verifier, group G, draft_law Law, class Target, class Draft>
 MULTIDRAFT_HD void check_input([[maybe_unused]] G const& g, [[maybe_unused]] drafted<Law> const& drafts,
                                [[maybe_unused]] Target const& target, [[maybe_unused]] Draft const& draft,
@@ -210,7 +209,7 @@ MULTIDRAFT_HD void check_input([[maybe_unused]] G const& g, [[maybe_unused]] dra
 #endif
 }
 
-/// On the host, says why a node gave no token (`refuse_node`); elsewhere it does nothing.
+/// On the host, reports why a node gave no token (`refuse_node`); elsewhere it does nothing.
 template <group G, draft_law Law, class Target, class Draft>
 MULTIDRAFT_HD void refuse_node_on_host([[maybe_unused]] G const& g, [[maybe_unused]] drafted<Law> const& drafts,
                                        [[maybe_unused]] Target const& target, [[maybe_unused]] Draft const& draft,

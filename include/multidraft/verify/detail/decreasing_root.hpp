@@ -1,4 +1,4 @@
-// Where a decreasing function passes through zero, in few evaluations.
+// The root of a decreasing function, in few evaluations.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,10 +8,10 @@
 namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The point of [low, high] at which a decreasing function f is 0, within `slack` of that value or as near as doubles
-/// allow, given its values at both ends; the nearer end when it has one sign.
+/// allow, given its values at both ends. If f has the same sign at both ends, the end with the smaller magnitude.
 ///
-/// Regula falsi as Anderson and Bjorck have it (1973), and a bisection now and then: about 9 evaluations on curves of
-/// ranks, never more than 80. The same bits on host and device if f has them. Values that are NaN count as below 0.
+/// Regula falsi after Anderson and Bjorck [AndersonBjorck], with occasional bisections, at most 80 evaluations. The
+/// same bits on host and device if f has them. NaN counts as below 0.
 template <class F>
 [[nodiscard]] MULTIDRAFT_HD double decreasing_root(F const& f, double low, double f_low, double high, double f_high,
                                                    double slack) {
@@ -24,7 +24,7 @@ template <class F>
         if (!(t > low) || !(t < high)) break;
         double const value = f(t);
         if (value <= slack && value >= -slack) return t;
-        // An end that stays is made to count less.
+        // The value at an end that stays is scaled down.
         if (value > 0) {
             if (side > 0) f_high = fp::mul(f_high, value < f_low ? 1 - value / f_low : 0.5);
             low = t;
@@ -40,7 +40,7 @@ template <class F>
     return f_low < -f_high ? low : high;
 }
 
-/// The same, with two evaluations more for the ends.
+/// The same, with two more evaluations for the ends.
 template <class F>
 [[nodiscard]] MULTIDRAFT_HD double decreasing_root(F const& f, double low, double high, double slack) {
     return decreasing_root(f, low, f(low), high, f(high), slack);

@@ -1,4 +1,4 @@
-// The draft's probabilities in units so small that none of them is a subnormal number.
+// The draft's probabilities in units so small that none of them is subnormal.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,10 +15,10 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 
 /// The number of units in a probability of 1: 2^64 where a verifier computes in float, 2^512 in double.
 ///
-/// What a draft leaves once its likely tokens are drawn may be any positive number, however small, and is then all that
-/// counts: tokens of it are drawn with certainty. In units the smallest subnormal probability is a normal number, 2^-85
-/// or 2^-562, and so is its inverse; a quotient of the target's mass by it, or a product with it, neither overflows nor
-/// loses bits. Units are powers of two, so decisions about other rows are those without them, to the bit.
+/// The mass that remains once a draft's likely tokens are drawn may be any positive number, however small, and the next
+/// tokens are drawn from it. In units the smallest subnormal probability is a normal number, 2^-85 or 2^-562, and so is
+/// its inverse. A quotient of the target's mass by it, or a product with it, neither overflows nor loses bits. Units
+/// are powers of two, so decisions about other rows do not change by a bit.
 template <class Real>
 inline constexpr Real units_in_1 = sizeof(Real) == 4 ? Real(0x1p64) : static_cast<Real>(0x1p512);
 
@@ -41,7 +41,7 @@ struct row_in_units {
     }
 };
 
-/// A draft's row in units. Free where the row has a factor to take them in (`row.times`).
+/// A draft's row in units. Free where the row can absorb a factor (`row.times`).
 template <class Real, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD auto in_units(Q const& q) {
     if constexpr (std::is_same_v<probability_of<Q>, Real> && has_times<Q, Real>)

@@ -1,4 +1,5 @@
-// Dividing [0, 1] among tokens so that the best of several ranks falls to each with a wanted probability.
+// The left-curtain coupling [LeftCurtain]: divides [0, 1] among tokens so that the best of several uniform ranks falls
+// to each with a given probability.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,26 +30,26 @@ struct rank_piece {
     double end;
 };
 
-/// A part of [0, 1] that no block has taken yet, and the curve at its ends.
+/// A part of [0, 1] that no block has taken yet, and the values of the curve at its ends.
 struct rank_gap {
     rank_piece part;
     double at_begin;
     double at_end;
 };
 
-/// Divides [0, 1] from the left, block after block: the left-curtain coupling.
+/// Divides [0, 1] from the left, block after block: the left-curtain coupling [LeftCurtain].
 ///
-/// A block takes a length and wants a mass of G, the concave curve of the best rank. It takes one interval of what is
-/// left of [0, 1], glued together; the parts left of that interval stay behind as gaps. Whatever it gets, the blocks
-/// divide [0, 1] as long as their lengths do: a wrong mass costs acceptance, never the law. N blocks take at most 3 N
-/// pieces and leave at most N gaps.
+/// A block has a given length and a wanted mass of G, the concave curve of the best rank. It takes one interval of the
+/// remaining part of [0, 1], with the parts already taken contracted; the parts left of that interval remain as gaps.
+/// The blocks divide [0, 1] whenever their lengths sum to 1, whatever masses they get: an inexact mass lowers the
+/// acceptance rate but not the law. N blocks take at most 3 N pieces and leave at most N gaps.
 ///
-/// G is a chain of conditional distribution functions, and all the time goes into it: where it is known already it is
-/// not asked again, about seven evaluations a block.
+/// G is a composition of conditional distribution functions and dominates the cost, so known values are not evaluated
+/// again.
 template <class Curve>
 class left_curtain_coupling {
 public:
-    /// `pieces` and `gaps` have room for 3 N and N of them, where N blocks are taken.
+    /// `pieces` and `gaps` have space for 3 N and N elements, for N blocks.
     MULTIDRAFT_HD left_curtain_coupling(Curve const& curve, rank_piece* pieces, rank_gap* gaps) noexcept
         : curve_(curve), pieces_(pieces), gaps_(gaps), at_cursor_(curve(0)) {}
 
@@ -57,7 +58,8 @@ public:
 
     /// Takes the next block; its pieces are appended, in increasing order. Returns its mass of G.
     ///
-    /// `wanted` is met to 1e-5 of it and 1e-6, and what is missed costs no more acceptance; the mass returned is exact.
+    /// `wanted` is met within 1e-5 of its value plus 1e-6, and the acceptance rate changes by no more than that. The
+    /// mass returned is exact.
     MULTIDRAFT_HD double take(double length, double wanted) {
         double const room = 1 - cursor_;
         double const slack = fp::fma(1e-5, wanted, 1e-6);
@@ -66,7 +68,7 @@ public:
         if (length <= room + 1e-13 && lacking <= slack) return take_right(length, wanted, slack, end, -lacking);
         std::int32_t const first = count_;
         double mass = 0;
-        point last = end;  // where the piece right of the cursor ends
+        point last = end;  // the end of the piece right of the cursor
         while (open_ > 0 && length > 0) {
             rank_gap& gap = gaps_[open_ - 1];
             double const wide = gap.part.end - gap.part.begin;
@@ -78,7 +80,7 @@ public:
                 return wanted - (mass + (gap.at_end - s.cut.below) + (s.last.below - at_cursor_));
             };
             double const lacking_whole = lacking_at(whole);
-            double const least = length - (1 - cursor_);  // what does not fit right of the cursor
+            double const least = length - (1 - cursor_);  // the part that does not fit right of the cursor
             if (!fits && (lacking_whole > 0 || least >= wide)) {
                 pieces_[count_++] = gap.part;
                 mass += gap.at_end - gap.at_begin;
@@ -135,7 +137,8 @@ private:
         double below;
     };
 
-    /// A block that takes t from the end of a gap, down to `cut`, and the rest right of the cursor, up to `last`.
+    /// A block that takes a length t from the end of a gap, down to `cut`, and the rest right of the cursor, up to
+    /// `last`.
     struct split {
         double t;
         point cut;
@@ -147,9 +150,9 @@ private:
         return {inside, curve_(inside)};
     }
 
-    /// `over` is what the curve has more than wanted from the cursor to `end`. The block may get a little too much and
-    /// never too little: an error of mass, however small, can be one of length, however large, where G is flat, and the
-    /// blocks to come find nothing right of a cursor that lies too far right.
+    /// `over` is the excess of the curve's mass from the cursor to `end` over the wanted one. The block may get
+    /// slightly too much but never too little: where G is flat a small error of mass can be a large error of length.
+    /// With the cursor too far right, later blocks would find no mass right of it.
     MULTIDRAFT_HD double take_right(double length, double wanted, double slack, point end, double over) {
         point start{cursor_, at_cursor_};
         if (end.at < 1 && over > slack) {
@@ -167,7 +170,7 @@ private:
         return take_piece(start, end);
     }
 
-    /// Appends a piece, behind which the cursor is then. Returns its mass.
+    /// Appends a piece and moves the cursor to its end. Returns its mass.
     MULTIDRAFT_HD double take_piece(point start, point end) {
         pieces_[count_++] = {start.at, end.at};
         cursor_ = end.at;

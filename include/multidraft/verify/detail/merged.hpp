@@ -1,4 +1,4 @@
-// Equal candidates that share what follows: whichever is accepted, the walk goes on below the first of them.
+// Equal candidates that share a subtree: whichever is accepted, the walk continues below the first of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,11 +16,11 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// A verifier of one node, for trees in which independent sequences share nodes while they agree: the candidates of
-/// one token are all there, and the tree goes on below the first of them (`sequence_drafter`).
+/// A verifier of one node, for trees in which independent sequences share nodes while they agree: equal candidates are
+/// all present, and the tree continues below the first of them (`sequence_drafter`).
 ///
-/// Which of equal candidates is accepted is no matter for the text; the walk takes the first. As lossless as the
-/// verifier that it wraps.
+/// Which of several equal candidates is accepted does not affect the text; the walk takes the first. Lossless if the
+/// wrapped verifier is.
 template <verifier Verifier>
 class merged : public node_by_node<merged<Verifier>, typename Verifier::law> {
 public:
@@ -28,7 +28,7 @@ public:
     static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     merged() = default;
-    /// Wraps a verifier with parameters of its own.
+    /// Wraps a verifier that has parameters.
     MULTIDRAFT_HD explicit merged(Verifier verifier) : verifier_(verifier) {}
 
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires

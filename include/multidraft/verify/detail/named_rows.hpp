@@ -1,4 +1,4 @@
-// Rows that say in their errors whose they are, and of which node.
+// Rows whose errors name the model and the node.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,12 +15,12 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The rows of a tree under a name: an `invalid_input` of the row of node 3 names its argument `target row of node 3`,
-/// and has that node. For hosts; nothing else of the rows changes.
+/// The rows of a tree under a name: an `invalid_input` about the row of node 3 has the argument `target row of node 3`
+/// and that node. For hosts; the rows are otherwise unchanged.
 template <class Rows>
 class named_rows {
 public:
-    /// The rows and the name are the caller's and outlive this.
+    /// The rows and the name belong to the caller and must outlive this object.
     named_rows(Rows const& rows, char const* name) noexcept : rows_(rows), name_(name) {}
 
     [[nodiscard]] auto rows() const { return rows_.rows(); }
@@ -50,9 +50,9 @@ private:
         try {
             return ask();
         } catch (invalid_input const& e) {
-            if (e.node() != none) throw;  // it has its name
+            if (e.node() != none) throw;  // already named
             std::string const row = std::string(name_) + " row of node " + std::to_string(node);
-            // Errors of a row of logits name it `logits` or `target logits`, and its size `logits.size`.
+            // A row of logits is called `logits` or `target logits` in errors, and its size `logits.size`.
             std::string const& argument = e.argument();
             std::size_t const end = argument.find("logits");
             throw invalid_input(end == std::string::npos ? argument + " of the " + row : row + argument.substr(end + 6),
@@ -64,7 +64,7 @@ private:
     char const* name_;
 };
 
-/// The rows under a name where errors are thrown; else, and where there are none to read, the rows themselves.
+/// The rows under a name where errors are thrown; otherwise, and for `no_draft_rows`, the rows themselves.
 template <class G, class Rows>
 [[nodiscard]] MULTIDRAFT_HD decltype(auto) named(Rows const& rows, [[maybe_unused]] char const* name) {
 #if MULTIDRAFT_ON_DEVICE

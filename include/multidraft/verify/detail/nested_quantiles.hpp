@@ -1,4 +1,4 @@
-// Quantiles of the nodes of a tree, and what a pick tells about them.
+// Quantiles of the nodes of a tree, and their law given that a node was selected.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,56 +15,58 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// A node as nested ranked block verification keeps it: what it is to the tree, where its ranks lie among its siblings,
-/// what is known of its own quantile, and its conditional distribution function, the law of the quantile given that the
-/// node was picked.
+/// The state of a node in nested ranked block verification: its kind, the position of its ranks among its siblings, and
+/// bounds of its own quantile. Also its conditional distribution function, the law of the quantile given that the node
+/// was selected.
 ///
-/// The quantile u is uniform before anything is known. A draw of rank set R has its rank at the point u |R| along R.
-/// Where u comes from a subtree that has not been looked at, or not all of it, bounds of u are known: ranks rise with
-/// it, so that bounds often answer what is asked. The conditional distribution function is the distribution function of
-/// u given the pick, a concave map of [0, 1]:
+/// The quantile u is uniform a priori. A draw with rank set R has its rank at the point u |R| along R. If the subtree
+/// that determines u has not been read, or only in part, bounds of u are known. Ranks increase with u, so bounds often
+/// suffice. The conditional distribution function is that of u given the selection, a concave map of [0, 1]:
 ///
-/// - `identity`: u had no say, as at the root;
-/// - `certain`: a certain token, picked when u was at most `limit`: min(v / limit, 1);
-/// - `candidate`: a draw. Its first quantiles, up to a part `limit` of the mass that the parent's curve G has on R,
-///   were kept; those beyond were picked with the chance `stays`.
+/// - `identity`: the selection did not depend on u, as at the root;
+/// - `certain`: a certain token, selected when u was at most `limit`: min(v / limit, 1);
+/// - `candidate`: a draw. Quantiles up to the fraction `limit` of the mass of the parent's curve G on R were kept;
+///   those beyond were selected with probability `stays`.
 struct nested_node {
-    /// Sets of more pieces than this are cut to one of them by Bernoulli draws; any such choice leaves the law of the
-    /// pick as it is, and costs a little of what quantiles can tell.
+    /// Sets of more pieces than this are reduced to one of them by Bernoulli draws. Any such choice keeps the law of
+    /// the selection and loses a little of the information in quantiles.
     static constexpr std::int32_t most_pieces = 12;
 
-    /// What is known of a node.
-    enum class standing : std::int32_t {
-        leaf,    ///< no child is picked of it: it has none, or the target never says its token, or theirs
-        closed,  ///< with children, and its rows have not been looked at
-        inner,   ///< with sets, and so are its children's ranks
+    /// The state of a node.
+    enum class node_state : std::int32_t {
+        leaf,    ///< no child is selected: it has none, or its token or those of its children have no mass under the
+                 ///< target
+        closed,  ///< has children, but its rows have not been read
+        inner,   ///< its sets and its children's ranks are known
     };
-    /// Which of the three forms above its conditional distribution function has.
+    /// Which of the three forms above the conditional distribution function has.
     enum class conditional_cdf : std::int32_t { identity, certain, candidate };
 
-    standing is;
+    node_state is;
     conditional_cdf kind;
     std::int32_t count;        ///< pieces of the node's rank set
-    node_id first;             ///< of its own children
-    index_t certain;           ///< certain ones among them, the first
-    index_t draws;             ///< independent draws, the others
-    std::int32_t informative;  ///< whether its quantile may say how its subtree turned out
-    double least;              ///< its quantile is not smaller
-    double most;               ///< nor larger
+    node_id first;             ///< its first child
+    index_t certain;           ///< number of certain children, which come first
+    index_t draws;             ///< number of independent draws among the children, which follow
+    std::int32_t informative;  ///< whether its quantile may depend on the draws of its subtree
+    double least;              ///< lower bound of its quantile
+    double most;               ///< upper bound of its quantile
     double limit;
     double stays;
     double length;    ///< of the rank set
     double mass;      ///< of the parent's curve on the rank set
     double per_mass;  ///< 1 / mass
-    double per_pick;  ///< 1 / the chance that a quantile, drawn by its mass, is picked
+    double per_pick;  ///< 1 / the probability that a quantile, drawn by its mass, is selected
     rank_piece pieces[most_pieces];
     double below[most_pieces];   ///< the parent's curve where a piece begins
-    double before[most_pieces];  ///< its mass on the pieces before
+    double before[most_pieces];  ///< its mass on the preceding pieces
 
-    /// Whether its quantile is that of the best of its draws: else a number of its own.
-    [[nodiscard]] MULTIDRAFT_HD bool tells() const { return is != standing::leaf && informative != 0 && draws > 0; }
+    /// Whether its quantile is that of the best of its draws; otherwise it is a separate uniform.
+    [[nodiscard]] MULTIDRAFT_HD bool depends_on_subtree() const {
+        return is != node_state::leaf && informative != 0 && draws > 0;
+    }
 
-    /// The point at v |R| along R, and the piece it lies in. Does not fall when v rises, rounding included.
+    /// The point at v |R| along R, and the piece it lies in. Nondecreasing in v, rounding included.
     [[nodiscard]] MULTIDRAFT_HD double rank(double v, std::int32_t& piece) const {
         double need = fp::mul(v, length);
         std::int32_t k = 0;
@@ -92,12 +94,12 @@ struct nested_node {
     }
 };
 
-/// G of a node: the probability that the best rank among its draws lies below t, given that the node was picked.
+/// G of a node: the probability that the best rank among its draws lies below t, given that the node was selected.
 ///
-/// 1 - (1 - t)^j under the node's conditional distribution function, which asks the parent's G at one point, and so on
-/// up: O(depth) an evaluation.
+/// 1 - (1 - t)^j under the node's conditional distribution function, which evaluates the parent's G at one point, and
+/// so on up to the root: O(depth).
 struct conditional_rank_cdf {
-    /// Levels below the root that quantiles reach up from; nodes farther down draw theirs, as leaves do.
+    /// Levels below the root whose nodes have quantiles from their subtrees; deeper nodes draw their own, as leaves do.
     static constexpr std::int32_t most_levels = 32;
 
     nested_node const* nodes;

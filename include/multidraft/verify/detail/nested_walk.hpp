@@ -1,4 +1,5 @@
-// The pick of nested ranked block verification: sets and quantiles of the nodes that it asks for, and of no others.
+// The selection step of nested ranked block verification, which computes sets and quantiles only for the nodes that it
+// needs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,13 +27,13 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
-/// What nested ranked block verification keeps of a tree, in the caller's scratch.
+/// The data of nested ranked block verification, in the caller's scratch.
 template <class Real>
 struct nested_memory {
     rank_table* table;            ///< the sets of the node that is being opened
-    nested_node* nodes;           ///< one a node
-    pick_numbers<Real>* numbers;  ///< of the law of each node's pick
-    picked_step<Real>* steps;     ///< one a level
+    nested_node* nodes;           ///< one per node
+    pick_numbers<Real>* numbers;  ///< of the law of each node's selected child
+    picked_step<Real>* steps;     ///< one per level
 
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t bytes(node_id nodes, std::int32_t depth) {
         return whole_16(sizeof(rank_table)) +
@@ -53,15 +54,15 @@ struct nested_memory {
     }
 };
 
-/// One walk down a tree, from the root to the node where nothing is left to pick.
+/// One walk down a tree, from the root to a node where no child is selected.
 ///
-/// A node is *opened* when its sets are asked for, its parent having been opened before: one histogram over its rows,
-/// its sets under the curves above it, the ranks of its children. Which of several draws is the best, and whether it is
-/// kept, is asked of bounds of their quantiles; where bounds do not answer, the one node is opened below that they hang
-/// on. So what is picked is what quantiles of all nodes would have picked, while most nodes stay closed: ranks of
-/// different tokens lie in different sets, and a certain child's quantile is no matter as long as candidates are kept.
+/// A node is *opened* when its sets are needed, after its parent: one histogram over its rows, its sets under the
+/// curves above it, the ranks of its children. Which of several draws is the best, and whether it is kept, is decided
+/// from bounds of their quantiles. Where bounds do not decide, the node that they depend on is opened. The selection is
+/// the same as with the quantiles of all nodes, but most nodes stay closed: ranks of different tokens lie in different
+/// sets, and a certain child's quantile does not matter while candidates are kept.
 ///
-/// Every lane walks, the leader alone writes to the nodes.
+/// Every lane makes the walk; only the leader writes to the nodes.
 template <class Rules, group G, draft_law Law, row_source<G> Target, row_source<G> Draft, draw_source Source>
 class nested_walk {
 public:
@@ -78,7 +79,8 @@ public:
           memory_(memory),
           nodes_(memory.nodes) {}
 
-    /// Picks a path and writes its steps; returns its levels, or `none` where a row holds no distribution.
+    /// Selects a path and writes its steps; returns the number of its levels, or `none` where a row is not a
+    /// distribution.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pick_path() {
         if constexpr (looks_ahead<G>)
             open_all();
@@ -90,8 +92,8 @@ public:
         node_id node = 0;
         std::int32_t level = 0;
         while (w > 0) {
-            if (nodes_[node].is == nested_node::standing::closed && !open(node)) return none;
-            if (nodes_[node].is != nested_node::standing::inner) break;
+            if (nodes_[node].is == nested_node::node_state::closed && !open(node)) return none;
+            if (nodes_[node].is != nested_node::node_state::inner) break;
             node_id next = pick_child(node);
             if (next == none) return none;
             if constexpr (!Rules::all_draws_have_subtrees) next = first_of_equal(node, next);
@@ -120,9 +122,8 @@ private:
 
     // Sets.
 
-    /// Opens every node, level by level, for groups whose operations are few but long: a level is opened by the
-    /// operations of one node. A node whose rows hold no distribution stays closed, and fails where the pick asks for
-    /// it.
+    /// Opens every node, level by level, for groups whose operations have a high latency: the nodes of a level share
+    /// their operations. A node whose rows are not distributions stays closed, and fails if the selection needs it.
     void open_all() {
         node_id const size = tree().size();
         g_.look_ahead(size, [&](node_id v) {
@@ -141,23 +142,28 @@ private:
             first = end;
         }
         for (node_id v = size - 1; v >= 0; --v)
-            if (nodes_[v].is == nested_node::standing::inner && nodes_[v].tells()) bound_by_draws(v);
+            if (nodes_[v].is == nested_node::node_state::inner && nodes_[v].depends_on_subtree()) bound_by_draws(v);
         if constexpr (has_checkpoints<G>) g_.checkpoint(size);
     }
 
-    /// What is kept of the draws of a level, where there are certain tokens beside, is asked for together.
+    /// The probabilities that candidates are kept, needed where there are certain tokens, are computed together for a
+    /// level.
     void open_level(node_id first, node_id end) {
+        // Run again from the last checkpoint, a level is set up anew.
+        for (node_id v = first; v < end; ++v)
+            if (nodes_[v].draws + nodes_[v].certain > 0) nodes_[v].is = nested_node::node_state::closed;
         g_.look_ahead(end - first, [&](index_t k) {
             node_id const v = first + k;
-            if (nodes_[v].is != nested_node::standing::closed || nodes_[v].certain <= 0 || nodes_[v].draws == 0) return;
+            if (nodes_[v].is != nested_node::node_state::closed || nodes_[v].certain <= 0 || nodes_[v].draws == 0)
+                return;
             static_cast<void>(make_pick(g_, target_(g_, v), draft_(g_, v), children_of(v), curve_of(v), *memory_.table,
                                         memory_.numbers[v]));
         });
         for (node_id v = first; v < end; ++v)
-            if (nodes_[v].is == nested_node::standing::closed) static_cast<void>(set_up(v));
+            if (nodes_[v].is == nested_node::node_state::closed) static_cast<void>(set_up(v));
     }
 
-    /// Makes the sets of a node and places its children; false, or a refusal, where its rows hold no distribution.
+    /// Computes the sets of a node and the ranks of its children; false, or throws, if its rows are not distributions.
     [[nodiscard]] MULTIDRAFT_HD bool open(node_id v) { return set_up(v) || fail(v); }
 
     [[nodiscard]] MULTIDRAFT_HD bool set_up(node_id v) {
@@ -168,12 +174,12 @@ private:
         if (result == made::nothing) return false;
         bool const picks = result == made::sets;
         if (picks) place_children(v, p, q, children);
-        if (g_.leader()) nodes_[v].is = picks ? nested_node::standing::inner : nested_node::standing::leaf;
+        if (g_.leader()) nodes_[v].is = picks ? nested_node::node_state::inner : nested_node::node_state::leaf;
         g_.barrier();
         return true;
     }
 
-    /// Says on a host why nothing is picked of a node.
+    /// Reports on a host why no child of a node can be selected.
     [[nodiscard]] MULTIDRAFT_HD bool fail([[maybe_unused]] node_id v) const {
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>) refuse_node(g_, drafts_, target_, draft_, v);
@@ -181,10 +187,10 @@ private:
         return false;
     }
 
-    /// What is known of a node before its rows are looked at; `reached`: whether the target says its token.
+    /// Initialises a node before its rows are read; `reached`: whether the target gives its token mass.
     MULTIDRAFT_HD void start(node_id v, bool reached) {
         nested_node& node = nodes_[v];
-        node.is = nested_node::standing::leaf;
+        node.is = nested_node::node_state::leaf;
         node.kind = nested_node::conditional_cdf::identity;
         node.limit = 1;
         node.informative = 0;
@@ -193,19 +199,19 @@ private:
         auto const range = present_children<G>(tree(), v);
         node.first = range.first;
         if (!reached || range.count == 0) return;
-        node.is = nested_node::standing::closed;
+        node.is = nested_node::node_state::closed;
         node.certain = certain_of(drafts_, range, v);
         node.draws = range.count - node.certain;
     }
 
-    /// Where the children of a node with sets stand, and what their quantiles tell.
+    /// The ranks of the children of a node with sets, and the bounds of their quantiles.
     template <distribution P, distribution Q>
     MULTIDRAFT_HD void place_children(node_id v, P const& p, Q const& q, candidate_list children) {
         node_id const first = nodes_[v].first;
         bool const nests = tree().depth(v) + 1 < conditional_rank_cdf::most_levels;
         double certain_mass = 0;
         for (token_id const x : children.certain_tokens()) certain_mass += static_cast<double>(p(x));
-        double before = 0;  // the chance that one of the certain children before is picked
+        double before = 0;  // the probability that one of the earlier certain children is selected
         for (index_t k = 0; k < children.count(); ++k) {
             token_id const x = children[k];
             nested_node& child = nodes_[first + k];
@@ -222,15 +228,15 @@ private:
         }
     }
 
-    /// A certain child is picked, once the candidate and the certain ones before it are refused, when its quantile is
-    /// at most its limit: `share` of what is `left`.
+    /// Once the candidate and the earlier certain children are refused, a certain child is selected if its quantile is
+    /// at most its limit: `share` relative to the probability `left`.
     MULTIDRAFT_HD static void place_certain(double share, double left, bool nests, nested_node& child) {
         double limit = -1;  // never
         if (share > 0) limit = share < left ? share / left : 1.0;
-        bool const tells = nests && limit >= least_informative;
-        child.informative = tells ? 1 : 0;
-        child.kind = tells && Rules::conditions_certain ? nested_node::conditional_cdf::certain
-                                                        : nested_node::conditional_cdf::identity;
+        bool const informative = nests && limit >= least_informative;
+        child.informative = informative ? 1 : 0;
+        child.kind = informative && Rules::conditions_certain ? nested_node::conditional_cdf::certain
+                                                              : nested_node::conditional_cdf::identity;
         child.limit = limit;
     }
 
@@ -279,7 +285,7 @@ private:
             child.mass += curve(piece.end) - child.below[i];
         }
         if (count > 0) return;
-        child.count = 1;  // by rounding: behind all others
+        child.count = 1;  // by rounding: after all others
         child.pieces[0] = {1, 1};
         child.below[0] = 1;
         child.before[0] = 0;
@@ -287,16 +293,16 @@ private:
 
     // Quantiles.
 
-    /// What is known of the quantile of a node that is not open: it is a number of its own, or anything.
+    /// Bounds of the quantile of a node that is not open: a separate uniform, or [0, 1].
     MULTIDRAFT_HD void bound(node_id v) {
         nested_node& node = nodes_[v];
         node.least = 0;
         node.most = 1;
-        if (!node.tells())
+        if (!node.depends_on_subtree())
             node.least = node.most = source_.template uniform<double>(draw_site{position_, v}(purpose::rank, 0));
     }
 
-    /// The same of an open node with draws.
+    /// The same for an open node with draws.
     MULTIDRAFT_HD void bound_by_draws(node_id v) {
         ranked_draws const draws = draws_of(v);
         best_rank_cdf const quantile{nodes_[v].draws};
@@ -304,8 +310,8 @@ private:
         nodes_[v].most = quantile(draws.most);
     }
 
-    /// The draws of an open node: which has the least bound of its rank, the bounds of the best rank, and whether that
-    /// one has it.
+    /// The draws of an open node: the one with the smallest lower bound of its rank, bounds of the best rank, and
+    /// whether that draw certainly has it.
     struct ranked_draws {
         node_id best;
         double least;
@@ -338,10 +344,10 @@ private:
         return found;
     }
 
-    /// Opens the node that the quantile of a child of `top` hangs on: the one with the best ranks in view.
+    /// Opens the node that the quantile of a child of `top` depends on: the one whose known ranks are best.
     [[nodiscard]] MULTIDRAFT_HD bool look_below(node_id top, node_id child) {
         node_id v = child;
-        while (nodes_[v].is == nested_node::standing::inner) v = draws_of(v).best;
+        while (nodes_[v].is == nested_node::node_state::inner) v = draws_of(v).best;
         if (!open(v)) return false;
         if (g_.leader())
             for (; v != top; v = tree().parent(v)) bound_by_draws(v);
@@ -349,9 +355,9 @@ private:
         return true;
     }
 
-    // The pick.
+    // Selection.
 
-    /// The child that an open node offers; `none` where a row holds no distribution.
+    /// The child selected at an open node; `none` where a row is not a distribution.
     [[nodiscard]] MULTIDRAFT_HD node_id pick_child(node_id v) {
         node_id const first = nodes_[v].first;
         node_id candidate = none;
@@ -391,7 +397,7 @@ private:
         }
     }
 
-    /// Whether a candidate of this quantile is kept. No more often when the quantile rises.
+    /// Whether a candidate with this quantile is kept. Nonincreasing in the quantile.
     [[nodiscard]] MULTIDRAFT_HD static bool keeps(conditional_rank_cdf const& curve, nested_node const& candidate,
                                                   double quantile) {
         if (!(candidate.limit < 1)) return true;
@@ -401,7 +407,7 @@ private:
         return candidate.part_before(piece, curve(rank)) <= candidate.limit;
     }
 
-    /// Whether a certain child is picked, the candidate and those before it being refused.
+    /// Whether a certain child is selected, given that the candidate and the earlier certain children are refused.
     [[nodiscard]] MULTIDRAFT_HD answer is_taken(node_id v, node_id certain) {
         for (;;) {
             nested_node const& child = nodes_[certain];
@@ -411,7 +417,7 @@ private:
         }
     }
 
-    /// The last certain child that the target may say.
+    /// The last certain child to which the target gives mass.
     [[nodiscard]] MULTIDRAFT_HD node_id last_certain(node_id v) const {
         auto const p = target_(g_, v);
         node_id last = nodes_[v].first;

@@ -1,4 +1,4 @@
-// The ranks of the tokens of one node and the exact law of the candidate that they choose, from a histogram.
+// The ranks of the tokens of one node and the exact law of the resulting candidate, from a histogram.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -28,17 +28,17 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 template <draft_law Law>
 inline constexpr bool is_ranked_law = std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::stratified>;
 
-/// Subtrees that are picked less often than this, given all that goes before, do not say how they turned out: their
-/// roots have quantiles of their own, as leaves do. That costs next to nothing and keeps conditional distribution
-/// functions from being so steep that numbers cannot follow them.
+/// Nodes that are selected with less than this probability, given everything before, draw their own quantiles, as
+/// leaves do: these do not depend on their subtrees. The loss of acceptance is negligible, and conditional distribution
+/// functions do not become too steep for floating-point numbers.
 inline constexpr double least_informative = 0x1p-20;
 
-/// The least mass of the target on the children of a node, all of them certain, for one to be picked; with less the
-/// node is a leaf.
+/// The least mass of the target on the children of a node, if all are certain, for one of them to be selected; with
+/// less mass the node is treated as a leaf.
 inline constexpr double least_certain = 0x1p-100;
 
-/// m~ / (q / left) at a grid point, and by how much it is larger at the next one. Floats lie in one word, which is one
-/// load of a vector of tokens instead of two: such loads are what the law costs.
+/// m~ / (q / left) at a grid point, and its increase to the next one. Two floats share one word, so that a vector of
+/// tokens needs one gather load instead of two; these loads dominate the cost of the law.
 template <class Real>
 class grid_density {
 public:
@@ -53,7 +53,7 @@ public:
             both_ = {here, rise};
         }
     }
-    /// The density a share of the way to the next grid point.
+    /// The density interpolated towards the next grid point.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE Real operator()(float share) const noexcept {
         if constexpr (sizeof(Real) == 4)
             return fp::fma(share, multidraft::detail::float_of(static_cast<std::int32_t>(both_ >> 32)),
@@ -74,7 +74,7 @@ private:
 template <distribution P, distribution Q>
 struct law_of_draws {
     using real = probability_of<P>;
-    static constexpr bool expensive = true;  ///< to evaluate: worth a question whether that is needed
+    static constexpr bool expensive = true;  ///< to evaluate: worth a test whether it is needed
     ratio_of<P, Q> where;
     grid_density<real> const* density;  ///< at the grid points
     real inverse;                       ///< 1 / the mass of q outside the certain tokens
@@ -88,7 +88,7 @@ struct law_of_draws {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
 };
 
-/// m~, the law of the candidate. A distribution, unnormalised by rounding only.
+/// m~, the law of the candidate. A distribution, normalised up to rounding.
 template <distribution P, distribution Q>
 struct candidate_law {
     using real = probability_of<P>;
@@ -107,29 +107,29 @@ struct candidate_law {
     [[nodiscard]] MULTIDRAFT_HD law_of_draws<P, Q> elsewhere() const { return draws; }
 };
 
-/// The sets of ranks at the grid points of one node: plain memory, a lane's own or shared by all.
+/// The sets of ranks at the grid points of one node: plain memory, of one lane or shared by all.
 ///
 /// A drawn token goes to the grid point below its ratio or to the one above, by a Bernoulli draw; its rank is uniform
 /// on the grid point's set. The sets divide [0, 1] with the grid points' masses of q as lengths, so the ranks of the
-/// draws are independent and uniform, and the draw with the smallest one, the candidate, has the law `candidate_law`:
-/// exactly, whatever the sets are. They are made so that the candidate is accepted as often as can be (`build`).
+/// draws are independent and uniform. The draw with the smallest rank, the candidate, has exactly the law
+/// `candidate_law`, whatever the sets are. They are chosen to maximise the acceptance of the candidate (`build`).
 struct rank_table {
     static constexpr index_t grid_points = ratio_grid::count;
 
-    double length[grid_points];   ///< the mass of q at a grid point, over all
+    double length[grid_points];   ///< the mass of q at a grid point, as a fraction of the total
     double density[grid_points];  ///< the mass of G on the grid point's set, over its length
     std::int32_t first[grid_points];
     std::int32_t count[grid_points];
     rank_piece pieces[3 * grid_points + 3];
     rank_gap gaps[grid_points + 1];
 
-    /// Makes the sets for a curve G, concave from 0 to 1. `length` is there, of sum 1; `certain` is the target's mass
-    /// on the certain tokens.
+    /// Computes the sets for a curve G, concave from 0 to 1. `length` is given and sums to 1; `certain` is the target's
+    /// mass on the certain tokens.
     ///
-    /// The wanted law of the candidate is the one that is accepted most (ranked verification): H, the set of low p/q
-    /// that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)), gets all of Q(H), as max(p, c q); the rest
-    /// gets min(p, c' q). Then the sets are the left-curtain coupling of q and G by falling m/q. O(grid points)
-    /// evaluations of G, about seven for each set.
+    /// The wanted law of the candidate is the one with the highest acceptance rate ([Ranked] 3). H is the set of low
+    /// p/q that minimises certain + p(H) - Q(H), with Q(H) = 1 - G(1 - q(H)). It gets the mass Q(H), as max(p, c q);
+    /// the rest gets min(p, c' q). The sets are then the left-curtain coupling of q and G in order of falling m/q.
+    /// O(grid points) evaluations of G.
     template <class Curve>
     MULTIDRAFT_HD void build(Curve const& curve, double certain) {
         // H = the grid points below `border`.
@@ -154,7 +154,7 @@ struct rank_table {
                 p_low = p_inside - certain;
             }
         }
-        bool const everything = border == 0 && certain > 0;  // all can be accepted
+        bool const everything = border == 0 && certain > 0;  // every candidate can be accepted
         if (everything) {
             border = highest + 1;
             covered = 1;
@@ -175,7 +175,7 @@ struct rank_table {
                 lifted = b + 1;
             }
         }
-        // Above it: min(p, c q), from the highest grid point down; the last grid point stands for all larger ratios
+        // Above it: min(p, c q), from the highest grid point down; the last grid point represents all larger ratios
         // too.
         double cap = 0;
         index_t capped = highest + 1;  // grid points from it on share the cap
@@ -206,7 +206,7 @@ struct rank_table {
     }
 
 private:
-    /// Gives the grid points from `begin` to `end` one set, of `ratio` times their length in mass of G.
+    /// Gives the grid points from `begin` to `end` one common set, whose mass of G is `ratio` times their length.
     template <class Curve>
     MULTIDRAFT_HD void take(left_curtain_coupling<Curve>& coupling, index_t begin, index_t end, double ratio) {
         double mass = 0;
@@ -222,13 +222,13 @@ private:
     }
 };
 
-/// Addresses of the draws at one node that choose ranks: child k has those from `rank_index(k)` to `rank_index(k + 1)`,
-/// and index 0 is the node's own quantile.
+/// Addresses of the draws at one node that determine ranks: child k has those from `rank_index(k)` to `rank_index(k +
+/// 1)`, and index 0 is the node's own quantile.
 [[nodiscard]] MULTIDRAFT_HD constexpr index_t rank_index(index_t child) noexcept { return 1 + child * 1024; }
 static_assert(3 * rank_table::grid_points + 3 < 1000);
 
-/// Whether the candidates of a node may have come about: certain tokens are different, and every draw is another token,
-/// to which q gives mass. O(n^2) for n candidates.
+/// Whether the candidates of a node are possible: certain tokens differ, and every draw is another token, to which q
+/// gives mass. O(n^2) for n candidates.
 template <distribution Q>
 [[nodiscard]] MULTIDRAFT_HD bool may_be_drawn(Q const& q, candidate_list candidates) {
     if (!is_certain_count(candidates.tokens, candidates.certain)) return false;
@@ -237,17 +237,17 @@ template <distribution Q>
     return true;
 }
 
-/// One node with draws among its children: where its tokens lie, which are certain, and what the law of the candidate
-/// needs. q is a row in units (`in_units`).
+/// One node with draws among its children: its tokens' grid points, the certain tokens, and the data of the candidate's
+/// law. q is a row in units (`in_units`).
 template <distribution P, distribution Q>
 struct ranked_rows {
     using real = probability_of<P>;
     ratio_of<P, Q> where;
     candidate_list children;
     double certain_mass = 0;  ///< of the target
-    double mass = 0;          ///< of q outside the certain tokens, in units; 0 when the rows hold no distribution
+    double mass = 0;          ///< of q outside the certain tokens, in units; 0 when the rows are not distributions
 
-    /// One pass over q where little of it is left outside the certain tokens, else none.
+    /// One pass over q if little of it is left outside the certain tokens, else none.
     template <group G>
     MULTIDRAFT_HD ranked_rows(G const& g, P const& p, Q const& q, candidate_list candidates)
         : where{p, q, units_in_1<real>}, children(candidates) {
@@ -260,8 +260,8 @@ struct ranked_rows {
         where.scale = fp::div(real(1), where.left);
     }
 
-    /// The histogram and the sets for the curve, and the densities as the rows' numbers, one a grid point. False when q
-    /// has no mass outside the certain tokens.
+    /// Computes the histogram, the sets for the curve, and the densities in the rows' type, one for each grid point.
+    /// False when q has no mass outside the certain tokens.
     template <bool Shared, group G, class Curve>
     [[nodiscard]] MULTIDRAFT_HD bool build(G const& g, Curve const& curve, rank_table& table,
                                            grid_density<real>* density) {
@@ -296,8 +296,8 @@ template <distribution P, distribution Q, draw_source Source>
                : found.grid_point;
 }
 
-/// The piece of a grid point's set that a fresh rank lies in: each with its part of the length. `none` for a grid point
-/// without mass, which no draw belongs to but for rounding.
+/// The piece of a grid point's set that contains a fresh rank, with probability proportional to length. `none` for a
+/// grid point without mass, to which a draw belongs only by rounding.
 template <draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD std::int32_t piece_of(rank_table const& table, index_t grid_point, index_t child,
                                                   Source& source, draw_site at) {
@@ -315,8 +315,7 @@ template <draw_source Source>
 }
 
 /// The draw with the smallest rank, without drawing the ranks: pieces of different sets do not overlap, and two ranks
-/// in one piece are as likely one way as the other. Bernoulli draws only, so that the choice can be proved branch by
-/// branch.
+/// in one piece are equally likely in either order. Bernoulli draws only, so that enumeration can prove every branch.
 template <distribution P, distribution Q, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD index_t best_ranked(rank_table const& table, ratio_of<P, Q> const& where,
                                                 candidate_list children, Source& source, draw_site at) {

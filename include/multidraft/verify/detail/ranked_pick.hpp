@@ -1,4 +1,4 @@
-// The child that a node offers under ranked block verification, and its exact law.
+// The child selected at a node by ranked block verification, and its exact law.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,8 +24,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The law of the child that is picked, outside the certain tokens: the candidate where it is kept, with probability
-/// min(1, p / m~), and what is refused and goes to no certain token.
+/// The law of the selected child outside the certain tokens: the candidate, if it is kept, with probability min(1, p /
+/// m~), or if it is refused but no certain token is selected.
 template <distribution P, distribution Q>
 struct law_of_kept {
     using real = probability_of<P>;
@@ -43,8 +43,8 @@ struct law_of_kept {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const { return (*this)(i); }
 };
 
-/// m, the law of the child that is picked: the candidate where it is kept, with probability min(1, p / m~); else one of
-/// the certain tokens with probability f, in proportion to p, or the candidate after all.
+/// m, the law of the selected child: the candidate is kept with probability min(1, p / m~). Otherwise one of the
+/// certain tokens is selected with probability f, in proportion to p, and the candidate with probability 1 - f.
 ///
 /// min(p, m~) + (m~ - p)+ (1 - f) outside the certain tokens, p R f / p(certain) on them; R is the probability that the
 /// candidate is refused, 1 where there is none.
@@ -67,13 +67,13 @@ struct picked_law {
     [[nodiscard]] MULTIDRAFT_HD law_of_kept<P, Q> elsewhere() const { return kept; }
 };
 
-/// What a node's laws are made of again: a few numbers and the densities at the grid points.
+/// The data from which a node's laws are reconstructed: a few numbers and the densities at the grid points.
 template <class Real>
 struct pick_numbers {
     Real left;            ///< see `ratio_of`
     Real pooled;          ///< see `ratio_of`
     Real inverse;         ///< see `law_of_draws`; 0 where nothing is drawn
-    Real passed;          ///< f: the candidate is refused, then a certain token is picked
+    Real passed;          ///< f: the probability that a certain token is selected once the candidate is refused
     Real certain_factor;  ///< R f / p(certain)
     grid_density<Real> density[rank_table::grid_points];
 
@@ -87,14 +87,14 @@ struct pick_numbers {
         certain_factor = factor;
     }
 
-    /// The laws of the candidate and of the child that is picked; q is the draft's row itself.
+    /// The laws of the candidate and of the selected child; q is the draft's row itself.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto candidate(P const& p, Q const& q, candidate_list children) const {
         using row = in_units_of<Q, Real>;
         row const in = in_units<Real>(q);
         return candidate_law<P, row>{draws(p, in), {in, children.certain_tokens()}};
     }
-    /// The law of the pick for these rows and children.
+    /// The law of the selected child for these rows and children.
     template <distribution P, distribution Q>
     [[nodiscard]] MULTIDRAFT_HD auto law(P const& p, Q const& q, candidate_list children) const {
         using row = in_units_of<Q, Real>;
@@ -111,7 +111,7 @@ private:
 
 namespace detail {
 
-/// min(p, m~): what of the candidate is kept.
+/// min(p, m~): the part of the candidate's law that is kept.
 template <distribution P, class Law>
 struct accepted_mass {
     P p;
@@ -128,20 +128,20 @@ struct accepted_mass {
     [[nodiscard]] MULTIDRAFT_HD auto elsewhere() const requires has_elsewhere<Law> {
         return accepted_mass<P, decltype(m.elsewhere())>{p, m.elsewhere()};
     }
-    /// Rows cut by top-k or top-p have little of p, and m is expensive.
+    /// Rows truncated by top-k or top-p have few tokens of p, and m is expensive.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return may_have_mass(p, i); }
 };
 template <class P, class Law>
 accepted_mass(P, Law) -> accepted_mass<P, Law>;
 
-/// What making the sets of a node came to.
+/// The outcome of computing the sets of a node.
 enum class made : std::uint8_t {
-    sets,     ///< a child is picked by them
-    leaf,     ///< nothing of the target's is on the children, all of them certain: no child is picked
-    nothing,  ///< the rows hold no distribution, or a child cannot have come about
+    sets,     ///< a child is selected by sets
+    leaf,     ///< all children are certain and have no mass under the target: no child is selected
+    nothing,  ///< the rows are not distributions, or a child is impossible
 };
 
-/// The numbers of a node whose children are all certain: one of them is picked, in proportion to p.
+/// The numbers of a node whose children are all certain: one of them is selected, in proportion to p.
 template <group G, distribution P, class Real>
 [[nodiscard]] MULTIDRAFT_HD made pick_certain(G const& g, P const& p, candidate_list children,
                                               pick_numbers<Real>& numbers) {
@@ -169,8 +169,8 @@ template <group G, distribution P, class Law>
     return accepted >= 1 ? real(0) : 1 - accepted;
 }
 
-/// f, the probability that a certain token is picked instead of a refused candidate: all that the target says on the
-/// certain tokens, if so much is refused. Any number from 0 to 1 leaves the laws exact.
+/// f, the probability that a certain token is selected instead of a refused candidate: such that the certain tokens get
+/// their full mass under the target if R is large enough. The laws are exact for any f in [0, 1].
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD Real passed_on(Real refused, Real certain_mass) {
     if (!(refused > Real(1e-15))) return 0;
@@ -183,13 +183,14 @@ template <class Real>
     return certain_mass > 0 ? fp::div(fp::mul(refused, passed), certain_mass) : Real(0);
 }
 
-/// Makes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all lanes
-/// see. One count (two in double), and a sum where there are certain tokens; neither where all are certain.
+/// Computes the sets of a node for a curve, and the numbers of its laws; `table` and `numbers` are memory that all
+/// lanes see. One counting pass (two in double), and a sum where there are certain tokens; neither where all are
+/// certain.
 template <group G, distribution P, distribution Q, class Curve, class Real>
 [[nodiscard]] MULTIDRAFT_HD made make_pick(G const& g, P const& p, Q const& q, candidate_list children,
                                            Curve const& curve, rank_table& table, pick_numbers<Real>& numbers) {
     if (children.certain < 0 || !may_be_drawn(q, children)) return made::nothing;
-    g.barrier();  // every lane has done with what lay in `table`
+    g.barrier();  // every lane has finished with the old content of `table`
     if (children.draws() == 0) return pick_certain(g, p, children, numbers);
     ranked_rows<P, in_units_of<Q, Real>> rows(g, p, in_units<Real>(q), children);
     if (!rows.template build<true>(g, curve, table, numbers.density)) return made::nothing;
@@ -205,7 +206,7 @@ template <group G, distribution P, distribution Q, class Curve, class Real>
     return made::sets;
 }
 
-/// Has a group make what `make_pick` asks for whatever the curve; writes over `table`.
+/// Has a group do the operations of `make_pick` that do not depend on the curve; overwrites `table`.
 template <group G, distribution P, distribution Q>
 void count_for_pick(G const& g, P const& p, Q const& q, candidate_list children, rank_table& table) {
     using real = probability_of<P>;
@@ -215,7 +216,7 @@ void count_for_pick(G const& g, P const& p, Q const& q, candidate_list children,
         static_cast<void>(ratio_histogram<true>(g, rows.where, children.certain_tokens(), table.length));
 }
 
-/// A step of a picked path: a node, its weight, and the numbers of the law that its child was picked by.
+/// A step of a selected path: a node, its weight, and the numbers of the law by which its child was selected.
 template <class Real>
 struct picked_step {
     node_id node;
@@ -223,7 +224,7 @@ struct picked_step {
     pick_numbers<Real> const* numbers;
 };
 
-/// A picked path as `stop_of_block` reads it.
+/// A selected path as `stop_of_block` reads it.
 template <class G, draft_law Law, class Target, class Draft, class Real>
 struct picked_steps {
     drafted<Law> const& drafts;
@@ -244,7 +245,7 @@ struct picked_steps {
     }
 };
 
-/// Verifies a picked path as a block and writes what is accepted of it.
+/// Verifies a selected path as a block and writes its accepted part.
 template <group G, draft_law Law, class Target, class Draft, class Real, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD verdict finish_picked(G const& g, drafted<Law> const& drafts, Target const& target,
                                                   Draft const& draft, picked_step<Real> const* steps,

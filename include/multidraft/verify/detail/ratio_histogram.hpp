@@ -1,4 +1,4 @@
-// How much of q lies where the target's ratio p/q is: one histogram of two rows, in integers, without a sort.
+// The mass of q as a function of the ratio p/q: one histogram of two rows, in integers, without sorting.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,8 +23,8 @@ namespace detail {
 template <class Real>
 using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
 
-/// Whether a number that is not negative lies below another, by their bits: no branch. What is no such number (NaN, of
-/// either sign) is above all.
+/// Whether a nonnegative number is less than another, by their bits: no branch. NaN of either sign is above all
+/// numbers.
 template <class Real>
 [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE bool is_below(Real x, Real limit) noexcept {
     return __builtin_bit_cast(bits_of_real<Real>, x) < __builtin_bit_cast(bits_of_real<Real>, limit);
@@ -40,25 +40,24 @@ template <class Real>
 
 }  // namespace detail
 
-/// The grid points of the ratio p/q between which tokens are interpolated: 16 an octave of p/q + 1/4, from 0 to 64.
+/// The grid points of the ratio p/q between which tokens are interpolated: 16 per octave of p/q + 1/4, from 0 to 64.
 ///
 /// A token between two grid points belongs to both, to the upper one with a share that is linear in its ratio. So a
-/// function that is p/q at the grid points is p/q between them: only at its kinks does a histogram of grid points lose
-/// anything, unlike one of bins. What a kink loses is q times the distance of the grid points: near 0 they may lie as
-/// far apart as they do near 1/4, above it farther and farther, as p = q p/q allows. Ratios above the last grid point
-/// are there.
+/// function that is p/q at the grid points is p/q between them: unlike a histogram of bins, one of grid points is exact
+/// except at kinks. The loss at a kink is q times the distance of the grid points. Near 0 they may be as far apart as
+/// near 1/4, and above that increasingly far, since p = q p/q. Ratios above the last grid point count as that point.
 struct ratio_grid {
     static constexpr int bits = 4;
     static constexpr int octaves = 8;
     static constexpr index_t count = (index_t(octaves) << bits) + 1;
 
-    /// The grid point below a ratio, and the share of the grid point above it.
+    /// The grid point below a ratio, and the share that belongs to the next one.
     struct place {
         index_t grid_point;
         float share;
     };
 
-    /// Where a ratio lies. The logarithm is read off the float; no call. What is no ratio (NaN) lies at the end.
+    /// The place of a ratio. The logarithm is read from the float's bits, without a call. NaN is at the end.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE static place of(float ratio) noexcept {
         auto const above = static_cast<std::uint32_t>(multidraft::detail::bits_of(ratio + offset)) - lowest;
         auto const at = static_cast<std::int32_t>(above < highest ? above : highest);
@@ -79,25 +78,25 @@ private:
     static constexpr std::uint32_t highest = octaves << 23;
 };
 
-/// Where a token lies between the grid points: a function of the token's p and q alone, the same in the histogram, in
-/// the ranks and in the law of the candidate, which is what makes that law exact.
+/// The place of a token between the grid points: a function of the token's p and q alone. The histogram, the ranks and
+/// the law of the candidate use the same function, which makes that law exact.
 ///
-/// Tokens of little q may be pooled, all at ratio 1: they need not be counted one by one (`pool_small_tokens`).
+/// Tokens of little q may be pooled, all at ratio 1, so that they need not be counted one by one (`pool_small_tokens`).
 template <distribution P, distribution Q>
 struct ratio_of {
     using real = probability_of<P>;
     P p;
     Q q;
-    real left;        ///< about the mass that q has outside the certain tokens: the ratio is p / (q / left)
+    real left;        ///< approximately the mass of q outside the certain tokens: the ratio is p / (q / left)
     real pooled = 0;  ///< tokens whose q lies below are pooled
-    real scale = 1;   ///< 1 / left, for counting: what is counted is q / left, however little is left
+    real scale = 1;   ///< 1 / left: counts are of q / left, however little is left
 
-    /// Whether q is so small at token i that tokens like it are ranked as one.
+    /// Whether q is so small at token i that it is pooled.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_pooled(index_t i) const {
         return detail::is_below(static_cast<real>(q(i)), pooled);
     }
 
-    /// p / (q / left). Tokens without q lie anywhere: they have no mass to be counted.
+    /// p / (q / left). Arbitrary for tokens without q, which have no mass to count.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD float ratio(index_t i) const {
         return static_cast<float>(fp::div(fp::mul(static_cast<real>(p(i)), left), static_cast<real>(q(i))));
     }
@@ -111,12 +110,12 @@ ratio_of(P, Q, Real) -> ratio_of<P, Q>;
 
 namespace detail {
 
-/// Below this a token is counted apart, in smaller units.
+/// Below this a token is counted separately, in smaller units.
 template <class Real>
 inline constexpr Real small_mass = Real(0x1p-14);
 
-/// Where a token that is not pooled is counted, the grid point below it, small tokens apart, and the parts of q(i) /
-/// left that this grid point has and the one above, as integers.
+/// The bin of a token that is not pooled: the grid point below it, with separate bins for small tokens. And the parts
+/// of q(i) / left that belong to this grid point and to the next one, as integers.
 ///
 /// Tokens below 2^-14 are counted in units of 2^-44, the others in units of 2^-30: rounding is then relative to a
 /// token's own mass, or below the rounding of a row of floats. A row of doubles takes a second word, of 2^-30 units
@@ -130,7 +129,8 @@ struct mass_at_grid_points {
         auto const at = ratio_grid::of(where.ratio(i));
         real const qi = fp::mul(static_cast<real>(where.q(i)), where.scale);
         bool const small = is_below(qi, small_mass<real>);
-        // NaN counts as 0: it is found where a token is drawn. So may a certain token, whose q / left has no bound.
+        // NaN counts as 0: it is detected where a token is drawn. So does a certain token whose q / left is out of
+        // range.
         real const valid = blend(is_below(qi, real(1.99)), qi, real(0));
         real const amount = fp::mul(valid, blend(small, real(0x1p44), real(0x1p30)));
         index_t const bin = at.grid_point + multidraft::detail::blend(small, ratio_grid::count, 0);
@@ -154,7 +154,7 @@ private:
     }
 };
 
-/// The same where tokens are pooled, most of them; which are not (`counts`) is a cheaper question.
+/// The same where most tokens are pooled; testing which are not (`may_be_nonzero`) is cheaper.
 template <int Word, distribution P, distribution Q>
 struct mass_of_few : mass_at_grid_points<Word, P, Q> {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const {
@@ -168,13 +168,13 @@ struct mass_of_few : mass_at_grid_points<Word, P, Q> {
     }
 };
 
-/// Tokens of less q / left than this are pooled where all of them together have no more than `pooled_most`, and where
-/// they are most: not more than a quarter of a sample of the row may be others.
+/// Tokens of less q / left than this are pooled if all of them together have no more than `pooled_most` and they are
+/// the majority: at most a quarter of a sample of the row may be others.
 inline constexpr double pooled_below = 0x1p-25;
 inline constexpr double pooled_most = 0x1p-13;
 inline constexpr index_t pooled_sample = 1024;
 
-/// An integer mass: of tokens in large units, and of small ones in 2^-14 of them.
+/// An integer mass: that of large tokens in one unit, that of small ones in 2^-14 of it.
 struct counted_mass {
     std::int64_t large;
     std::int64_t little;
@@ -184,7 +184,7 @@ struct counted_mass {
     }
 };
 
-/// Takes the certain tokens out of the mass of a grid point, or of all (`none`): what was counted goes without a trace.
+/// Removes the certain tokens from the mass of a grid point, or of all (`none`), exactly as they were counted.
 template <class Count>
 MULTIDRAFT_HD void take_out(span<token_id const> certain, Count const& counted, index_t grid_point,
                             counted_mass& mass) {
@@ -206,19 +206,19 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
     constexpr index_t grid_points = ratio_grid::count;
     constexpr double unit = Word == 0 ? 0x1p-30 : 0x1p-60;
     mass_at_grid_points<Word, P, Q> const counted{where};
-    // A device has one way, which spares it a second copy of the count.
+    // A device always takes this branch, which avoids a second copy of the counting code.
     if (MULTIDRAFT_ON_DEVICE || where.pooled > 0)
         g.histogram_pairs(where.q.size(), mass_of_few<Word, P, Q>{counted}, bins);
     else
         g.histogram_pairs(where.q.size(), counted, bins);
-    std::uint32_t touched[grid_points / 32 + 1] = {};  // by a certain token
+    std::uint32_t touched[grid_points / 32 + 1] = {};  // grid points with a certain token
     for (token_id const x : certain) {
         index_t const below = counted(x).bin % grid_points;
         touched[below / 32] |= 1U << (below % 32);
         touched[(below + 1) / 32] |= 1U << ((below + 1) % 32);
     }
     counted_mass all{0, 0};
-    std::uint64_t above[2] = {0, 0};  // what the grid point before has given to this one
+    std::uint64_t above[2] = {0, 0};  // the mass carried over from the preceding grid point
     for (index_t k = 0; k < grid_points; ++k) {
         std::uint64_t const* const large = bins.data() + 2 * k;
         std::uint64_t const* const little = large + 2 * grid_points;
@@ -241,7 +241,7 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
 
 namespace detail {
 
-/// Whether a token has so much of q that it is counted by itself.
+/// Whether a token has enough of q to be counted individually.
 template <distribution Q, class Real>
 struct is_counted {
     Q q;
@@ -251,7 +251,7 @@ struct is_counted {
     }
 };
 
-/// What a token that is not counted by itself has of q / left.
+/// The q / left of a token that is not counted individually.
 template <distribution Q, class Real>
 struct pooled_part {
     Q q;
@@ -269,7 +269,7 @@ template <distribution P, distribution Q>
     return fp::mul(static_cast<probability_of<P>>(pooled_below), where.left);
 }
 
-/// How many entries of a sample from the middle of a row are counted by themselves.
+/// How many entries of a sample from the middle of a row are counted individually.
 template <group G, distribution Q, class Real>
 [[nodiscard]] MULTIDRAFT_HD index_t counted_in_sample(G const& g, is_counted<Q, Real> const& counted, index_t size) {
     index_t const sample = size < pooled_sample ? size : pooled_sample;
@@ -282,7 +282,7 @@ template <group G, distribution Q, class Real>
         }));
 }
 
-/// Has a group make all that `ratio_histogram` may ask for together, whether tokens are pooled or not.
+/// Has a group do together all operations that `ratio_histogram` may need, whether tokens are pooled or not.
 template <group G, distribution P, distribution Q>
 void look_ahead_to_counts(G const& g, ratio_of<P, Q> const& where, span<std::uint64_t> bins) {
     using real = probability_of<P>;
@@ -304,12 +304,12 @@ void look_ahead_to_counts(G const& g, ratio_of<P, Q> const& where, span<std::uin
 
 }  // namespace detail
 
-/// Pools the tokens of very little q where they are most and have very little of it together; returns their mass, of q
+/// Pools the tokens of very little q where they are the majority and have little mass in total; returns their mass of q
 /// / left.
 ///
-/// The pool has the law that its tokens have by q, and n draws hit it with probability n 2^-13 at most: half of that is
-/// the most it can cost of acceptance. One pass over q at most; rows cut by top-k or top-p, and peaked ones, have few
-/// other tokens, and only those are counted one by one then, which takes a tenth of the time.
+/// Within the pool tokens keep their law under q. n draws hit the pool with probability n 2^-13 at most, and the loss
+/// of acceptance is at most half of that. One pass over q at most. Rows truncated by top-k or top-p, and peaked rows,
+/// have few other tokens, and then only those are counted individually.
 template <group G, distribution P, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD double pool_small_tokens(G const& g, ratio_of<P, Q>& where, span<token_id const> certain) {
     using real = probability_of<P>;
@@ -326,11 +326,11 @@ template <group G, distribution P, distribution Q>
 }
 
 /// Puts the mass of q / left that belongs to each grid point in `mass[0 .. ratio_grid::count)`, the certain tokens left
-/// out, and returns the sum. May pool tokens: `where` says so afterwards.
+/// out, and returns the sum. May pool tokens, which `where` then records.
 ///
-/// One count for rows of floats, two for doubles; a pass over q where many tokens have little of it. Sums of integers
-/// are exact, so all groups get equal bits. `mass` is every lane's own (`Shared` false) or memory that all lanes see,
-/// written by the leader.
+/// One counting pass for rows of floats, two for doubles; one more pass over q where many tokens have little of it.
+/// Sums of integers are exact, so all groups get equal bits. `mass` is private to each lane (`Shared` false) or memory
+/// that all lanes see, written by the leader.
 template <bool Shared, group G, distribution P, distribution Q>
 MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<token_id const> certain, double* mass) {
     constexpr index_t grid_points = ratio_grid::count;

@@ -1,4 +1,4 @@
-// Recursive rejection of candidates that were drawn from a row each: what is left of the target is computed anew.
+// Recursive rejection of candidates each drawn from its own row: the residual of the target is recomputed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -22,7 +22,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
-/// ((p - z_1 q_1)+ - z_2 q_2)+ ..: what is left of the target after some refusals, unnormalised.
+/// ((p - z_1 q_1)+ - z_2 q_2)+ ..: the residual of the target after some refusals, unnormalised.
 template <distribution P, class Rows>
 struct residual_of_rows {
     using real = probability_of<P>;
@@ -54,12 +54,12 @@ public:
     conditional_rows(conditional_rows const&) = delete;
     conditional_rows& operator=(conditional_rows const&) = delete;
 
-    /// Makes the row of candidate k, by all lanes together, when those before it were made.
+    /// Makes the row of candidate k, by all lanes together, after those before it.
     MULTIDRAFT_HD void reach(index_t k) {
         ::new (static_cast<void*>(room_ + sizeof(row) * static_cast<std::size_t>(k)))
             row(Law::conditional(g_, q_, candidates_.first(static_cast<std::size_t>(k))));
     }
-    /// The row of a candidate that was reached.
+    /// The row of a candidate for which `reach` was called.
     [[nodiscard]] MULTIDRAFT_HD row const& of_child(index_t k) const {
         return *std::launder(reinterpret_cast<row const*>(room_ + sizeof(row) * static_cast<std::size_t>(k)));
     }
@@ -76,11 +76,11 @@ concept made_one_by_one = requires(Rows& rows, index_t k) {
     rows.reach(k);
 };
 
-/// r_1 = p; for k = 1..n accepts x_k with min(1, r_k(x_k) / q_k(x_k)), else r_{k+1} = Norm[(r_k - q_k)+]; in the end
-/// emits from what is left ([RSD] Alg. 1; [SpecInfer], Algorithm 2). `rows.of_child(k)` is q_k.
+/// r_1 = p; for k = 1..n accepts x_k with min(1, r_k(x_k) / q_k(x_k)), else r_{k+1} = Norm[(r_k - q_k)+]; after the
+/// last one emits from the residual ([RSD] Alg. 1; [SpecInfer], Algorithm 2). `rows.of_child(k)` is q_k.
 ///
-/// A pass over p and the rows of the refused candidates a rejection. No token where a row gives its candidate no mass;
-/// for more than `Most` candidates neither, and on the host `too_many` is refused.
+/// One pass over p and the rows of the refused candidates per rejection. No token where a row gives its candidate no
+/// mass, nor for more than `Most` candidates, which the host refuses with the message `too_many`.
 template <std::size_t Most, group G, distribution P, class Rows, draw_source Source>
 [[nodiscard]] MULTIDRAFT_HD node_verdict reject_in_turn(G const& g, P const& p, Rows& rows,
                                                         span<token_id const> candidates, Source& source, draw_site site,

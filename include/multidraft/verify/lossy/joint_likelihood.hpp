@@ -1,4 +1,4 @@
-// MTAD's acceptance by joint likelihood: the longest prefix that the target finds likely enough as a whole. Lossy.
+// MTAD's acceptance by joint likelihood: the longest prefix that is likely enough as a whole under the target. Lossy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,14 +26,14 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// Accepts the longest prefix x_1 .. x_j of a drafted path with min(1, p(x_1 .. x_j) / q(x_1 .. x_j)) > tau, then emits
 /// a token from p ([MTAD] 3.2, Alg. 1, with line 11 storing the position i and eta = 0 where no prefix passes).
 ///
-/// Not lossless: nothing is random in what is accepted, and a prefix passes when the target likes it almost as well as
-/// the draft does, so texts lean towards what the draft finds likely; MTAD bounds the perplexity (its Theorem 3.5), not
-/// the law. A later token may make up for an earlier one that was too unlikely. With tau = 1 nothing is accepted and
-/// each token is drawn from p: that alone is lossless.
+/// Not lossless: acceptance is deterministic, and a prefix passes when its target likelihood is almost as high as its
+/// draft likelihood, so texts are biased towards the draft. MTAD bounds the perplexity (its Theorem 3.5), not the law.
+/// A later token may compensate for an earlier one that was too unlikely. With tau = 1 nothing is accepted and each
+/// token is drawn from p: that alone is lossless.
 ///
 /// For chains, of any law (MTAD drafts by beam sampling): a node with more than one child is an `invalid_input` on the
-/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) per level, no further than
-/// the first token to which p gives no mass; one pass for the emitted token.
+/// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) per level, down to the
+/// first token without mass under p; one pass for the emitted token.
 template <draft_law Law>
 class joint_likelihood {
 public:
@@ -41,7 +41,7 @@ public:
     static constexpr bool lossless = false;
 
     joint_likelihood() = default;
-    /// `tau` in [0, 1]. Throws `invalid_input` on the host for any other.
+    /// `tau` in [0, 1]. Throws `invalid_input` on the host for other values.
     MULTIDRAFT_HD explicit joint_likelihood(float tau) : tau_(tau) {
 #if !MULTIDRAFT_ON_DEVICE
         if (!(tau >= 0 && tau <= 1)) refuse("tau", tau, "the threshold of a joint likelihood is in [0, 1]");
@@ -69,14 +69,14 @@ public:
         for (node_id v = 0; v + 1 < tree.size(); ++v) {
             token_id const x = tree.tokens[v + 1];
             if constexpr (!may_throw<G>)
-                if (x == none) break;  // room for a child that could not be drawn
+                if (x == none) break;  // a slot for a child that could not be drawn
             real const qx = draft(g, v)(x);
             if (!(qx > 0)) {
                 verify::detail::refuse_node_on_host(g, drafts, target, draft, v);
                 return {};
             }
             real const px = target(g, v)(x);
-            if (!(px > 0)) break;  // no longer prefix has mass either
+            if (!(px > 0)) break;  // longer prefixes have no mass either
             ratio += fp::log(px) - fp::log(qx);
             // min(1, e^ratio) > tau: never for tau = 1, whatever the ratio.
             if (ratio > least && tau_ < 1) accepted = v + 1;

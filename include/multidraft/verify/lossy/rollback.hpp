@@ -1,4 +1,4 @@
-// BiLD's rollback: keep drafted tokens that the target does not find too unlikely. Lossy.
+// BiLD's rollback: keep drafted tokens that are not too unlikely under the target. Lossy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,12 +18,12 @@
 namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
 /// Accepts the first candidate x with -log p(x) <= threshold, else emits a token from p (the rollback policy of BiLD,
-/// Kim et al. 2023; with it goes `lossy::fallback_rule`).
+/// [BiLD]; used with `lossy::fallback_rule`).
 ///
-/// Not lossless: a token that the draft prefers and the target finds merely possible is kept, so the text leans towards
-/// the draft. At temperature 0 it is the greedy text, since every other token has p = 0. A threshold of 0 keeps only
-/// tokens of probability 1; a larger one keeps more. Fits every law, for it never asks how a token was drawn. O(1) per
-/// candidate, one pass where none is kept.
+/// Not lossless: a token that the draft prefers is kept even if it is merely possible under the target, so the text is
+/// biased towards the draft. At temperature 0 it is the greedy text, since every other token has p = 0. A threshold of
+/// 0 keeps only tokens of probability 1; a larger one keeps more. Accepts every law, since it does not use how a token
+/// was drawn. O(1) per candidate, one pass where none is kept.
 template <draft_law Law>
 class rollback : public node_by_node<rollback<Law>, Law> {
 public:

@@ -1,5 +1,4 @@
-// The target-initialised tree: all tokens that start it are the target's own, and the longest accepted path wins.
-// Lossy.
+// The target-initialised tree: its first tokens are drawn from the target, and the longest accepted path wins. Lossy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -42,10 +41,10 @@ public:
     static constexpr bool reads_draft = verify::reads_draft<Verifier>;
 
     target_initialised() = default;
-    /// Wraps a verifier with parameters of its own.
+    /// Wraps a verifier that has parameters.
     MULTIDRAFT_HD explicit target_initialised(Verifier verifier) : verifier_(verifier) {}
 
-    /// The verifier's, if it needs some.
+    /// The wrapped verifier's scratch, if it needs some.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) requires
         needs_scratch<Verifier> {
         return Verifier::scratch_bytes(nodes, depth);

@@ -1,4 +1,4 @@
-// Typical acceptance: candidates that the target finds typical enough, without a draw. Lossy.
+// Typical acceptance: accepts candidates that are typical enough under the target, without a draw. Lossy.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,10 +29,10 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// longest path of passing candidates is accepted (the first in level order among equals), then a token from p is
 /// emitted.
 ///
-/// Not lossless: what passes is always accepted, however seldom the target would say it, so texts lean towards the
-/// draft's candidates; how far is measured in tests/proof/typical_acceptance_test.cpp. At temperature 0 it is greedy
-/// decoding. For trees of any law; the draft's rows are not read (`no_draft_rows`). Cost: one pass for each passing
-/// node that has children.
+/// Not lossless: a candidate that passes is always accepted, however rarely the target would emit it, so texts are
+/// biased towards the draft's candidates. The bias is measured in tests/proof/typical_acceptance_test.cpp. At
+/// temperature 0 it is greedy decoding. For trees of any law; the draft's rows are not read (`no_draft_rows`). Cost:
+/// one pass for each passing node that has children.
 template <draft_law Law>
 class typical_acceptance {
 public:
@@ -41,7 +41,8 @@ public:
     static constexpr bool reads_draft = false;
 
     typical_acceptance() = default;
-    /// `eps` in (0, 1], `delta` in (0, 1]; Medusa takes 0.09 and 0.3. Throws `invalid_input` on the host for any other.
+    /// `eps` in (0, 1], `delta` in (0, 1]; Medusa uses 0.09 and 0.3. Throws `invalid_input` on the host for other
+    /// values.
     MULTIDRAFT_HD typical_acceptance(float eps, float delta) : eps_(eps), delta_(delta) {
 #if !MULTIDRAFT_ON_DEVICE
         if (!(eps > 0 && eps <= 1)) refuse("eps", eps, "the threshold of typical acceptance is in (0, 1]");
@@ -80,7 +81,8 @@ public:
     }
 
 private:
-    /// The deepest node of which all above pass, the first in level order; `passes` is memory, one flag per node.
+    /// The deepest node on a path of passing nodes, the first in level order among equals; `passes` is memory, one flag
+    /// per node.
     template <group G, class Target>
     [[nodiscard]] MULTIDRAFT_HD node_id deepest_passing(G const& g, tree_view tree, Target const& target,
                                                         std::byte* passes) const {
@@ -91,7 +93,7 @@ private:
         for (node_id v = 0; v < tree.size(); ++v) {
             auto const children = tree.children(v);
             if (children.empty()) continue;
-            if (passes[v] != std::byte{1}) {  // nobody may have written its row
+            if (passes[v] != std::byte{1}) {  // its row may not have been written
                 if (g.leader())
                     for (node_id c = children.first; c < children.end(); ++c) passes[c] = std::byte{0};
                 g.barrier();
