@@ -18,7 +18,7 @@ def integers(name, values, dtype=np.int32):
     except Exception as error:  # whatever a tensor of another kind says
         refuse(name, type(values).__name__, f"an array of integers is wanted ({error})")
     if array.size == 0:
-        array = array.astype(dtype)
+        array = np.zeros(array.shape, dtype)
     if array.dtype.kind not in "iu":
         refuse(name + ".dtype", array.dtype, "integers are wanted")
     if array.ndim != 1:
@@ -78,17 +78,49 @@ def sampling(temperature, top_k, top_p, min_p, count):
             refuse(name + ".dtype", array.dtype, "numbers are wanted")
         if array.ndim > 1 or (array.ndim == 1 and len(array) != count):
             refuse(name + ".shape", array.shape, f"there is one value, or one for each of {count} requests")
-        table[name] = array
+        with np.errstate(over="ignore"):  # infinity, which is refused
+            table[name] = array
     return table.view(np.uint8).reshape(count, SAMPLING.itemsize)
 
 
-def distribution(name, values):
-    """A row of probabilities in double precision."""
-    array = np.asarray(values)
+def four(name, values):
+    """(temperature, top_k, top_p, min_p), told apart from others."""
+    if not isinstance(values, (tuple, list)) or len(values) != 4:
+        refuse(name, values, "it is (temperature, top_k, top_p, min_p)")
+    return tuple(values)
+
+
+def two_dimensional(name, array):
+    """The extents of rows of numbers."""
+    shape = getattr(array, "shape", None)
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:  # torch.Size is a tuple
+        refuse(name + ".shape", tuple(shape) if isinstance(shape, (tuple, list)) else type(array).__name__,
+               "rows are an array of two dimensions, (rows, vocabulary)")
+    return int(shape[0]), int(shape[1])
+
+
+def real(name, value):
+    """A float."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, _NUMBERS):
+        refuse(name, value, "a number is wanted")
+    try:
+        return float(value)
+    except OverflowError:
+        refuse(name, value, "a number of double precision is wanted")
+
+
+def reals(name, values, dimensions=(1,)):
+    """Numbers in double precision, together in memory."""
+    try:
+        array = np.asarray(values)
+    except Exception as error:
+        refuse(name, type(values).__name__, f"an array of numbers is wanted ({error})")
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
+    if array.size == 0:
+        array = np.zeros(array.shape)
     if array.dtype.kind not in "iuf":
-        refuse(name + ".dtype", array.dtype, "probabilities are numbers")
-    if array.ndim != 1:
-        refuse(name + ".ndim", array.ndim, "a row of probabilities has one dimension")
+        refuse(name + ".dtype", array.dtype, "numbers are wanted")
+    if array.ndim not in dimensions:
+        refuse(name + ".ndim", array.ndim, " or ".join(map(str, dimensions)) + " dimensions are wanted")
     return np.ascontiguousarray(array, np.float64)
