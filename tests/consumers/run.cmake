@@ -1,8 +1,8 @@
 # Builds and runs the project tests/consumers/<CASE> as a user would. Run by ctest with cmake -P.
 #
 # SOURCE and BINARY are those of multidraft, WORK is a directory that is emptied first; GENERATOR and COMPILER are the
-# build's own; VERSION is multidraft's; COMPONENTS are those of its build, with commas; LIBRARY says whether packages with
-# the compiled library are looked at, too.
+# build's own; VERSION is multidraft's; COMPONENTS are those of its build, with commas; LIBRARY are the objects of the
+# compiled library, with commas, if the packages that contain it are tested.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -31,6 +31,14 @@ file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}")
 string(REPLACE "," ";" COMPONENTS "${COMPONENTS}")
 string(REGEX REPLACE "\\.[0-9]+$" "" minor_version "${VERSION}")
+
+# use_built_objects(): packages take the objects of the compiled library, which are not compiled again.
+function(use_built_objects)
+    string(REGEX REPLACE ",.*" "" object "${LIBRARY}")
+    cmake_path(GET object PARENT_PATH directory)
+    set(ENV{MULTIDRAFT_BUILT_OBJECTS} "${directory}")
+    set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${SOURCE}/tests/consumers/built_objects")
+endfunction()
 
 set(configure "${CMAKE_COMMAND}" -S "${SOURCE}/tests/consumers/${CASE}" -G "${GENERATOR}"
               "-DCMAKE_CXX_COMPILER=${COMPILER}")
@@ -191,10 +199,11 @@ elseif(CASE STREQUAL "vcpkg")
                   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
     build_and_run(build "-DWANTED_VERSION=${minor_version}")
 
-    # The feature library, of one method and not optimised: shared where a triplet is, static where it is.
+    # The feature library, with the linkage of the triplet.
     set(linkages "")
-    if(LIBRARY AND UNIX)
+    if(LIBRARY)
         set(linkages dynamic static)
+        use_built_objects()
     endif()
     foreach(linkage IN LISTS linkages)
         run("${CMAKE_COMMAND}" "-DPORTFILE=${SOURCE}/ports/multidraft/portfile.cmake"
@@ -233,8 +242,9 @@ elseif(CASE STREQUAL "conan")
     if(NOT count EQUAL 1)
         message(FATAL_ERROR "there should be one package:\n${listed}")
     endif()
-    # The compiled library, of one method and not optimised, is another.
+    # The compiled library is another.
     if(LIBRARY)
+        use_built_objects()
         run(${create} -s compiler.cppstd=20 -s build_type=Debug -o "multidraft/*:library=True"
             -o "multidraft/*:methods=recursive_rejection/iid")
         refused("no method is named 'luck'" ${create} -s compiler.cppstd=20 -s build_type=Debug -o "multidraft/*:library=True"

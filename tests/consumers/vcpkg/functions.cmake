@@ -1,6 +1,6 @@
 # Runs a portfile without vcpkg: cmake -DPORTFILE=.. -DINSTALLED=.. -DBUILD=.. -P functions.cmake. The functions do what
 # vcpkg documents of them, as far as this port uses them. FEATURES and VCPKG_LIBRARY_LINKAGE are vcpkg's; the compiled
-# library is built as a Release alone, of one method and not optimised.
+# library is built only as a Release.
 
 cmake_minimum_required(VERSION 3.25)
 set(PORT multidraft)
@@ -30,8 +30,7 @@ endfunction()
 function(vcpkg_cmake_configure)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
     must("${CMAKE_COMMAND}" -S "${arg_SOURCE_PATH}" -B "${BUILD}" "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}"
-         -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_FLAGS_RELEASE=-O0" "-DCMAKE_CXX_COMPILER=${COMPILER}"
-         -DCMAKE_INSTALL_LIBDIR=lib -DMULTIDRAFT_LIBRARY_METHODS=recursive_rejection/iid ${arg_OPTIONS})
+         -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_INSTALL_LIBDIR=lib ${arg_OPTIONS})
 endfunction()
 
 function(vcpkg_cmake_install)
