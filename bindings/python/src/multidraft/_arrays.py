@@ -32,6 +32,8 @@ def integers(name, values, dtype=np.int32):
 
 def integer(name, value, low, high):
     """An int in [low, high]."""
+    if type(value) is int and low <= value <= high:
+        return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         refuse(name, value, "an integer is wanted")
     value = int(value)
@@ -42,7 +44,7 @@ def integer(name, value, low, high):
 
 def each(name, value, count, dtype):
     """One integer a request: an array of `count`, or one number for all."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+    if type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))):
         low, high = _LIMITS[dtype]
         if not low <= value <= high:
             refuse(name, value, f"it lies in [{low}, {high}]")
@@ -56,6 +58,8 @@ def each(name, value, count, dtype):
 def rows(values):
     """Rows of numbers, and whether they are bfloat16 in a type that NumPy does not know."""
     if isinstance(values, np.ndarray):
+        if values.dtype.char in "fe":  # a dtype's name takes microseconds
+            return values, False
         if values.dtype.name == "bfloat16":
             return values.view(np.uint16), True
         if values.dtype == np.uint16:  # not the bits of a float that nobody spoke of
@@ -68,6 +72,8 @@ def rows(values):
 def sampling(temperature, top_k, top_p, min_p, count):
     """A tuple for all requests, or an array of one set a request."""
     given = (temperature, top_k, top_p, min_p)
+    if type(temperature) is float and type(top_k) is int and type(top_p) is float and type(min_p) is float:
+        return (temperature, integer("top_k", top_k, -(2**31), 2**31 - 1), top_p, min_p)
     if isinstance(temperature, _NUMBERS) and isinstance(top_k, _NUMBERS) and isinstance(top_p, _NUMBERS) and isinstance(
             min_p, _NUMBERS):
         return (float(temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), float(top_p), float(min_p))
@@ -84,7 +90,7 @@ def sampling(temperature, top_k, top_p, min_p, count):
 
 
 def four(name, values):
-    """(temperature, top_k, top_p, min_p), told apart from others."""
+    """(temperature, top_k, top_p, min_p), checked to be four values."""
     if not isinstance(values, (tuple, list)) or len(values) != 4:
         refuse(name, values, "it is (temperature, top_k, top_p, min_p)")
     return tuple(values)

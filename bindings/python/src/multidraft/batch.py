@@ -116,7 +116,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or not tree or \
         isinstance(tree[0], (int, np.integer))
     drafted = [tree] if single else list(tree)
-    if all(isinstance(t, DraftedTree) for t in drafted):
+    if isinstance(drafted[0], DraftedTree) and all(isinstance(t, DraftedTree) for t in drafted):
         if tokens is not None:
             refuse("tokens", "given", "these trees have their tokens")
         found = {t.law for t in drafted}
@@ -148,9 +148,10 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         certain = None
     target, target_is_bfloat16 = rows(target_logits)
     draft_array, draft_is_bfloat16 = (None, False) if draft_logits is None else rows(draft_logits)
-    for name, array in (("target_logits", target), ("draft_logits", draft_array)):
-        if probabilities and array is not None and not str(getattr(array, "dtype", "")).endswith("float32"):
-            refuse(name + ".dtype", getattr(array, "dtype", type(array).__name__), "rows of probabilities are float32")
+    if probabilities:
+        for name, array in (("target_logits", target), ("draft_logits", draft_array)):
+            if array is not None and not str(getattr(array, "dtype", "")).endswith("float32"):
+                refuse(name + ".dtype", getattr(array, "dtype", type(array).__name__), "rows of probabilities are float32")
     params = sampling(temperature, top_k, top_p, min_p, count)
     of_draft = params if draft_sampling is None else sampling(*four("draft_sampling", draft_sampling), count)
     arguments = (
@@ -173,7 +174,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
 
 def _verdict(path, tokens, accepted, following):
     path = path[:accepted]
-    return Verdict(path, [*tokens[path].tolist(), following], accepted)
+    return Verdict(path, [*tokens.take(path).tolist(), following] if accepted else [following], accepted)
 
 
 def _joined(name, values, count):

@@ -208,7 +208,7 @@ def draft(logits: Tensor, n: int, *, method: Method | str, temperature: float = 
     """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16.
 
     nodes: of which node of its tree each row is; 0, 1, 2 .. where it is left out. seeds, positions, ids, nodes, depths: one,
-    or one a row. Returns `Draws`; what it means is told by `multidraft.draft`.
+    or one a row. Returns `Draws`; the meaning is documented at `multidraft.draft`.
     """
     if logits.dim() != 2:
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
@@ -230,7 +230,7 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
     tokens: (batch, nodes) integers, the roots' first. target_logits, draft_logits: (batch, nodes, vocabulary); or
     probabilities, with `probabilities`. certain: (batch, nodes), for the laws that say which children are certain.
     seeds, positions, ids: one, or one a tree; a tensor of seeds is of int64, as which all 64 bits count. Returns `Verdicts`;
-    what it means is told by `multidraft.verify`.
+    the meaning is documented at `multidraft.verify`.
     """
     tree = as_tree(tree)
     nodes = len(tree)
@@ -262,7 +262,7 @@ def verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num
                         target_probs: Tensor, draft_probs: Tensor | None = None, *,
                         method: Method | str = "naive/deterministic", law: Law | str = "deterministic", seeds: Any = 0,
                         positions: Any = 0, ids: Any = None, threads: int = 1) -> None:
-    """Verifies trees told by links, in the place of `tree_speculative_sampling_target_only` of SGLang's kernels and of
+    """Verifies trees given by links, a replacement for `tree_speculative_sampling_target_only` of SGLang's kernels and of
     `verify_tree_greedy` (with rows that are 1 at one token): the same tensors, but for the uniform numbers.
 
     predicts: written, (entries,) int32: at ``retrieve_index`` of the root and of each accepted node the token that comes
