@@ -66,6 +66,8 @@ def rows(values):
             refuse("logits.dtype", "uint16", "rows are float32, float16 or bfloat16")
         if values.dtype == object:
             refuse("logits.dtype", "object", "rows are float32, float16 or bfloat16")
+    elif getattr(values, "requires_grad", False) is True:  # which DLPack may export all the same
+        refuse("logits", "a tensor with a gradient", "rows carry no gradients: detach() it")
     return values, False
 
 
