@@ -48,6 +48,23 @@ if(MULTIDRAFT_SANITIZE)
     add_link_options("-fsanitize=${sanitizers}")
 endif()
 
+# --- Packages that only examples and tests need ----------------------------------------------------------------------
+
+# multidraft_find_packages(<list> <package>...): looks for the packages, which must be named below and define the target
+# <package>::<package>, and appends those that are not found to the list, with their names in Debian.
+function(multidraft_find_packages list)
+    set(version_nlohmann_json 3)
+    set(debian_nlohmann_json nlohmann-json3-dev)
+    set(debian_CLI11 libcli11-dev)
+    foreach(package IN LISTS ARGN)
+        find_package(${package} ${version_${package}} QUIET)
+        if(NOT TARGET ${package}::${package})
+            list(APPEND ${list} "${package} (${debian_${package}})")
+        endif()
+    endforeach()
+    set(${list} "${${list}}" PARENT_SCOPE)
+endfunction()
+
 # --- Linear programs: link multidraft_glpk, which is empty, with a message, without GLPK -----------------------------
 
 add_library(multidraft_glpk INTERFACE)

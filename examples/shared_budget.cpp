@@ -109,7 +109,7 @@ int main() {
     md::topology const bushy = md::branching({4, 2, 2, 1});
     md::topology const none;
     std::printf("tokens per second\n%8s %8s %8s %8s %8s\n", "requests", "no tree", "1x1x1x1", "4x2x2x1", "shared");
-    for (int const requests : {4, 16, 64})
+    for (int const requests : {1, 4, 16, 64})
         std::printf("%8d %8.0f %8.0f %8.0f %8.0f\n", requests, goodput(requests, &none), goodput(requests, &chain),
                     goodput(requests, &bushy), goodput(requests, nullptr));
 }
@@ -117,6 +117,7 @@ int main() {
 // Output:
 // tokens per second
 // requests  no tree  1x1x1x1  4x2x2x1   shared
+//        1       50      141      131      205
 //        4      197      602      194      633
 //       16      758     1249      212     1172
 //       64     1596     1566      218     1596

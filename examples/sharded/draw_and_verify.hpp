@@ -8,16 +8,18 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "sharded/step.hpp"
+#include "with_method.hpp"
 
 namespace multidraft::examples {
 
 /// Draws the trees from the rows q by the method of the options, calls `drawn()`, and verifies them. `policy` is that
-/// of `draft_batch` and `verify_batch`. The result has the tokens and the seconds of the verification alone.
+/// of `draft_batch` and `verify_batch`. The result has the tokens and the seconds of the verification alone. Throws
+/// `std::runtime_error` for a method that does not exist or does not take trees of this shape.
 template <class Policy, class P, class Q, class Drawn>
 sharded_result draw_and_verify(Policy& policy, sharded_options const& options, P const& p, Q const& q,
                                trees_of_step& step, Drawn const& drawn) {
     sharded_result result;
-    with_method(options.method, [&](auto method) {
+    with_method(options.method, step.shape(), [&](auto method) {
         using verifier = typename decltype(method)::verifier;
         step.draw_levels([&](level_batch const& level, std::int64_t const* row_of, children_batch const& out) {
             Q of_level = q;
@@ -26,8 +28,8 @@ sharded_result draw_and_verify(Policy& policy, sharded_options const& options, P
                         out);
         });
         verify::scratch_memory memory;
-        auto const bytes =
-            memory.of(verify_workspace_size<verifier>(policy, options.requests, step.nodes_of_one(), step.depth()));
+        auto const bytes = memory.of(
+            verify_workspace_size<verifier>(policy, options.requests, step.shape().size(), step.shape().max_depth()));
         drawn();
         auto const begin = std::chrono::steady_clock::now();
         verify_batch(policy, verifier{}, drawn_by<typename verifier::law>(step.trees()), target_rows(p), draft_rows(q),

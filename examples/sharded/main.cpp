@@ -4,8 +4,6 @@
 //
 // The rows are generated from the seed, and every rank generates its own columns only. The tokens are the same for any
 // number of ranks, and with --host, which is one process without MPI.
-#include <mpi.h>
-
 #include <CLI/CLI.hpp>
 #include <cstdint>
 #include <exception>
@@ -14,6 +12,7 @@
 #include <string>
 
 #include "command_line.hpp"
+#include "multidraft/mpi.hpp"
 #include "sharded/ranks.hpp"
 
 namespace {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -17,6 +16,7 @@
 #include "multidraft/methods.hpp"
 #include "multidraft/random/address.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -104,8 +104,8 @@ public:
     }
     [[nodiscard]] request_batch requests() const { return {seeds_.data(), positions_.data(), ids_.data()}; }
     [[nodiscard]] verdict_batch verdicts() { return {path_.data(), 0, accepted_.data(), next_.data()}; }
-    [[nodiscard]] std::int32_t depth() const { return shape_.max_depth(); }
-    [[nodiscard]] node_id nodes_of_one() const { return shape_.size(); }
+    /// That of each tree.
+    [[nodiscard]] topology const& shape() const noexcept { return shape_; }
 
     /// Draws the children of all nodes, one level at a time: `draw(level, row_of, out)`.
     template <class Draw>
@@ -159,20 +159,6 @@ private:
     std::vector<std::uint32_t> ids_;
     std::vector<std::int32_t> positions_, accepted_;
 };
-
-/// Calls `use(method)` with the method of that name, which must draw trees of a fixed shape.
-template <class Use>
-void with_method(std::string const& name, Use const& use) {
-    bool found = false;
-    std::string names;
-    methods::of_shapes::for_each([&](auto method) {
-        names += "\n  " + std::string(method.name);
-        if (method.name != name) return;
-        found = true;
-        use(method);
-    });
-    if (!found) throw std::runtime_error("--method " + name + ": no method has this name; there are" + names);
-}
 
 sharded_result run_on_host(sharded_options const& options);
 

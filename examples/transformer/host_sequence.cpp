@@ -3,14 +3,12 @@
 #include <algorithm>
 #include <bit>
 #include <chrono>
-#include <cmath>
 #include <cstring>
+
+#include "transformer/kernels.hpp"
 
 namespace multidraft::examples {
 namespace {
-
-using kernels::lanes;
-using kernels::round_up;
 
 constexpr auto buffer_rows = static_cast<std::size_t>(block_rows);
 
@@ -31,9 +29,7 @@ std::size_t largest_workspace(transformer_weights::implementation const& w) {
 host_sequence::host_sequence(std::shared_ptr<transformer_weights const> weights)
     : shared(std::move(weights)),
       w(*shared->implementation_),
-      padded_dim_(size(round_up(w.config.head_dim, lanes))),
-      keys_(key_head(w.config.layers, 0)),
-      values_(value_head(w.config.layers, 0)),
+      cache(w.config.layers, w.config.kv_heads, w.config.head_dim, w.capacity),
       residual_(buffer_rows * size(w.config.hidden)),
       normed_(buffer_rows * size(w.config.hidden)),
       qkv_(buffer_rows * size(w.query_width() + 2 * w.kv_width())),
@@ -44,74 +40,25 @@ host_sequence::host_sequence(std::shared_ptr<transformer_weights const> weights)
       workspace_(largest_workspace(w)),
       scores_per_thread_(kernels::attention_scratch(w.capacity, w.config.head_dim)),
       scores_(scores_per_thread_ * size(w.threads)),
-      run_begin_(block_rows + 1),
+      attended_(block_rows),
       threads_(w.threads),
-      choice_(w.threads) {
-    runs_.reserve(size(block_rows) * 16);
-}
-
-std::size_t host_sequence::key_head(std::int32_t layer, std::int32_t head) const noexcept {
-    return (size(layer) * size(w.config.kv_heads) + size(head)) * size(w.capacity) * size(w.config.head_dim);
-}
-
-std::size_t host_sequence::value_head(std::int32_t layer, std::int32_t head) const noexcept {
-    return (size(layer) * size(w.config.kv_heads) + size(head)) * size(w.capacity) * padded_dim_;
-}
-
-/// Where, inside its head, an entry's key begins; its numbers are `lanes` apart.
-std::size_t host_sequence::key_entry(std::int32_t entry) const noexcept {
-    return size(entry / lanes) * size(w.config.head_dim) * lanes + size(entry % lanes);
-}
-
-void host_sequence::list_attended(token_batch const& batch, std::int32_t first, std::int32_t rows) {
-    runs_.clear();
-    // The block's own entries are in the cache by now, so row r is entry `length - rows + r`.
-    for (std::int32_t r = 0; r < rows; ++r) {
-        std::size_t const begin = runs_.size();
-        run_begin_[size(r)] = begin;
-        std::int32_t const own = length - rows + r;
-        if (batch.mask.causal()) {
-            runs_.push_back({0, own + 1});
-            continue;
-        }
-        if (batch.context > 0) runs_.push_back({0, batch.context});
-        std::uint64_t const* const row = batch.mask.words + std::int64_t{first + r} * batch.mask.row_words;
-        for (std::int32_t word = 0; word <= (own - batch.context) / 64; ++word) {
-            for (std::uint64_t left = row[word]; left != 0;) {
-                int const bit = std::countr_zero(left);
-                int const count = std::countr_one(left >> bit);
-                std::int32_t const entry = batch.context + 64 * word + bit;
-                if (runs_.size() > begin && runs_.back().first + runs_.back().count == entry) {
-                    runs_.back().count += count;
-                } else {
-                    runs_.push_back({entry, count});
-                }
-                left = bit + count == 64 ? 0 : left & (~std::uint64_t{0} << (bit + count));
-            }
-        }
-    }
-    run_begin_[size(rows)] = runs_.size();
-}
+      choice_(w.threads) {}
 
 void host_sequence::rotate_and_cache(std::int32_t layer, std::span<std::int32_t const> positions) {
     std::int32_t const dim = w.config.head_dim;
     std::int32_t const half = dim / 2;
     std::int32_t const first = length - static_cast<std::int32_t>(positions.size());
     for (std::size_t r = 0; r < positions.size(); ++r) {
-        float const* const cosines = w.cosines.data() + size(positions[r]) * size(half);
-        float const* const sines = w.sines.data() + size(positions[r]) * size(half);
+        float const* const cosines = w.angles.cosines(positions[r]);
+        float const* const sines = w.angles.sines(positions[r]);
         float* head = qkv_.data() + r * size(w.query_width() + 2 * w.kv_width());
         for (std::int32_t h = 0; h < w.config.heads + w.config.kv_heads; ++h) {
             kernels::rotate(head + size(h) * size(dim), cosines, sines, half);
         }
         head += w.query_width();
         std::int32_t const entry = first + static_cast<std::int32_t>(r);
-        for (std::int32_t h = 0; h < w.config.kv_heads; ++h, head += dim) {
-            float* const key = keys_.data() + key_head(layer, h) + key_entry(entry);
-            for (std::int32_t d = 0; d < dim; ++d) key[d * lanes] = head[d];
-            std::memcpy(values_.data() + value_head(layer, h) + size(entry) * padded_dim_, head + w.kv_width(),
-                        size(dim) * sizeof(float));
-        }
+        for (std::int32_t h = 0; h < w.config.kv_heads; ++h, head += dim)
+            cache.write(layer, h, entry, head, head + w.kv_width());
     }
 }
 
@@ -124,7 +71,7 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
     std::span<std::int32_t const> const positions = batch.positions.subspan(size(first), size(rows));
 
     length += rows;
-    list_attended(batch, first, rows);
+    attended_.list(batch, first, rows, length);  // the block's own entries are in the cache by now
     for (std::size_t r = 0; r < size(rows); ++r) {
         w.embedding->read(size(batch.tokens[size(first) + r]) * hidden, {residual_.data() + r * hidden, hidden});
     }
@@ -145,7 +92,6 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
 
     std::int32_t skipped = 0;  // leading rows that are no longer needed
     std::int32_t const queries = c.heads / c.kv_heads;
-    float const scale = 1.0F / std::sqrt(static_cast<float>(c.head_dim));
     for (std::int32_t l = 0; l < c.layers; ++l) {
         model::layer const& layer = w.layers[size(l)];
         normalise(layer.attention_norm, rows);
@@ -167,9 +113,7 @@ void host_sequence::block(token_batch const& batch, std::int32_t first, std::int
                 std::int32_t const h = i % c.kv_heads;
                 std::size_t const row = size(skipped) + r;
                 std::size_t const head = size(h) * size(queries) * size(c.head_dim);
-                kernels::attend({keys_.data() + key_head(l, h), values_.data() + value_head(l, h), c.head_dim, scale},
-                                qkv_.data() + row * qkv_width + head, queries,
-                                std::span(runs_).subspan(run_begin_[row], run_begin_[row + 1] - run_begin_[row]),
+                kernels::attend(cache.view(l, h), qkv_.data() + row * qkv_width + head, queries, attended_.of(row),
                                 scores_.data() + size(thread) * scores_per_thread_,
                                 attention_.data() + r * query_width + head);
             }
@@ -213,20 +157,6 @@ void host_sequence::forward(token_batch const& batch, std::span<float> logits) {
         auto const begin = std::chrono::steady_clock::now();
         block(batch, first, rows, wanted, to, active);
         choice_.took(kind, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-    }
-}
-
-void host_sequence::copy_entry(std::int32_t from, std::int32_t to) noexcept {
-    for (std::int32_t l = 0; l < w.config.layers; ++l) {
-        for (std::int32_t h = 0; h < w.config.kv_heads; ++h) {
-            float* const head_keys = keys_.data() + key_head(l, h);
-            float const* const source = head_keys + key_entry(from);
-            float* const target = head_keys + key_entry(to);
-            for (std::int32_t d = 0; d < w.config.head_dim; ++d) target[d * lanes] = source[d * lanes];
-            float* const head_values = values_.data() + value_head(l, h);
-            std::memcpy(head_values + size(to) * padded_dim_, head_values + size(from) * padded_dim_,
-                        padded_dim_ * sizeof(float));
-        }
     }
 }
 

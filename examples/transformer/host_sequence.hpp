@@ -8,7 +8,8 @@
 #include <vector>
 
 #include "transformer/aligned_array.hpp"
-#include "transformer/kernels.hpp"
+#include "transformer/attended.hpp"
+#include "transformer/key_value_cache.hpp"
 #include "transformer/team.hpp"
 #include "transformer/weights.hpp"
 
@@ -21,36 +22,26 @@ struct host_sequence {
 
     /// Takes a checked batch through the layers.
     void forward(token_batch const& batch, std::span<float> logits);
-    /// Entry `from` becomes entry `to`.
-    void copy_entry(std::int32_t from, std::int32_t to) noexcept;
-
     std::shared_ptr<transformer_weights const> shared;
     model const& w;
     std::int32_t length = 0;
+    key_value_cache cache;
     std::vector<float> shown;  ///< the hidden states of the last call's logits
 
 private:
-    [[nodiscard]] std::size_t key_head(std::int32_t layer, std::int32_t head) const noexcept;
-    [[nodiscard]] std::size_t value_head(std::int32_t layer, std::int32_t head) const noexcept;
-    [[nodiscard]] std::size_t key_entry(std::int32_t entry) const noexcept;
-
-    void list_attended(token_batch const& batch, std::int32_t first, std::int32_t rows);
     void rotate_and_cache(std::int32_t layer, std::span<std::int32_t const> positions);
     /// Takes up to `block_rows` tokens of the batch through the layers, in so many threads; `logits` receives the rows
     /// of the last `wanted`.
     void block(token_batch const& batch, std::int32_t first, std::int32_t rows, std::int32_t wanted, float* logits,
                int active);
 
-    std::size_t padded_dim_;
-    aligned_array<float> keys_, values_;
     // Rows of the block on its way through the layers.
     aligned_array<float> residual_, normed_, qkv_, attention_, update_, gate_up_, activation_;
     aligned_array<std::byte> workspace_;
     std::size_t scores_per_thread_;
     aligned_array<float> scores_;
 
-    std::vector<kernels::run> runs_;      ///< what the rows attend to, row after row
-    std::vector<std::size_t> run_begin_;  ///< where each row's runs begin, and the end
+    attended_entries attended_;
 
     team threads_;
     thread_choice choice_;

@@ -63,7 +63,7 @@ void transformer::keep(std::int32_t context, std::span<std::int32_t const> entri
     } else {
         for (std::size_t k = 0; k < entries.size(); ++k) {
             std::int32_t const to = context + static_cast<std::int32_t>(k);
-            if (context + entries[k] != to) host_->copy_entry(context + entries[k], to);
+            if (context + entries[k] != to) host_->cache.copy(context + entries[k], to);
         }
     }
     length = context + static_cast<std::int32_t>(entries.size());

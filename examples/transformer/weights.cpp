@@ -1,6 +1,5 @@
 #include "transformer/weights.hpp"
 
-#include <cmath>
 #include <stdexcept>
 #include <utility>
 
@@ -64,7 +63,7 @@ transformer_weights::implementation::implementation(std::filesystem::path const&
     chooses_threads = options.threads == 0 && model_bytes >= small_model_bytes;
     threads = options.threads != 0 ? options.threads : chooses_threads ? available_threads() : 1;
     make_layers(head_name, options, model_bytes);
-    set_angles();
+    angles = rotary_angles(config, context_limit);
 }
 
 void transformer_weights::implementation::make_layers(std::string const& head_name, transformer_options const& options,
@@ -102,22 +101,6 @@ void transformer_weights::implementation::make_layers(std::string const& head_na
     }
     head = make({{head_name, config.vocabulary}}, hidden);
     told(1, 1, 1);
-}
-
-void transformer_weights::implementation::set_angles() {
-    // As in Hugging Face: products of floats.
-    std::int32_t const half = config.head_dim / 2;
-    cosines.resize(size(context_limit) * size(half));
-    sines.resize(cosines.size());
-    for (std::int32_t i = 0; i < half; ++i) {
-        float const exponent = static_cast<float>(2 * i) / static_cast<float>(config.head_dim);
-        float const frequency = 1.0F / std::pow(config.rope_theta, exponent);
-        for (std::int32_t position = 0; position < context_limit; ++position) {
-            float const angle = static_cast<float>(position) * frequency;
-            cosines[size(position) * size(half) + size(i)] = std::cos(angle);
-            sines[size(position) * size(half) + size(i)] = std::sin(angle);
-        }
-    }
 }
 
 void transformer_weights::implementation::check(token_batch const& batch, std::size_t logit_count,

@@ -10,6 +10,7 @@
 
 #include "transformer/accelerator.hpp"
 #include "transformer/linear.hpp"
+#include "transformer/rotary.hpp"
 #include "transformer/safetensors.hpp"
 #include "transformer/transformer.hpp"
 
@@ -45,14 +46,13 @@ struct transformer_weights::implementation {
     std::vector<layer> layers;
     std::vector<float> final_norm;
     std::unique_ptr<linear> head;
-    std::vector<float> cosines, sines;  ///< a row of head_dim / 2 a position
+    rotary_angles angles;
     std::size_t bytes_per_step = 0;
     std::shared_ptr<accelerator_weights const> device;  ///< null on the CPU
 
 private:
     [[nodiscard]] std::vector<float> vector(std::string const& name) const;
     void make_layers(std::string const& head_name, transformer_options const& options, std::size_t model_bytes);
-    void set_angles();
 };
 
 }  // namespace multidraft::examples

@@ -2,11 +2,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/batch/accepted_index.hpp"
+#include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/built_trees.hpp"
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/draft_entry.hpp"
+#include "multidraft/batch/for_each_piece.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/linked_trees.hpp"
+#include "multidraft/batch/masks.hpp"
+#include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
@@ -15,5 +24,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify.hpp"
+#include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/batch/verify_request.hpp"
+#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/batch/workspace.hpp"

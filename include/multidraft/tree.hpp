@@ -3,11 +3,13 @@
 #pragma once
 
 #include "multidraft/tree/compaction.hpp"
+#include "multidraft/tree/eagle_lists.hpp"
 #include "multidraft/tree/level_order.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/shared_contexts.hpp"
+#include "multidraft/tree/sibling_links.hpp"
 #include "multidraft/tree/token_ids.hpp"
 #include "multidraft/tree/topology.hpp"

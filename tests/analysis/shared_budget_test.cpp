@@ -106,6 +106,24 @@ TEST(share_budget, gives_the_rows_to_whom_they_gain_most) {
     EXPECT_LE(last, 3);
 }
 
+/// 0.7 * 0.3 * 0.1 and 0.7 * 0.1 * 0.3 differ by rounding, and so may the times of trees: neither decides.
+TEST(share_budget, rounding_decides_nothing) {
+    rank_rates const one{{0.7}, {0.3}, {0.1}};
+    rank_rates const other{{0.7}, {0.1}, {0.3}};
+    ASSERT_NE(0.7 * 0.3 * 0.1, 0.7 * 0.1 * 0.3);
+    step_costs const free{call_cost({{1, 1.0}}), call_cost({{1, 0.0}})};
+    for (auto const& rates : {std::vector<rank_rates>{one, other}, std::vector<rank_rates>{other, one}}) {
+        auto const found = share_budget(rates, 5, free);
+        EXPECT_EQ(found.shapes[0].size(), 4);
+        EXPECT_EQ(found.shapes[1].size(), 3);
+    }
+    // Each row gains as much as it costs: no tree, however sums are rounded.
+    for (double const rate : {0.1, 0.3, 0.7, 1.0 / 3}) {
+        step_costs const even{call_cost({{1, 1.0}, {2, 1.0 + rate}}), call_cost({{1, 0.0}})};
+        EXPECT_EQ(share_budget(std::vector<rank_rates>{{{rate}}}, 1, even).shapes.front().size(), 1) << rate;
+    }
+}
+
 TEST(share_budget, names_bad_input) {
     auto const refusal = [](std::vector<rank_rates> const& rates, std::int32_t nodes) -> std::string {
         try {

@@ -19,6 +19,16 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
+/// n; at most `most` where kernels run on the CPU (tests/launches), which takes longer.
+[[nodiscard]] constexpr index_t on_a_cpu(index_t n, index_t most) noexcept {
+#if defined(MULTIDRAFT_CUDA_STANDIN)
+    return n < most ? n : most;
+#else
+    static_cast<void>(most);
+    return n;
+#endif
+}
+
 #define EXPECT_CUDA(call) ASSERT_EQ(call, cudaSuccess) << cudaGetErrorString(cudaGetLastError())
 
 /// An array on the device with the contents of one on the host.

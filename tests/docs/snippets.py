@@ -127,6 +127,8 @@ OPTIONS_OF = {
     LLAMA + '-f question.txt --chat -sys "Be brief." --tree auto --stream': "examples/llama_cpp/main.cpp",
     "--tree auto": "examples/llama_cpp/main.cpp",
     "--tree": "examples/llama_cpp/main.cpp",
+    "--target": "examples/tensor_parallel/main.cpp",
+    "--draft": "examples/tensor_parallel/main.cpp",
     "--method": "examples/llama_cpp/main.cpp",
     "--compare": "examples/llama_cpp/main.cpp",
     "--draft-temp": "examples/llama_cpp/main.cpp",

@@ -39,6 +39,9 @@ def main():
     bad = subprocess.run([program, "--host", "--method", "none"], capture_output=True, text=True, check=False)
     if bad.returncode != 1 or "no method has this name" not in bad.stderr:
         sys.exit(f"an unknown method: {bad.returncode} {bad.stderr}")
+    bad = subprocess.run([program, "--host", "--method", "block/iid", "--tree", "2x1"], capture_output=True, text=True, check=False)
+    if bad.returncode != 1 or "block/iid takes chains only" not in bad.stderr:
+        sys.exit(f"a tree that a method does not take: {bad.returncode} {bad.stderr}")
 
 
 if __name__ == "__main__":

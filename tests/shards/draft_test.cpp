@@ -1,4 +1,4 @@
-// Levels drawn on ranks: the tokens of the host, for every sampler.
+// Levels drawn on ranks: the tokens of the host and their q, for every sampler.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/core/host_group.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -29,6 +30,13 @@ void expect_tokens_of_host(Sampler const& sampler, index_t v,
     ragged<T> alone(shapes, v, samplings_of_all_kinds);
     ragged<T> const blank = alone;
     alone.draw_alone(sampler);
+    // Ranks draw the same tokens, and translate them to another vocabulary.
+    std::vector<token_id> token_of;
+    for (index_t x = 0; x < v; ++x) token_of.push_back(2 * v - x);
+    std::vector<token_id> expected = alone.tokens;
+    for (std::size_t i = 0; i < expected.size(); ++i)
+        if (alone.parents[i] != none && expected[i] != none)
+            expected[i] = token_of[static_cast<std::size_t>(expected[i])];
     std::mutex one_at_a_time;
     for (int const ranks : {1, 3, 5})
         for (cut const how : {cut::even, cut::uneven}) {
@@ -36,15 +44,28 @@ void expect_tokens_of_host(Sampler const& sampler, index_t v,
             run_ranks(ranks, [&](thread_rank& rank) {
                 shards::rank_team team(rank, columns_by(how, v, ranks, rank.rank()));
                 ragged<T> b = blank;
+                std::vector<float> chances(b.tokens.size(), 77.0F);
+                std::vector<float> expected_chances = chances;
                 columns_of_rows<T> const q(b.draft, v, team.columns().of(rank.rank()), b.sampling.data());
                 b.draw_levels([&](level_batch const& level, logit_batch<T> const& rows, request_batch const& requests,
-                                  children_batch const& out) {
+                                  children_batch out) {
+                    out.probabilities = chances.data();
+                    out.token_of = token_of.data();
                     shards::shard_batch<T> mine = q.view();
                     mine.row_of = rows.row_of;
                     draft_batch(team, sampler, level, draft_rows(mine), requests, out);
+                    for (std::int32_t e = 0; e < level.entries; ++e) {
+                        auto const row = rows(host_group{}, e, level.requests[e]);
+                        for (std::int32_t k = 0; k < level.wanted[e]; ++k) {
+                            auto const i = static_cast<std::size_t>(out.first[e] + k);
+                            token_id const x = alone.tokens[i];
+                            expected_chances[i] = x == none ? 0.0F : static_cast<float>(row(x));
+                        }
+                    }
                 });
                 std::scoped_lock const lock(one_at_a_time);
-                EXPECT_EQ(b.tokens, alone.tokens);
+                EXPECT_EQ(b.tokens, expected);
+                EXPECT_EQ(chances, expected_chances);
                 EXPECT_EQ(b.certain, alone.certain);
                 for (std::size_t i = 0; i < b.states.size(); ++i) {
                     EXPECT_EQ(b.states[i].mass, alone.states[i].mass);

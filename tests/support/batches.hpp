@@ -117,7 +117,7 @@ struct batch {
 
     /// The nodes of one depth that have children.
     struct level {
-        std::vector<std::int32_t> request, wanted;
+        std::vector<std::int32_t> request, wanted, depths;
         std::vector<node_id> nodes;
         std::vector<std::int64_t> first, row;
     };
@@ -131,6 +131,7 @@ struct batch {
                 result.request.push_back(b);
                 result.nodes.push_back(v);
                 result.wanted.push_back(children.count);
+                result.depths.push_back(depth);
                 result.first.push_back(offsets[static_cast<std::size_t>(b)] + children.first);
                 result.row.push_back(offsets[static_cast<std::size_t>(b)] + v);
             }
@@ -138,7 +139,8 @@ struct batch {
         return result;
     }
     [[nodiscard]] static level_batch entries_of(level const& l) {
-        return {static_cast<std::int32_t>(l.request.size()), l.request.data(), l.nodes.data(), l.wanted.data()};
+        return {static_cast<std::int32_t>(l.request.size()), l.request.data(), l.nodes.data(), l.wanted.data(),
+                l.depths.data()};
     }
     [[nodiscard]] children_batch children_of(level const& l) {
         return {tokens.data(), l.first.data(), 0, nullptr, certain.data(), states.data(), l.row.data()};

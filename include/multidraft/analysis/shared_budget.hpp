@@ -77,9 +77,12 @@ private:
         std::int32_t level;  ///< of the parent
         std::int32_t rank;
 
-        /// Ties to the shallower node, the earlier request, the earlier node.
+        /// Ties to the shallower node, the earlier request, the earlier node. Probabilities that are the same floats
+        /// are ties: what a compiler's rounding makes of a double decides nothing.
         friend bool operator<(place const& a, place const& b) {
-            if (a.reach < b.reach || b.reach < a.reach) return a.reach < b.reach;
+            auto const of_a = static_cast<float>(a.reach);
+            auto const of_b = static_cast<float>(b.reach);
+            if (of_a < of_b || of_b < of_a) return of_a < of_b;
             if (a.level != b.level) return a.level > b.level;
             if (a.request != b.request) return a.request > b.request;
             return a.parent != b.parent ? a.parent > b.parent : a.rank > b.rank;
@@ -158,8 +161,10 @@ private:
         if (!(reach > 0)) break;
         tokens += reach;
         double const seconds = seconds_of(added);
-        // tokens / seconds > best.tokens / best.seconds, even if no time was counted
-        if (!(tokens * best.seconds > best.tokens * seconds)) continue;
+        // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for rounding is no
+        // gain.
+        constexpr double gain = 1 + 1e-9;
+        if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
         best.tokens = tokens;
         best.seconds = seconds;
         best_nodes = added;

@@ -42,7 +42,11 @@ void check_entry(level_batch const& level, Rows const& rows, request_batch const
     if (out.first != nullptr && out.first[e] < 0) refuse("out.first", e, out.first[e], "tokens begin at 0 or later");
     if (out.node_index != nullptr && out.node_index[e] < 0)
         refuse("out.node_index", e, out.node_index[e], "nodes are counted from 0");
-    if (requests.positions[b] < 0) refuse("positions", b, requests.positions[b], "a position is not negative");
+    if (requests.slot(b) < 0) refuse("slot_of", b, requests.slot(b), "a slot is not negative");
+    if (requests.position(b) < 0) refuse("positions", b, requests.position(b), "a position is not negative");
+    if constexpr (has_slots<Rows>)
+        if (rows.slot_of != nullptr && rows.slot_of[b] < 0)
+            refuse("draft.slot_of", b, rows.slot_of[b], "a slot is not negative");
     batch_fault const f = check_sampling(rows.sampling_of(b), batch_argument::draft_temperature);
     refuse_reported({f.what, b, b, none, f.value});
     if (rows.row(e) < 0) refuse("draft.row_of", e, rows.row(e), "the row of an entry is not negative");

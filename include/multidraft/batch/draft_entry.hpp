@@ -36,17 +36,28 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
     if (wanted > 0 || out.states != nullptr) {
         auto q = rows.with_sums(g, e, b);
         addressed_source source{requests.uniforms(b)};
-        std::int32_t position = requests.positions[b];
+        std::int32_t position = requests.position(b);
         if constexpr (is_addressed_by_text<Sampler>) position += level.depths[e];
         if (wanted > 0 && q.sums.total > 0)
             drawn = sampler(g, q.row, q.sums, source, draw_site{position, level.nodes[e]}, children);
         if constexpr (std::is_same_v<real_of<typename Rows::element>, float> && !has_adjustments<Rows>)
             if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
+        if (out.probabilities != nullptr) {
+            g.barrier();
+            for (index_t k = 0; k < drawn.count; ++k) {
+                auto const chance = static_cast<float>(q.row(children[k]));
+                if (g.leader()) out.probabilities[begin + k] = chance;
+            }
+        }
     }
     // Up to here any lane may write the children, including those that could not be drawn.
     g.barrier();
     if (g.leader()) {
         for (std::int64_t k = drawn.count; k < room; ++k) out.tokens[begin + k] = none;
+        if (out.probabilities != nullptr)
+            for (std::int64_t k = drawn.count; k < room; ++k) out.probabilities[begin + k] = 0;
+        if (out.token_of != nullptr)
+            for (index_t k = 0; k < drawn.count; ++k) children[k] = out.token_of[children[k]];
         if (out.counts != nullptr) out.counts[e] = drawn.count;
         if (out.certain != nullptr) out.certain[at] = drawn.certain;
     }

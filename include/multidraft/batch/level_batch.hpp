@@ -34,6 +34,12 @@ struct children_batch {
     index_t* certain = nullptr;
     row_state* states = nullptr;               ///< the entry's row, for `prepared_batch`; may be null
     std::int64_t const* node_index = nullptr;  ///< an entry's index in `certain` and `states`; may be null: e
+    /// q of each child, at the child's index in `tokens`: the probability of its token in the row, whatever was drawn
+    /// before it; 0 where there is no child. Growth by likelihood multiplies these ([EAGLE-2]). May be null.
+    float* probabilities = nullptr;
+    /// For drafts with a smaller vocabulary (see `widened_batch`): the target's token for each token of the row; may be
+    /// null: the same token.
+    token_id const* token_of = nullptr;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

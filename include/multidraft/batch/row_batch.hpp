@@ -13,6 +13,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_arrays.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/distribution/truncation.hpp"
@@ -34,6 +35,10 @@ concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i,
 /// Row r begins at `data + r * row_stride` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
 /// null. So a draft needs rows for nodes with children only, and rows of a pool need not be copied. In `draft_batch` i
 /// is the entry of the level. The normaliser of a row is computed when the row is read.
+///
+/// The sampling parameters of request b are entry b of `sampling` or, where that is null, of `arrays`. With `slot_of`
+/// it is entry `slot_of[b]`, for engines that keep parameters by the request's slot in the batch. Target and draft have
+/// their own parameters.
 template <class T, class Layout = contiguous>
 struct logit_batch {
     using element = T;
@@ -46,6 +51,8 @@ struct logit_batch {
     sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
     sampling_params default_sampling{};         ///< where `sampling` is null
     [[no_unique_address]] Layout layout{};      ///< how the entries of a row are laid out
+    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
+    std::int32_t const* slot_of = nullptr;      ///< may be null
 
     /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
@@ -57,7 +64,8 @@ struct logit_batch {
     }
     /// The sampling parameters of request b.
     [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
-        return sampling == nullptr ? default_sampling : sampling[b];
+        std::int64_t const slot = slot_of == nullptr ? b : slot_of[b];
+        return sampling == nullptr ? arrays(slot, default_sampling) : sampling[slot];
     }
     template <group G>
     [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
@@ -94,6 +102,12 @@ concept has_row_of = requires(Rows const& rows, std::int64_t i) {
 template <class Rows>
 concept has_sampling = requires(Rows const& rows, std::int32_t b) {
     { rows.sampling_of(b) } -> std::same_as<sampling_params>;
+};
+
+/// Rows whose sampling parameters are indexed by slot.
+template <class Rows>
+concept has_slots = requires(Rows const& rows, std::int32_t b) {
+    { rows.slot_of[b] } -> std::convertible_to<std::int32_t>;
 };
 
 /// Rows whose entries have a type, `element`.

@@ -15,11 +15,14 @@ namespace MULTIDRAFT_NAMESPACE {
 enum class batch_argument : std::int32_t {
     nothing = 0,
     offsets,
+    slot_of,
     positions,
+    target_slot_of,
     target_temperature,
     target_top_k,
     target_top_p,
     target_min_p,
+    draft_slot_of,
     draft_temperature,
     draft_top_k,
     draft_top_p,
@@ -50,11 +53,14 @@ struct validation_report {
 [[nodiscard]] constexpr char const* name_of(batch_argument what) noexcept {
     constexpr char const* names[] = {"",
                                      "offsets",
+                                     "slot_of",
                                      "positions",
+                                     "target.slot_of",
                                      "target.temperature",
                                      "target.top_k",
                                      "target.top_p",
                                      "target.min_p",
+                                     "draft.slot_of",
                                      "draft.temperature",
                                      "draft.top_k",
                                      "draft.top_p",
@@ -79,6 +85,10 @@ namespace detail {
     switch (what) {
         case batch_argument::offsets:
             return "trees follow one another and have 1 to 2^24 nodes";
+        case batch_argument::slot_of:
+        case batch_argument::target_slot_of:
+        case batch_argument::draft_slot_of:
+            return "a slot is not negative";
         case batch_argument::positions:
             return "a position is not negative";
         case batch_argument::target_temperature:

@@ -52,7 +52,7 @@ MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int
          reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0)) {
         addressed_source source{requests.uniforms(b)};
         answer = verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(b)),
-                                     target, draft, source, requests.positions[b], path, scratch);
+                                     target, draft, source, requests.position(b), path, scratch);
     }
     if (g.leader()) {
         out.accepted[b] = answer.next == none ? 0 : answer.accepted;

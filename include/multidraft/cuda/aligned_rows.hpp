@@ -7,6 +7,7 @@
 
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -30,6 +31,11 @@ inline constexpr int read_at_once = [] {
 template <class Rows>
 concept contiguous_rows = std::is_same_v<typename Rows::layout_type, contiguous>;
 
+/// Whether rows of this type can be aligned to 16 bytes, which the absence of rows counts as. Kernels for aligned rows
+/// are compiled for such types only.
+template <class Rows>
+inline constexpr bool may_be_aligned = contiguous_rows<Rows> || !row_batch<Rows> || (read_at_once<Rows> > 1);
+
 /// Whether every row begins at a multiple of 16 bytes, or there are no rows.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {
@@ -40,6 +46,12 @@ template <class Rows>
         return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
 }
 
+/// Rows that are read through a map are read entry by entry, so alignment does not matter.
+template <class Rows>
+[[nodiscard]] bool rows_are_aligned(widened_batch<Rows> const&) noexcept {
+    return true;
+}
+
 /// The same rows with the layout that says so.
 template <class Rows>
 [[nodiscard]] Rows as_aligned(Rows const& rows) noexcept {
@@ -47,7 +59,8 @@ template <class Rows>
 }
 template <class T>
 [[nodiscard]] logit_batch<T, aligned<16>> as_aligned(logit_batch<T> const& rows) noexcept {
-    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling};
+    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling,
+            {},        rows.arrays,     rows.slot_of};
 }
 template <class T>
 [[nodiscard]] adjusted_batch<T, aligned<16>> as_aligned(adjusted_batch<T> const& rows) noexcept {

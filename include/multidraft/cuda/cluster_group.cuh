@@ -7,6 +7,16 @@
 #include "multidraft/cuda/block_lanes.cuh"
 #include "multidraft/cuda/simt_group.hpp"
 
+// Whether this code can query its cluster: device code for compute capability 9.0 or higher. Other environments that
+// have clusters define it before they include this header.
+#if !defined(MULTIDRAFT_HAS_CLUSTERS)
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+#define MULTIDRAFT_HAS_CLUSTERS 1
+#else
+#define MULTIDRAFT_HAS_CLUSTERS 0
+#endif
+#endif
+
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// The blocks of a cluster of up to `max_ranks`, `Threads` threads each; a block launched without one is a cluster of
@@ -17,7 +27,7 @@ public:
     static constexpr int threads = Threads;
 
     __device__ __forceinline__ cluster_lanes() {
-#if __CUDA_ARCH__ >= 900
+#if MULTIDRAFT_HAS_CLUSTERS
         auto const cluster = cooperative_groups::this_cluster();
         rank_ = static_cast<int>(cluster.block_rank());
         ranks_ = static_cast<int>(cluster.num_blocks());
@@ -29,7 +39,7 @@ public:
     [[nodiscard]] __device__ __forceinline__ int ranks() const { return ranks_; }
     __device__ __forceinline__ void sync() const { __syncthreads(); }
     __device__ __forceinline__ void sync_all() const {
-#if __CUDA_ARCH__ >= 900
+#if MULTIDRAFT_HAS_CLUSTERS
         if (ranks_ > 1) {
             cooperative_groups::this_cluster().sync();
             return;
@@ -39,7 +49,7 @@ public:
     }
     template <class T>
     [[nodiscard]] __device__ __forceinline__ T* at_rank(T* p, [[maybe_unused]] int r) const {
-#if __CUDA_ARCH__ >= 900
+#if MULTIDRAFT_HAS_CLUSTERS
         if (ranks_ > 1) return cooperative_groups::this_cluster().map_shared_rank(p, static_cast<unsigned>(r));
 #endif
         return p;

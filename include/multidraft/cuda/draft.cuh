@@ -98,12 +98,14 @@ template <sampler Sampler, logit_row_batch Rows>
         return device::launch(shape.split ? kernel_of_several : kernel_of_one, level.entries, shape,
                               device::row_threads, policy.stream, sampler, level, q, requests, out);
     };
-    if (device::rows_are_aligned(rows.rows)) {
-        auto const q = device::as_aligned(rows.rows);
-        using aligned_rows = std::remove_const_t<decltype(q)>;
-        return with(device::draft_kernel<1, Sampler, aligned_rows>,
-                    device::draft_kernel<device::short_split, Sampler, aligned_rows>,
-                    device::draft_grid_kernel<Sampler, aligned_rows>, q);
+    if constexpr (device::may_be_aligned<Rows>) {
+        if (device::rows_are_aligned(rows.rows)) {
+            auto const q = device::as_aligned(rows.rows);
+            using aligned_rows = std::remove_const_t<decltype(q)>;
+            return with(device::draft_kernel<1, Sampler, aligned_rows>,
+                        device::draft_kernel<device::short_split, Sampler, aligned_rows>,
+                        device::draft_grid_kernel<Sampler, aligned_rows>, q);
+        }
     }
     // One shape serves rows that are read entry by entry, and those never grid-wide.
     parts.has_grid = false;

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cuda_runtime_api.h>
+#include <cuda_runtime.h>
 
 #include <cstdint>
 #include <type_traits>
@@ -107,10 +107,9 @@ template <class... Parameters, class... Arguments>
     cudaLaunchAttribute together = s.grid ? cooperative_attribute() : cluster_attribute(ranks);
     configuration.attrs = &together;
     configuration.numAttrs = ranks > 1 ? 1 : 0;
-    // A kernel is given the addresses of its arguments: they have its parameters' types.
+    // The arguments have the types of the kernel's parameters: no conversion is hidden here.
     static_assert(sizeof...(Parameters) == sizeof...(Arguments) && (std::is_same_v<Parameters, Arguments> && ...));
-    void* pointers[] = {const_cast<void*>(static_cast<void const*>(&arguments))...};
-    return cudaLaunchKernelExC(&configuration, reinterpret_cast<void const*>(kernel), pointers);
+    return cudaLaunchKernelEx(&configuration, kernel, arguments...);
 }
 
 /// Launches `blocks` blocks that know nothing of each other.

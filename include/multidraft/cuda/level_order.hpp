@@ -4,21 +4,14 @@
 
 #include <cstdint>
 
+#include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// Where the trees in level order go: as many nodes a request as came in, so `offsets` stay.
-struct built_trees {
-    node_id* parents = nullptr;
-    token_id* tokens = nullptr;
-    node_id* order = nullptr;        ///< which node of the input each one was; may be null
-    std::int32_t* depths = nullptr;  ///< levels below the root; may be null
-    std::int32_t* faults = nullptr;  ///< for each request: 0, or how many nodes hang on no root; may be null
-    index_t* certain = nullptr;      ///< certain children of each node, where the input says; may be null
-};
+using multidraft::built_trees;
 
 namespace detail {
 
@@ -110,6 +103,7 @@ struct write_node {
         out.parents[k] = parent == none ? none : scratch.place[first + parent];
         out.tokens[k] = trees.tokens[from];
         if (out.order != nullptr) out.order[k] = static_cast<node_id>(from - first);
+        if (out.rows != nullptr) out.rows[k] = from;
         if (out.certain != nullptr && trees.certain != nullptr) out.certain[k] = trees.certain[from];
         if (out.depths != nullptr) out.depths[k] = scratch.is_lost(from) ? none : scratch.depth[from];
     }

@@ -10,32 +10,10 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/numbers.hpp"
-#include "multidraft/cuda/launch.cuh"
+#include "multidraft/cuda/for_each_piece.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
-
-namespace detail {
-
-inline constexpr int element_threads = 256;
-
-/// Calls `body(k)` for k < count in one thread each.
-template <class Body>
-__global__ void __launch_bounds__(element_threads) for_each_kernel(std::int64_t count, Body body) {
-    std::int64_t const step = static_cast<std::int64_t>(gridDim.x) * element_threads;
-    for (std::int64_t k = static_cast<std::int64_t>(blockIdx.x) * element_threads + threadIdx.x; k < count; k += step)
-        body(k);
-}
-
-template <class Body>
-[[nodiscard]] cudaError_t for_each(std::int64_t count, cudaStream_t stream, Body const& body) {
-    if (count < 0) return cudaErrorInvalidValue;
-    std::int64_t const blocks = (count + element_threads - 1) / element_threads;
-    constexpr std::int64_t most = 1 << 20;
-    return launch_blocks(for_each_kernel<Body>, blocks < most ? blocks : most, element_threads, stream, count, body);
-}
-
-}  // namespace detail
 
 /// Writes the packed masks of all trees: row `trees.offsets[b] + i` of `words`, `row_words` words from one row to the
 /// next, is that of node i of request b (see `mask_view`).

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -22,26 +23,7 @@ struct dense_rows {
 
 namespace detail {
 
-/// One word of the packed masks.
-struct packed_word {
-    tree_batch trees;
-    std::uint64_t* words;
-    std::int64_t row_words;
-
-    MULTIDRAFT_HD void operator()(std::int64_t k) const noexcept {
-        std::int64_t const row = k / row_words;
-        auto const mine = static_cast<node_id>(k % row_words);
-        std::int64_t const first = trees.offsets[trees.request_of(row)];
-        std::uint64_t bits = 0;
-        // Ancestors have smaller numbers, so a walk may end below the word.
-        auto above = static_cast<node_id>(row - first + 1);  // nor does a walk go on where a parent is no earlier node
-        for (node_id v = above - 1; v >= 0 && v < above && v / 64 >= mine; v = trees.parents[first + v]) {
-            if (v / 64 == mine) bits |= std::uint64_t{1} << (v % 64);
-            above = v;
-        }
-        words[k] = bits;
-    }
-};
+using packed_word = multidraft::detail::write_packed_word<std::uint64_t>;
 
 struct position_of_node {
     tree_batch trees;

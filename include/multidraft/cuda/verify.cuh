@@ -146,14 +146,16 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
                               device::row_threads, policy.stream, verifier, fitting, p, q, requests, out, slices,
                               prefetched);
     };
-    if (device::rows_are_aligned(target.rows) && device::rows_are_aligned(draft.rows)) {
-        target_rows const p(device::as_aligned(target.rows));
-        draft_rows const q(device::as_aligned(draft.rows));
-        using rows_of_target = decltype(p.rows);
-        using rows_of_draft = decltype(q.rows);
-        return with(device::verify_kernel<1, Verifier, rows_of_target, rows_of_draft>,
-                    device::verify_kernel<device::short_split, Verifier, rows_of_target, rows_of_draft>,
-                    device::verify_grid_kernel<Verifier, rows_of_target, rows_of_draft>, p, q);
+    if constexpr (device::may_be_aligned<Target> && device::may_be_aligned<Draft>) {
+        if (device::rows_are_aligned(target.rows) && device::rows_are_aligned(draft.rows)) {
+            target_rows const p(device::as_aligned(target.rows));
+            draft_rows const q(device::as_aligned(draft.rows));
+            using rows_of_target = decltype(p.rows);
+            using rows_of_draft = decltype(q.rows);
+            return with(device::verify_kernel<1, Verifier, rows_of_target, rows_of_draft>,
+                        device::verify_kernel<device::short_split, Verifier, rows_of_target, rows_of_draft>,
+                        device::verify_grid_kernel<Verifier, rows_of_target, rows_of_draft>, p, q);
+        }
     }
     // One shape serves rows that are read entry by entry, and those never grid-wide.
     parts.has_grid = false;

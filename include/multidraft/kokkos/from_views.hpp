@@ -17,6 +17,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_arrays.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/kokkos/on.hpp"
 
@@ -80,10 +81,12 @@ void fill_rows(Batch& batch, Rows const& rows, Index const& row_of, std::int64_t
         batch.layout.step = static_cast<std::int64_t>(rows.stride(1));
 }
 
-/// Sampling parameters for all requests, or a view with one for each.
+/// Sampling parameters for all requests, an array for each parameter, or a view with one `sampling_params` per request.
 template <class Space, class Batch, class Sampling>
 void fill_sampling(Batch& batch, Sampling const& sampling, std::int64_t requests) {
-    if constexpr (std::is_same_v<Sampling, sampling_params>) {
+    if constexpr (std::is_same_v<Sampling, sampling_arrays>) {
+        batch.arrays = sampling;
+    } else if constexpr (std::is_same_v<Sampling, sampling_params>) {
         batch.default_sampling = sampling;
     } else {
         std::int64_t const wanted = requests >= 0 ? requests : static_cast<std::int64_t>(sampling.extent(0));
@@ -130,8 +133,8 @@ template <class Space, template <class> class Group, class Seeds, class Position
 
 /// Rows of logits of the nodes of a batch: a view of rank 2 with a row for each node or, with `row_of`, an index for
 /// each node, any number of rows. LayoutRight rows are read as adjacent entries, other layouts with the view's strides;
-/// on a device those cost many times the memory traffic. `sampling`: one `sampling_params`, or a view with one for each
-/// request.
+/// on a device those cost many times the memory traffic. `sampling`: one `sampling_params`, `sampling_arrays` that the
+/// space can access, or a view with one `sampling_params` for each request.
 template <class Space, template <class> class Group, class Rows, class Sampling, class Index = no_view>
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, tree_batch const& trees, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {

@@ -48,9 +48,9 @@ void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch
         shards::detail::checksum of_rows;
         for (std::int32_t e = 0; e < level.entries; ++e) {
             std::int32_t const b = level.requests[e];
-            of_requests.add(requests.seeds[b]);
-            of_requests.add(requests.positions[b]);
-            of_requests.add(requests.ids == nullptr ? 0U : requests.ids[b]);
+            of_requests.add(requests.seed(b));
+            of_requests.add(requests.position(b));
+            of_requests.add(requests.id(b));
             of_rows.add(q.sampling_of(b));
         }
         of_rows.add(q.vocabulary);

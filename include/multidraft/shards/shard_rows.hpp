@@ -12,6 +12,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/runs.hpp"
 #include "multidraft/distribution/row_view.hpp"
+#include "multidraft/distribution/sampling_arrays.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/shards/columns.hpp"
@@ -133,6 +134,8 @@ struct shard_batch {
     sampling_params const* sampling = nullptr;  ///< one a request; may be null: `default_sampling` for all
     sampling_params default_sampling{};         ///< where `sampling` is null
     [[no_unique_address]] Layout layout{};      ///< how the entries of a row lie
+    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
+    std::int32_t const* slot_of = nullptr;      ///< may be null
 
     exchange* ranks = nullptr;    ///< the ranks that have the columns
     T const* tails = nullptr;     ///< what completes this rank's last chunk, of all nodes
@@ -148,7 +151,8 @@ struct shard_batch {
     }
     /// The sampling parameters of a request.
     [[nodiscard]] sampling_params sampling_of(std::int32_t b) const noexcept {
-        return sampling == nullptr ? default_sampling : sampling[b];
+        std::int64_t const slot = slot_of == nullptr ? b : slot_of[b];
+        return sampling == nullptr ? arrays(slot, default_sampling) : sampling[slot];
     }
     template <group G>
     [[nodiscard]] auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {

@@ -93,6 +93,7 @@ public:
     void clear() noexcept { rows_.clear(); }
     /// Adds the row of the next node; it belongs to the caller and must outlive this object.
     void push_back(std::vector<Real> const& row) { rows_.push_back(row.data()); }
+    void push_back(std::vector<Real>&& row) = delete;
     [[nodiscard]] index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
     [[nodiscard]] index_t size() const noexcept { return vocabulary_; }
     template <group G>

@@ -11,6 +11,7 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
@@ -59,6 +60,22 @@ inline constexpr fault_key no_fault = ~fault_key{0};
     return {};
 }
 
+/// Checks the slot and the sampling parameters of a request. `slot` is the argument for its slot; the next one is the
+/// temperature.
+template <class Rows>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_sampling_of(Rows const& mapped, [[maybe_unused]] batch_argument slot,
+                                                          [[maybe_unused]] std::int32_t b) noexcept {
+    [[maybe_unused]] auto const& rows = unmapped(mapped);
+    using plain = std::remove_cvref_t<decltype(rows)>;
+    if constexpr (has_slots<plain>)
+        if (rows.slot_of != nullptr && rows.slot_of[b] < 0)
+            return {slot, 0, none, static_cast<double>(rows.slot_of[b])};
+    if constexpr (has_sampling<plain>)
+        return check_sampling(rows.sampling_of(b), static_cast<batch_argument>(static_cast<int>(slot) + 1));
+    else
+        return {};
+}
+
 /// The checks of a request apart from its nodes; index 0.
 template <class Target, class Draft>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_request(tree_batch const& trees, request_batch const& requests,
@@ -68,12 +85,10 @@ template <class Target, class Draft>
     if (!offsets_are_valid(trees, b)) return {what::offsets, 0, none, static_cast<double>(trees.offsets[b])};
     if (b + 1 == trees.requests && trees.offsets[b + 1] != trees.nodes)
         return {what::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
-    if (requests.positions[b] < 0) return {what::positions, 0, none, static_cast<double>(requests.positions[b])};
-    batch_fault result;
-    if constexpr (has_sampling<Target>) result = check_sampling(target.sampling_of(b), what::target_temperature);
-    if constexpr (has_sampling<Draft>)
-        if (result.what == what::nothing) result = check_sampling(draft.sampling_of(b), what::draft_temperature);
-    return result;
+    if (requests.slot(b) < 0) return {what::slot_of, 0, none, static_cast<double>(requests.slot(b))};
+    if (requests.position(b) < 0) return {what::positions, 0, none, static_cast<double>(requests.position(b))};
+    batch_fault const result = check_sampling_of(target, what::target_slot_of, b);
+    return result.what == what::nothing ? check_sampling_of(draft, what::draft_slot_of, b) : result;
 }
 
 /// One node of a request whose offsets are valid.
@@ -195,7 +210,9 @@ template <class Rows>
 template <class Rows>
 [[nodiscard]] MULTIDRAFT_HD batch_fault check_row_index(tree_batch const& trees, Rows const& rows, batch_argument what,
                                                         std::int32_t b, node_id v) noexcept {
-    if constexpr (has_row_of<Rows>) {
+    if constexpr (has_map<Rows>) {
+        return check_row_index(trees, rows.rows, what, b, v);
+    } else if constexpr (has_row_of<Rows>) {
         if (!may_be_read(trees(b), what, v)) return {};
         std::int64_t const i = trees.offsets[b] + v;
         if (rows.row_of != nullptr && rows.row_of[i] < 0)
@@ -212,9 +229,11 @@ template <group G, class Rows>
                                                   batch_argument what, std::int32_t b, node_id v) {
     batch_fault const of_index = check_row_index(trees, rows, what, b, v);
     if (of_index.what != batch_argument::nothing || !may_be_read(trees(b), what, v)) return of_index;
-    std::int64_t const i = trees.offsets[b] + v;
+    [[maybe_unused]] std::int64_t const i = trees.offsets[b] + v;
     // Rows of logits are checked unprocessed: processing them reports less, and throws on a host.
-    if constexpr (has_sampling<Rows> || has_states<Rows>)
+    if constexpr (has_map<Rows>)
+        return check_row(g, trees, rows.rows, what, b, v);
+    else if constexpr (has_sampling<Rows> || has_states<Rows>)
         return check_logits(g, rows.view(i), what, v);
     else if constexpr (has_element<Rows>)
         return check_probabilities(g, rows(g, i, b), tolerance_of<typename Rows::element>(), what, v);

@@ -13,6 +13,7 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
@@ -33,6 +34,10 @@ template <class Rows>
 void refuse_bad_extents(Rows const& rows, char const* name) {
     validate_row_size(index_t{rows.vocabulary}, name, ".vocabulary");
     if constexpr (has_data<Rows>) refuse_null(rows.data, (std::string(name) + ".data").c_str());
+    if constexpr (has_map<Rows>) {
+        refuse_null(rows.map.draft_of, (std::string(name) + ".map.draft_of").c_str());
+        refuse_bad_extents(rows.rows, (std::string(name) + ".rows").c_str());
+    }
     if constexpr (has_states<Rows>) refuse_null(rows.states, (std::string(name) + ".states").c_str());
     if constexpr (has_adjustments<Rows>) {
         logit_biases const& bias = rows.adjustments.bias;

@@ -126,9 +126,11 @@ template <class Rows>
 
 [[nodiscard]] inline std::uint64_t checksum_of_requests(request_batch const& requests, std::int32_t count) {
     checksum sum;
-    sum.add(requests.seeds, count);
-    sum.add(requests.positions, count);
-    for (std::int32_t b = 0; b < count; ++b) sum.add(requests.ids == nullptr ? 0U : requests.ids[b]);
+    for (std::int32_t b = 0; b < count; ++b) {
+        sum.add(requests.seed(b));
+        sum.add(requests.position(b));
+        sum.add(requests.id(b));
+    }
     return sum.value();
 }
 

@@ -1,0 +1,50 @@
+// A method of the library's list, chosen by its name on a command line.
+#pragma once
+
+#include <stdexcept>
+#include <string>
+
+#include "multidraft/methods.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace multidraft::examples {
+
+/// If a method does not take trees of this shape: the shapes that it takes. Otherwise empty.
+inline std::string shapes_taken(trees_taken trees, topology const& shape) {
+    switch (trees) {
+        case trees_taken::any:
+            break;
+        case trees_taken::pairs:
+            for (node_id v = 0; v < shape.size(); ++v)
+                if (shape.child_count(v) > 2) return "two children per node at most, such as 2x2x1";
+            break;
+        case trees_taken::forks:
+            if (shape.max_depth() > 0 && !(shape == fork(shape.child_count(0), shape.max_depth())))
+                return "chains that branch at the root only, such as 3x1x1";
+            break;
+        case trees_taken::chains:
+            if (shape.width() > 1) return "chains only, such as 1x1x1";
+            break;
+    }
+    return "";
+}
+
+/// Calls `use(method)` with the method of this name, which must draw trees of a fixed shape. Throws
+/// `std::runtime_error` for an unknown name, with the list of names, and for a shape that the method does not take.
+template <class Use>
+void with_method(std::string const& name, topology const& shape, Use const& use) {
+    bool found = false;
+    std::string names;
+    methods::of_shapes::for_each([&](auto method) {
+        names += "\n  " + std::string(method.name);
+        if (method.name != name) return;
+        found = true;
+        if (std::string const taken = shapes_taken(method.trees, shape); !taken.empty())
+            throw std::runtime_error("--tree: " + name + " takes " + taken);
+        use(method);
+    });
+    if (!found) throw std::runtime_error("--method " + name + ": no method has this name; there are" + names);
+}
+
+}  // namespace multidraft::examples

@@ -1,0 +1,73 @@
+// Compacting the caches of a batch in place, all layers in one call.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#include "multidraft/batch/caches.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// Moves all pieces; each thread moves one piece of every entry that moves.
+template <piece_policy P, class Cache>
+auto compact_by_pieces(P const& policy, Cache const& cache, kept_batch const& kept) {
+    return with_piece(cache, [&]<class Piece>(Piece) {
+        std::int64_t const planes = planes_of(cache);
+        std::int64_t const pieces = cache.entry_bytes / static_cast<std::int64_t>(sizeof(Piece));
+        return for_each_piece(policy, pieces * planes * kept.requests,
+                              compact_piece<Piece, Cache>{cache, kept, pieces, planes});
+    });
+}
+
+/// Refuses invalid sizes of a cache, and missing arrays.
+template <class Cache>
+void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
+    if (cache.list == nullptr) refuse_null(cache.data, "cache.data");
+    if (cache.list != nullptr && cache.listed < 1) refuse("cache.listed", cache.listed, "a list has 1 address or more");
+    if (cache.entry_bytes < 1) refuse("cache.entry_bytes", cache.entry_bytes, "an entry has 1 byte or more");
+    if (cache.entry_stride < cache.entry_bytes)
+        refuse("cache.entry_stride", cache.entry_stride, "entries would overlap");
+    if constexpr (requires { cache.page_entries; }) {
+        if (cache.page_entries < 1) refuse("cache.page_entries", cache.page_entries, "a page has 1 entry or more");
+        refuse_null(cache.table, "cache.table");
+    }
+    for (int a = 0; a < Cache::dimensions; ++a) {
+        if (cache.axes[a].count < 1) refuse("cache.axes", a, cache.axes[a].count, "a dimension has 1 plane or more");
+        if (cache.axes[a].count > 1 && cache.axes[a].stride == 0)
+            refuse("cache.axes", a, cache.axes[a].stride, "the planes of a dimension do not overlap");
+    }
+    refuse_null(kept.nodes, "kept.nodes");
+    refuse_null(kept.counts, "kept.counts");
+    refuse_null(kept.bases, "kept.bases");
+}
+
+}  // namespace detail
+
+/// Moves the kept nodes' entries together behind the root's, in place: for every request, plane and kept node k, entry
+/// `bases[b] + nodes[k]` to entry `bases[b] + first + k`. Takes the output of `verify_batch` as it is.
+///
+/// `cache`: `contiguous_cache` or `paged_cache`, one allocation or a list of them, such as the keys and the values of
+/// every layer, which are then moved in one call. No two planes, requests or caches of a list may share an entry that
+/// moves. Entries are moved in pieces of 16 bytes where addresses and strides allow it, else of 8, 4, 2 or 1. A thread
+/// moves one piece of every entry; entries that stay in place are not touched.
+///
+/// On host threads and with Kokkos throws `invalid_input`, before anything is moved, for missing arrays and invalid
+/// sizes; the contents of the arrays are not checked. The overload for CUDA is in `cuda/compact.cuh`.
+template <piece_policy P, class Cache>
+requires std::is_void_v<decltype(for_each_piece(std::declval<P const&>(), std::int64_t{}, detail::any_piece{}))>
+void compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {
+    if (kept.requests < 1) return;
+    detail::refuse_bad_cache(cache, kept);
+    detail::compact_by_pieces(policy, cache, kept);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,98 @@
+// Verification at temperature 0 from the target's most likely tokens: no row is read.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/batch/detail/refusals.hpp"
+#include "multidraft/batch/for_each_piece.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The target's prediction after each node of a batch: the token with the largest logit of the node's row. Node i of
+/// the batch has entry `row_of[i]`, or entry i where `row_of` is null. `Id`: `std::int64_t` (SGLang's `target_predict`)
+/// or `std::int32_t`.
+template <class Id = std::int64_t>
+struct prediction_batch {
+    Id const* tokens = nullptr;
+    std::int64_t const* row_of = nullptr;  ///< may be null
+
+    /// The predicted token after node i.
+    [[nodiscard]] MULTIDRAFT_HD token_id operator()(std::int64_t i) const noexcept {
+        return static_cast<token_id>(tokens[row_of == nullptr ? i : row_of[i]]);
+    }
+};
+
+namespace detail {
+
+/// Verifies one request.
+template <class Id>
+struct follow_predictions {
+    tree_batch trees;
+    prediction_batch<Id> predicted;
+    verdict_batch out;
+
+    MULTIDRAFT_HD void operator()(std::int64_t request) const noexcept {
+        auto const b = static_cast<std::int32_t>(request);
+        tree_view const tree = trees(b);
+        auto const path = out.path_of(trees, b);
+        std::int32_t accepted = 0;
+        token_id next = none;
+        if (tree.is_tree()) {
+            node_id node = 0;
+            for (;;) {
+                next = predicted(trees.offsets[b] + node);
+                node_id const child = next < 0 ? none : find(tree, node, next);
+                if (child == none) break;
+                if (static_cast<std::size_t>(accepted) >= path.size()) {
+                    next = none;  // the path has no space left
+                    break;
+                }
+                path[accepted++] = child;
+                node = child;
+            }
+        }
+        out.accepted[b] = next < 0 ? 0 : accepted;
+        out.next[b] = next < 0 ? none : next;
+    }
+
+private:
+    /// The first child of a node with this token; `none` without such a child.
+    [[nodiscard]] static MULTIDRAFT_HD node_id find(tree_view const& tree, node_id node, token_id token) noexcept {
+        node_range const children = tree.children(node);
+        for (node_id c = children.first; c < children.end(); ++c)
+            if (tree.tokens[c] == token) return c;
+        return none;
+    }
+};
+
+}  // namespace detail
+
+/// Follows the target's predictions down the trees of a batch, one request per thread. A child with the predicted token
+/// is accepted; without such a child the predicted token follows the path. At temperature 0 this is the verdict of
+/// `verify::naive` and of every lossless verifier, for trees of any law, without reading a row.
+///
+/// The output is described at `verdict_batch`. A request gets the token `none` if a prediction along its path is
+/// negative, if its parents do not form a tree, or if the path has no space. On a host throws `invalid_input` for
+/// missing arrays. O(N + depth log N) per request.
+template <piece_policy P, class Id>
+auto verify_predictions(P const& policy, tree_batch const& trees, prediction_batch<Id> const& predicted,
+                        verdict_batch const& out) {
+    if constexpr (host_policy<P>) {
+        if (trees.requests > 0) {
+            detail::refuse_null(trees.offsets, "trees.offsets");
+            detail::refuse_null(trees.parents, "trees.parents");
+            detail::refuse_null(trees.tokens, "trees.tokens");
+            detail::refuse_null(predicted.tokens, "predicted.tokens");
+            detail::refuse_bad_verdicts(out);
+        }
+    }
+    return for_each_piece(policy, trees.requests, detail::follow_predictions<Id>{trees, predicted, out});
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,24 @@
+// Engine formats on a device are those of the host.
+#include <gtest/gtest.h>
+
+#include "cuda/on_device.cuh"
+#include "multidraft/cuda/compact.cuh"
+#include "multidraft/cuda/for_each_piece.cuh"
+#include "support/engine_formats.hpp"
+
+namespace {
+
+using namespace multidraft;
+namespace mc = multidraft::cuda;
+namespace mt = multidraft::testing;
+using multidraft::testing::cuda_device;
+
+TEST_F(cuda_device, formats_of_engines_are_those_of_the_host) {
+    auto const got = mt::write_engine_formats<mt::on_device>(mc::on(nullptr), [](auto const& call) {
+        EXPECT_EQ(call(), cudaSuccess);
+        EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
+    });
+    EXPECT_EQ(got, mt::engine_formats_of_host());
+}
+
+}  // namespace

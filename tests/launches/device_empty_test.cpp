@@ -1,0 +1,2 @@
+// The test of batches without requests of tests/cuda.
+#include "cuda/empty_test.cu"
