@@ -16,9 +16,11 @@ class Multidraft(ConanFile):
     settings = "os", "arch", "compiler", "build_type"
     # What a backend needs (a CUDA toolkit, Kokkos, MPI) is the system's. With an option on, packaging fails where that is not
     # found. The package is the same either way: one package id for all.
-    options = {"cuda": [True, False], "kokkos": [True, False], "mpi": [True, False]}
-    default_options = {"cuda": False, "kokkos": False, "mpi": False}
-    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*"
+    # library: the compiled library too, multidraft::c and multidraft::c_static, of some methods or of all.
+    options = {"cuda": [True, False], "kokkos": [True, False], "mpi": [True, False], "library": [True, False],
+               "methods": ["ANY"]}
+    default_options = {"cuda": False, "kokkos": False, "mpi": False, "library": False, "methods": "all"}
+    exports_sources = "CMakeLists.txt", "LICENSE", "cmake/*", "include/*", "bindings/c/*"
     no_copy_source = True
 
     def set_version(self):
@@ -31,6 +33,12 @@ class Multidraft(ConanFile):
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(Path(self.recipe_folder, "include/multidraft/version.hpp").read_text(encoding="utf-8"))
 
+    def configure(self):
+        if self.options.library:
+            self.package_type = "shared-library"
+        else:
+            self.options.rm_safe("methods")
+
     def layout(self):
         cmake_layout(self)
 
@@ -38,7 +46,11 @@ class Multidraft(ConanFile):
         check_min_cppstd(self, 20)
 
     def package_id(self):
-        self.info.clear()
+        if self.info.options.library:
+            for backend in ("cuda", "kokkos", "mpi"):
+                self.info.options.rm_safe(backend)
+        else:
+            self.info.clear()
 
     def generate(self):
         toolchain = CMakeToolchain(self)
@@ -47,11 +59,16 @@ class Multidraft(ConanFile):
         toolchain.cache_variables["MULTIDRAFT_CUDA"] = "ON" if self.options.cuda else "OFF"
         toolchain.cache_variables["MULTIDRAFT_KOKKOS"] = "ON" if self.options.kokkos else "OFF"
         toolchain.cache_variables["MULTIDRAFT_MPI"] = "ON" if self.options.mpi else "OFF"
+        toolchain.cache_variables["MULTIDRAFT_BUILD_LIBRARY"] = bool(self.options.library)
+        if self.options.library:
+            toolchain.cache_variables["MULTIDRAFT_LIBRARY_METHODS"] = str(self.options.methods)
         toolchain.generate()
 
     def build(self):
         cmake = CMake(self)
         cmake.configure()
+        if self.options.library:
+            cmake.build()
 
     def package(self):
         CMake(self).install()
@@ -61,5 +78,6 @@ class Multidraft(ConanFile):
         self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs = ["share/cmake/multidraft"]
         self.cpp_info.set_property("pkg_config_name", "multidraft")
-        self.cpp_info.bindirs = []
-        self.cpp_info.libdirs = []
+        if not self.options.library:
+            self.cpp_info.bindirs = []
+            self.cpp_info.libdirs = []

@@ -19,7 +19,10 @@ class MultidraftTest(ConanFile):
         options = self.dependencies["multidraft"].options
         toolchain = CMakeToolchain(self)
         toolchain.user_presets_path = False
-        toolchain.cache_variables["COMPONENTS"] = ";".join(c for c in ("cuda", "kokkos", "mpi") if options.get_safe(c))
+        components = [c for c in ("cuda", "kokkos", "mpi") if options.get_safe(c)]
+        if options.get_safe("library"):
+            components.append("c")
+        toolchain.cache_variables["COMPONENTS"] = ";".join(components)
         toolchain.generate()
 
     def build(self):
@@ -30,3 +33,6 @@ class MultidraftTest(ConanFile):
     def test(self):
         if can_run(self):
             self.run(os.path.join(self.cpp.build.bindir, "example"), env="conanrun")
+            if self.dependencies["multidraft"].options.get_safe("library"):
+                for name in ("example_c", "example_c_static"):
+                    self.run(os.path.join(self.cpp.build.bindir, name), env="conanrun")

@@ -1,8 +1,9 @@
-// Structs of C as batches, and the calls over them.
+// Drafts, verdicts, validation and distributions on host threads.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <type_traits>
 
@@ -11,6 +12,7 @@
 #include "methods.hpp"
 #include "multidraft.h"
 #include "multidraft/any_method_batch.hpp"
+#include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -28,89 +30,75 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "pool.hpp"
+#include "structs.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
-// Arrays of sampling parameters are read where they lie.
-static_assert(sizeof(md_sampling) == sizeof(sampling_params) && alignof(md_sampling) == alignof(sampling_params));
-static_assert(offsetof(md_sampling, temperature) == offsetof(sampling_params, temperature));
-static_assert(offsetof(md_sampling, top_k) == offsetof(sampling_params, top_k));
-static_assert(offsetof(md_sampling, top_p) == offsetof(sampling_params, top_p));
-static_assert(offsetof(md_sampling, min_p) == offsetof(sampling_params, min_p));
-
-sampling_params sampling_of(md_sampling const& s) { return {s.temperature, s.top_k, s.top_p, s.min_p}; }
-
-template <class T>
-logit_batch<T> logits_of(md_rows const& r) {
-    return {static_cast<T const*>(r.data),
-            r.row_stride,
-            r.vocabulary,
-            r.row_of,
-            reinterpret_cast<sampling_params const*>(r.sampling),
-            sampling_of(r.default_sampling)};
+/// The masks and biases of rows, none where they have none. What the numbers of biases are is checked with the batch.
+batch_adjustments adjustments_of(md_rows const& r, char const* name) {
+    if (r.adjustments == nullptr) return {};
+    std::string const here = std::string(name) + ".adjustments";
+    md_adjustments const a = read(r.adjustments, here.c_str());
+    batch_adjustments result;
+    if (a.allowed != nullptr) {
+        if (a.allowed_stride != 0 && a.allowed_stride < (std::int64_t{r.vocabulary} + 31) / 32)
+            refuse(here + ".allowed_stride", a.allowed_stride, "a mask has a bit a token; 0: one mask for all nodes");
+        result.allowed = {a.allowed, a.allowed_stride};
+        result.allowed_of = a.allowed_of;
+    }
+    if (a.bias_entries == 0) return result;
+    result.bias.tokens = array(a.bias_tokens, a.bias_entries, (here + ".bias_tokens").c_str());
+    result.bias.values = array(a.bias_values, a.bias_entries, (here + ".bias_values").c_str());
+    if (a.bias_offsets != nullptr) {
+        if (a.bias_count < 0 || a.bias_count == std::numeric_limits<std::int64_t>::max())
+            refuse(here + ".bias_count", a.bias_count, "there are 0 biases or more");
+        result.bias.offsets = array(a.bias_offsets, a.bias_count + 1, (here + ".bias_offsets").c_str());
+    }
+    result.bias_of = a.bias_of;
+    return result;
 }
 
 probability_batch<float> probabilities_of(md_rows const& r) {
     return {static_cast<float const*>(r.data), r.row_stride, r.vocabulary, r.row_of};
 }
 
-[[noreturn]] void refuse_kind(md_rows const& r, char const* name, char const* why) {
-    refuse(std::string(name) + ".kind", r.kind, why);
+void refuse_adjustments(md_rows const* r, char const* name) {
+    if (r != nullptr && r->adjustments != nullptr)
+        refuse(std::string(name) + ".adjustments", "given",
+               "masks and biases are of logits; probabilities have theirs");
 }
 
-[[noreturn]] void refuse_dtype(md_rows const& r, char const* name, char const* why) {
-    refuse(std::string(name) + ".dtype", r.dtype, why);
-}
-
-/// Calls `use` with the element type of logits.
+/// Calls `use(rows, rows of the draft or null)`. Where one of them has masks or biases, both are of the type that may.
 template <class Use>
-void with_logits(md_rows const& r, char const* name, Use const& use) {
-    switch (r.dtype) {
-        case MD_FLOAT32:
-            return use(float{});
-        case MD_FLOAT16:
-            return use(float16{});
-        case MD_BFLOAT16:
-            return use(bfloat16{});
-        default:
-            refuse_dtype(r, name, "it is MD_FLOAT32, MD_FLOAT16 or MD_BFLOAT16");
-    }
-}
-
-/// Calls `use(rows, rows of the draft or null)`.
-template <class Use>
-void with_rows(md_rows const& target, md_rows const* draft, Use const& use) {
-    if (draft != nullptr && draft->kind != target.kind)
-        refuse_kind(*draft, "draft", "the rows of draft and target are of one kind");
-    if (draft != nullptr && draft->dtype != target.dtype)
-        refuse_dtype(*draft, "draft", "the rows of draft and target are of one type");
+void with_rows(md_rows const& target, char const* name, md_rows const* draft, Use const& use) {
+    refuse_unlike(target, draft);
     auto const both = [&](auto const& convert) {
-        auto const p = convert(target);
+        auto const p = convert(target, name);
         using rows = std::remove_const_t<decltype(p)>;
         if (draft == nullptr) return use(p, static_cast<rows const*>(nullptr));
-        rows const q = convert(*draft);
+        rows const q = convert(*draft, "draft");
         use(p, &q);
     };
     if (target.kind == MD_PROBABILITIES) {
-        if (target.dtype != MD_FLOAT32) refuse_dtype(target, "target", "rows of probabilities are MD_FLOAT32");
-        both(&probabilities_of);
+        if (target.dtype != MD_FLOAT32) refuse_dtype(target, name, "rows of probabilities are MD_FLOAT32");
+        refuse_adjustments(&target, name);
+        refuse_adjustments(draft, "draft");
+        both([](md_rows const& r, char const*) { return probabilities_of(r); });
     } else if (target.kind == MD_LOGITS) {
-        with_logits(target, "target", [&](auto element) { both(&logits_of<decltype(element)>); });
+        bool const are_adjusted = target.adjustments != nullptr || (draft != nullptr && draft->adjustments != nullptr);
+        with_element(target, name, [&](auto element) {
+            using T = decltype(element);
+            if (are_adjusted)
+                both([](md_rows const& r, char const* of) {
+                    return adjusted_batch<T>(logits_of<T>(r), adjustments_of(r, of));
+                });
+            else
+                both([](md_rows const& r, char const*) { return logits_of<T>(r); });
+        });
     } else {
-        refuse_kind(target, "target", "it is MD_LOGITS or MD_PROBABILITIES");
+        refuse_kind(target, name, "it is MD_LOGITS or MD_PROBABILITIES");
     }
-}
-
-request_batch requests_of(md_requests const* given) {
-    md_requests const r = read(given, "requests");
-    return {r.seeds, r.positions, r.ids};
-}
-
-any_drafted_batch trees_of(md_trees const* given) {
-    md_trees const t = read(given, "trees");
-    refuse_null(t.law, "trees.law");
-    return {{t.requests, t.nodes, t.offsets, t.parents, t.tokens, t.certain}, t.law};
 }
 
 /// Bytes that verifying the trees of a batch takes; those of trees that are none are refused later.
@@ -129,6 +117,13 @@ std::size_t workspace_bytes(pool_policy const& policy, any_c_method const& metho
     return bytes;
 }
 
+/// Draws from logits; other rows were refused.
+template <class Rows>
+void draft_from(pool_policy const& policy, any_c_method const& method, level_batch const& level, Rows const& rows,
+                request_batch const& requests, children_batch const& out) {
+    if constexpr (logit_row_batch<Rows>) draft_rows_of(policy, method, level, rows, requests, out);
+}
+
 }  // namespace
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface
 
@@ -140,15 +135,14 @@ md_status md_draft(md_method const* method, md_pool* pool, md_level const* level
     return guarded([&] {
         any_c_method const m = method_of(method);
         md_level const l = read(level, "level");
-        md_rows const r = read(rows, "rows");
+        md_rows const r = read_rows(rows, "rows");
         md_children const c = read(children, "children");
         request_batch const draws = requests_of(requests);
         if (r.kind != MD_LOGITS) refuse_kind(r, "rows", "children are drawn from MD_LOGITS");
         level_batch const nodes{l.entries, l.requests, l.nodes, l.wanted, l.depths};
         children_batch const out{c.tokens, c.first, c.stride, c.counts, c.certain, nullptr, c.node_index};
-        with_logits(r, "rows", [&](auto element) {
-            draft_rows_of(pool_policy(pool), m, nodes, logits_of<decltype(element)>(r), draws, out);
-        });
+        with_rows(r, "rows", nullptr,
+                  [&](auto const& of, auto const*) { draft_from(pool_policy(pool), m, nodes, of, draws, out); });
     });
 }
 
@@ -170,15 +164,15 @@ md_status md_verify(md_method const* method, md_pool* pool, md_trees const* tree
         any_c_method const m = method_of(method);
         pool_policy const policy(pool);
         any_drafted_batch const drafts = trees_of(trees);
-        md_rows const p = read(target, "target");
-        md_rows const q = draft == nullptr ? md_rows{} : read(draft, "draft");
+        md_rows const p = read_rows(target, "target");
+        md_rows const q = draft == nullptr ? md_rows{} : read_rows(draft, "draft");
         request_batch const draws = requests_of(requests);
         md_verdicts const v = read(verdicts, "verdicts");
         verdict_batch const out{v.path, v.path_stride, v.accepted, v.next};
         verify::scratch_memory own;
         workspace scratch(memory, memory_size);
         if (memory == nullptr) scratch = own.of(workspace_bytes(policy, m, drafts.trees));
-        with_rows(p, draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {
+        with_rows(p, "target", draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {
             verify_rows(policy, m, drafts, target_of, draft_of, draws, out, scratch);
         });
     });
@@ -189,11 +183,11 @@ md_status md_validate(md_method const* method, md_pool* pool, md_trees const* tr
     return guarded([&] {
         any_c_method const m = method_of(method);
         any_drafted_batch const drafts = trees_of(trees);
-        md_rows const p = read(target, "target");
-        md_rows const q = draft == nullptr ? md_rows{} : read(draft, "draft");
+        md_rows const p = read_rows(target, "target");
+        md_rows const q = draft == nullptr ? md_rows{} : read_rows(draft, "draft");
         request_batch const draws = requests_of(requests);
         validation_report report;
-        with_rows(p, draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {
+        with_rows(p, "target", draft == nullptr ? nullptr : &q, [&](auto const& target_of, auto const* draft_of) {
             validate_rows(pool_policy(pool), m, drafts, target_of, draft_of, draws, &report);
         });
         refuse_reported(report);
@@ -202,17 +196,20 @@ md_status md_validate(md_method const* method, md_pool* pool, md_trees const* tr
 
 md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) {
     return guarded([&] {
-        md_rows const r = read(rows, "rows");
+        md_rows const r = read_rows(rows, "rows");
         if (count < 0) refuse("count", count, "there are 0 rows or more");
         if (count == 0) return;
         validate_row_size(r.vocabulary, "rows", ".vocabulary");
         refuse_null(r.data, "rows.data");
         refuse_null(out, "out");
         constexpr host_group g;
-        with_rows(r, nullptr, [&](auto const& of, auto const*) {
+        with_rows(r, "rows", nullptr, [&](auto const& of, auto const*) {
             for (std::int64_t i = 0; i < count; ++i) {
                 float* const to = out + i * r.vocabulary;
                 if (of.row(i) < 0) refuse("rows.row_of", i, of.row(i), "a row is not negative");
+                if (detail::batch_fault const f = detail::check_bias(of, batch_argument::target, i, i);
+                    f.what != batch_argument::nothing)
+                    refuse("rows.bias", i, f.value, detail::rule_of(f.what));
                 auto const b = static_cast<std::int32_t>(std::min<std::int64_t>(i, max_row_size));
                 if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(b));
                 auto const row = of(g, i, b);

@@ -9,9 +9,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-template <class T>
-void draft_rows_of(pool_policy const& policy, any_c_method const& method, level_batch const& level,
-                   logit_batch<T> const& rows, request_batch const& requests, children_batch const& out) {
+template <class Rows>
+void draft_rows_of(pool_policy const& policy, any_c_method const& method, level_batch const& level, Rows const& rows,
+                   request_batch const& requests, children_batch const& out) {
     draft_batch(policy, method, level, draft_rows(rows), requests, out);
 }
 

@@ -79,6 +79,10 @@ md_status keep_current_exception() noexcept {
         return keep(MD_OUT_OF_MEMORY, "out of memory");
     } catch (std::system_error const& e) {
         return keep(MD_SYSTEM, e.what());
+    } catch (system_failure const& e) {
+        return keep(MD_SYSTEM, e.what());
+    } catch (unavailable const& e) {
+        return keep(MD_UNAVAILABLE, e.what());
     } catch (std::exception const& e) {
         return keep(MD_INTERNAL, e.what());
     } catch (...) {

@@ -2,10 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <stdexcept>
 #include <string>
 
 #include "multidraft.h"
@@ -14,6 +16,16 @@
 #include "multidraft/core/span.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+/// What the system refuses: MD_SYSTEM.
+class system_failure : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
+
+/// What the library was built without: MD_UNAVAILABLE.
+class unavailable : public std::runtime_error {
+    using std::runtime_error::runtime_error;
+};
 
 /// Keeps the exception that is being handled as the thread's last error. Allocates nothing.
 [[nodiscard]] md_status keep_current_exception() noexcept;
@@ -34,27 +46,28 @@ inline void refuse_null(void const* pointer, char const* name) {
     if (pointer == nullptr) refuse(name, "null", "this is read or written");
 }
 
-/// Throws unless the struct has the fields that this version knows.
+/// Throws unless the struct has the fields that this version knows, or those of a shorter one that it knows, too.
 template <class S>
-void check_size(S const* given, char const* name) {
+void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
     refuse_null(given, name);
-    if (given->size < sizeof(S))
+    if (given->size < sizeof(S) && given->size != shorter)
         refuse(std::string(name) + ".size", given->size,
                "it is the sizeof of the struct, " + std::to_string(sizeof(S)) + " or more");
 }
 
-/// A struct of the caller's as this version knows it. A newer caller's fields beyond must be zero.
+/// A struct of the caller's as this version knows it. A newer caller's fields beyond must be zero. An older caller's
+/// struct, of `shorter` bytes, has zero where it ends.
 template <class S>
-[[nodiscard]] S read(S const* given, char const* name) {
-    check_size(given, name);
+[[nodiscard]] S read(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
+    check_size(given, name, shorter);
     auto const* const bytes = reinterpret_cast<unsigned char const*>(given);
     for (std::size_t k = sizeof(S); k < given->size; ++k)
         if (bytes[k] != 0)
             refuse(std::string(name) + ".size", given->size,
                    "this version of the library knows " + std::to_string(sizeof(S)) +
                        " bytes of this struct, and the others are not zero");
-    S result;
-    std::memcpy(&result, given, sizeof(S));
+    S result{};
+    std::memcpy(&result, given, std::min(sizeof(S), given->size));
     return result;
 }
 

@@ -1,7 +1,9 @@
-// The calls that are compiled once for each type of rows, each type in a file of its own.
+// The calls that are compiled once for each type of rows: logits of three types, the same with masks and biases, and
+// probabilities; each in a file of its own.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "library_methods.hpp"
 #include "multidraft/any_method_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -11,13 +13,12 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/float16.hpp"
-#include "multidraft/methods.hpp"
 #include "pool.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-/// The methods of the interface: those that draw node by node, of trees of any shape, from one draft model.
-using any_c_method = any_method_of<methods::of_shapes>;
+/// The methods of the interface: those that draw node by node from one draft model, or fewer of them.
+using any_c_method = any_method_of<library_methods>;
 
 /// A pointer to the draft's rows, null where there are none.
 template <class Rows>
@@ -29,8 +30,8 @@ template <class Rows>
 void validate_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
                    Rows const& target, Rows const* draft, request_batch const& requests, validation_report* report);
 
-template <class T>
-void draft_rows_of(pool_policy const& policy, any_c_method const& method, level_batch const& level,
-                   logit_batch<T> const& rows, request_batch const& requests, children_batch const& out);
+template <class Rows>
+void draft_rows_of(pool_policy const& policy, any_c_method const& method, level_batch const& level, Rows const& rows,
+                   request_batch const& requests, children_batch const& out);
 
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -37,7 +37,7 @@ struct known_methods {
                 {method}, std::string(method.name()), std::string(method.summary()), std::string(method.law_name())};
         }
         std::size_t k = 0;
-        methods::of_shapes::for_each([&]<class Method>(Method) {
+        library_methods::for_each([&]<class Method>(Method) {
             entries[k].drawn_by_text = is_addressed_by_text<typename Method::sampler>;
             entries[k].decides_by_node = verify::decides_by_node<typename Method::verifier>;
             ++k;

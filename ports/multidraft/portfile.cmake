@@ -1,9 +1,15 @@
 # An overlay port: vcpkg install multidraft --overlay-ports=<this repository>/ports. It packages the checkout it lies in.
 set(SOURCE_PATH "${CMAKE_CURRENT_LIST_DIR}/../..")
-set(VCPKG_BUILD_TYPE release) # header-only
+if(NOT "library" IN_LIST FEATURES)
+    set(VCPKG_BUILD_TYPE release) # header-only
+endif()
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS FEATURE_OPTIONS FEATURES cuda MULTIDRAFT_CUDA kokkos MULTIDRAFT_KOKKOS
-                                                      mpi MULTIDRAFT_MPI)
+                                                      mpi MULTIDRAFT_MPI library MULTIDRAFT_BUILD_LIBRARY)
+if("library" IN_LIST FEATURES)
+    string(REPLACE "dynamic" "shared" linkage "${VCPKG_LIBRARY_LINKAGE}")
+    list(APPEND FEATURE_OPTIONS "-DMULTIDRAFT_LIBRARY_LINKAGE=${linkage}")
+endif()
 
 vcpkg_cmake_configure(
     SOURCE_PATH "${SOURCE_PATH}"
@@ -14,6 +20,11 @@ vcpkg_cmake_install()
 vcpkg_cmake_config_fixup(CONFIG_PATH share/cmake/multidraft)
 vcpkg_fixup_pkgconfig()
 
-file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses")
+if("library" IN_LIST FEATURES)
+    vcpkg_copy_pdbs()
+endif()
+
+file(REMOVE_RECURSE "${CURRENT_PACKAGES_DIR}/share/licenses" "${CURRENT_PACKAGES_DIR}/debug/include"
+                    "${CURRENT_PACKAGES_DIR}/debug/share")
 file(INSTALL "${CMAKE_CURRENT_LIST_DIR}/usage" DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}")
 vcpkg_install_copyright(FILE_LIST "${SOURCE_PATH}/LICENSE")

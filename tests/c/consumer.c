@@ -1,6 +1,8 @@
 // A program over multidraft.h alone, valid C11 and C++17: linked to the library, or with MULTIDRAFT_DLOPEN over what
-// dlopen finds in the file that is its argument.
+// dlopen finds in the file that is its argument. With "cuda" as its last argument it looks at the calls on streams
+// alone.
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +43,11 @@ static void find_symbol(char const* name, void* function, size_t size) {
     USE(md_draft) USE(md_verify_workspace_size) USE(md_verify) USE(md_validate) USE(md_distributions) \
     USE(md_parse_shape) USE(md_tree_depths) USE(md_level_order) USE(md_write_mask) USE(md_write_mask_bytes) \
     USE(md_write_mask_bias) USE(md_write_positions) USE(md_compact) USE(md_alpha_star) USE(md_acceptance) \
-    USE(md_block_efficiency) USE(md_improvement_factor) USE(md_memory_bound_speed_up) USE(md_optimal_tree)
+    USE(md_estimate_acceptance) USE(md_tree_limit) USE(md_block_efficiency) USE(md_improvement_factor) \
+    USE(md_best_depth) USE(md_memory_bound_speed_up) USE(md_optimal_tree) USE(md_expected_accepted) \
+    USE(md_has_cuda) USE(md_cuda_draft_workspace_size) USE(md_cuda_draft) USE(md_cuda_verify_workspace_size) \
+    USE(md_cuda_verify) USE(md_cuda_validate_workspace_size) USE(md_cuda_validate) USE(md_cuda_write_masks) \
+    USE(md_cuda_write_mask_bytes) USE(md_cuda_write_mask_bias) USE(md_cuda_write_positions) USE(md_cuda_compact)
 // clang-format on
 #ifdef __cplusplus
 #define TYPE_OF(name) decltype(&name)
@@ -86,6 +92,8 @@ static uint32_t next_number(void) {
 
 #define REQUESTS 3
 #define VOCABULARY 50
+#define MASK_WORDS 2
+#define MASKS 4
 #define MOST_NODES 64
 
 // Numbers that float, half and bfloat16 all have: multiples of 1/8 below 8.
@@ -97,6 +105,7 @@ static uint16_t as_half(float x) {
     uint32_t bits;
     memcpy(&bits, &x, sizeof bits);
     if (x == 0.0F) return 0;
+    if (x < -1000.0F) return 0xFC00U;  // minus infinity
     uint32_t const exponent = ((bits >> 23) & 0xFFU) - 112U;
     return (uint16_t)(((bits >> 16) & 0x8000U) | (exponent << 10) | ((bits >> 13) & 0x3FFU));
 }
@@ -136,6 +145,13 @@ struct batch {
     float target[REQUESTS * MOST_NODES * VOCABULARY];
     float draft[REQUESTS * MOST_NODES * VOCABULARY];
     float converted[2][REQUESTS * MOST_NODES * VOCABULARY];
+    // Masks of both models and biases of the target, where `adjusted` says so.
+    int adjusted;
+    uint32_t masks[MASKS * MASK_WORDS];
+    int64_t mask_of[REQUESTS * MOST_NODES];
+    int64_t bias_of[REQUESTS * MOST_NODES];
+    int64_t of_entry[REQUESTS * MOST_NODES];
+    md_adjustments adjustments[2];
 };
 
 struct outcome {
@@ -161,8 +177,54 @@ static void make_batch(struct batch* b, char const* const* shapes) {
     fill_logits(b->draft, (int)b->offsets[REQUESTS] * VOCABULARY);
 }
 
+// Bias r has entries first_entry[r] to first_entry[r + 1]. Multiples of 1/8, so that sums are exact in all types.
+static int32_t const biased[5] = {0, 7, 33, 7, 49};
+static float const added[5] = {1.5F, -2.0F, 4.125F, 3.0F, -1.0F};
+static int64_t const first_entry[3] = {0, 3, 5};
+
+static void make_adjustments(struct batch* b) {
+    for (int m = 0; m < MASKS * MASK_WORDS; ++m) b->masks[m] = 0;
+    for (int m = 0; m < MASKS; ++m)
+        for (int x = 0; x < VOCABULARY; ++x)
+            if (x % MASKS == m || next_number() % 3 == 0) b->masks[m * MASK_WORDS + x / 32] |= (uint32_t)1 << (x % 32);
+    for (int i = 0; i < REQUESTS * MOST_NODES; ++i) {
+        b->mask_of[i] = i % 5 == 4 ? -1 : i % MASKS;
+        b->bias_of[i] = i % 3 - 1;
+    }
+    for (int which = 0; which < 2; ++which) {
+        md_adjustments const empty = MD_ADJUSTMENTS_INIT;
+        md_adjustments* const a = &b->adjustments[which];
+        *a = empty;
+        a->allowed = b->masks;
+        a->allowed_stride = MASK_WORDS;
+        a->allowed_of = b->mask_of;
+        if (which == 1) continue;
+        a->bias_tokens = biased;
+        a->bias_values = added;
+        a->bias_entries = 5;
+        a->bias_offsets = first_entry;
+        a->bias_count = 2;
+        a->bias_of = b->bias_of;
+    }
+}
+
+// What an engine would write to its rows otherwise.
+static void change_rows(struct batch* b) {
+    for (int64_t i = 0; i < b->offsets[REQUESTS]; ++i) {
+        float* const p = b->target + i * VOCABULARY;
+        float* const q = b->draft + i * VOCABULARY;
+        if (b->bias_of[i] >= 0)
+            for (int64_t k = first_entry[b->bias_of[i]]; k < first_entry[b->bias_of[i] + 1]; ++k)
+                p[biased[k]] += added[k];
+        if (b->mask_of[i] < 0) continue;
+        for (int x = 0; x < VOCABULARY; ++x)
+            if (((b->masks[b->mask_of[i] * MASK_WORDS + x / 32] >> (x % 32)) & 1U) == 0) p[x] = q[x] = -INFINITY;
+    }
+}
+
 static md_rows rows_of(struct batch const* b, float const* matrix, int32_t dtype, int which) {
     md_rows rows = MD_ROWS_INIT;
+    if (b->adjusted) rows.adjustments = &b->adjustments[which];
     convert(matrix, (int)b->offsets[REQUESTS] * VOCABULARY, dtype, (void*)b->converted[which]);
     rows.dtype = dtype;
     rows.data = b->converted[which];
@@ -216,6 +278,10 @@ static void draw(struct batch* b, md_method const* method, md_pool* pool, int32_
         children.node_index = index;
         md_rows rows = rows_of(b, b->draft, dtype, 1);
         rows.row_of = index;
+        md_adjustments of_level = b->adjustments[1];
+        for (int32_t e = 0; e < entries; ++e) b->of_entry[e] = b->mask_of[index[e]];
+        of_level.allowed_of = b->of_entry;
+        if (b->adjusted) rows.adjustments = &of_level;
         md_requests const requests = requests_of(b);
         CHECK(CALL(md_draft)(method, pool, &level, &rows, &requests, &children) == MD_OK);
     }
@@ -307,6 +373,121 @@ static void test_methods(void) {
     CALL(md_free_pool)(pool);
     CALL(md_free_pool)(engines);
     CALL(md_free_pool)(NULL);
+}
+
+// Masks and biases: the decisions of rows that were changed beforehand.
+static void test_adjustments(void) {
+    static char const* const any[REQUESTS] = {"3x2", "[[0], [1], [0, 0]]", "2x1x2"};
+    static char const* const pairs[REQUESTS] = {"2x2", "chain:2", "2x1x1"};
+    static char const* const forks[REQUESTS] = {"fork:3x2", "fork:2x4", "fork:1x3"};
+    static char const* const chains[REQUESTS] = {"chain:3", "0", "chain:5"};
+    char const* const* const shapes[] = {any, pairs, forks, chains};
+    static struct batch changed;
+    md_pool* pool = NULL;
+    CHECK(CALL(md_make_pool)(2, &pool) == MD_OK);
+    for (int32_t k = 0; k < CALL(md_method_count)(); ++k) {
+        md_method const* method = NULL;
+        md_method_info info = MD_METHOD_INFO_INIT;
+        CHECK(CALL(md_find_method)(CALL(md_method_name)(k), &method) == MD_OK);
+        CHECK(CALL(md_describe_method)(method, &info) == MD_OK);
+        make_batch(&the_batch, shapes[info.shapes]);
+        make_adjustments(&the_batch);
+        the_batch.adjusted = 0;
+        changed = the_batch;
+        change_rows(&changed);
+        for (int32_t dtype = MD_FLOAT32; dtype <= MD_BFLOAT16; ++dtype) {
+            struct outcome expected, found;
+            the_batch.adjusted = 1;
+            decide(&the_batch, method, dtype == MD_FLOAT16 ? pool : NULL, dtype, 0, &found);
+            the_batch.adjusted = 0;
+            decide(&changed, method, NULL, dtype, 0, &expected);
+            if (memcmp(&expected, &found, sizeof found) != 0) fprintf(stderr, "%s, type %d\n", info.name, (int)dtype);
+            CHECK(memcmp(&expected, &found, sizeof found) == 0);
+        }
+    }
+    CALL(md_free_pool)(pool);
+
+    md_method const* method = NULL;
+    CHECK(CALL(md_find_method)("recursive_rejection/sequential", &method) == MD_OK);
+    make_batch(&the_batch, any);
+    make_adjustments(&the_batch);
+    struct outcome out;
+    decide(&the_batch, method, NULL, MD_FLOAT32, 0, &out);
+    int64_t const nodes = the_batch.offsets[REQUESTS];
+    md_adjustments a = the_batch.adjustments[0];
+    md_rows target = rows_of(&the_batch, the_batch.target, MD_FLOAT32, 0);
+    md_rows const draft = rows_of(&the_batch, the_batch.draft, MD_FLOAT32, 1);
+    target.adjustments = &a;
+    md_trees const trees = trees_of(&the_batch, "sequential");
+    md_requests const requests = requests_of(&the_batch);
+    md_verdicts verdicts = MD_VERDICTS_INIT;
+    verdicts.path = out.path;
+    verdicts.accepted = out.accepted;
+    verdicts.next = out.next;
+
+    // The distributions of the rows: nothing where the mask forbids.
+    static float p[REQUESTS * MOST_NODES * VOCABULARY];
+    md_sampling const* const sampling = target.sampling;
+    target.sampling = NULL;
+    CHECK(CALL(md_distributions)(&target, nodes, p) == MD_OK);
+    target.sampling = sampling;
+    for (int64_t i = 0; i < nodes; ++i)
+        for (int x = 0; x < VOCABULARY; ++x) {
+            int64_t const m = the_batch.mask_of[i];
+            int const allowed = m < 0 || ((the_batch.masks[m * MASK_WORDS + x / 32] >> (x % 32)) & 1U) != 0;
+            CHECK((p[i * VOCABULARY + x] > 0) <= allowed);
+        }
+
+    // One mask for all nodes; one that forbids all is the fault of its requests.
+    uint32_t const nothing[MASK_WORDS] = {0, 0};
+    md_adjustments const whole = a;
+    a.allowed = nothing;
+    a.allowed_stride = 0;
+    for (int64_t i = 0; i < nodes; ++i) the_batch.mask_of[i] = i < the_batch.offsets[1] ? 0 : -1;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    CHECK(out.next[0] == -1 && out.accepted[0] == 0 && out.next[1] >= 0 && out.next[2] >= 0);
+    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target",
+                     "not a distribution"));
+    CHECK(CALL(md_distributions)(&target, 1, p) == MD_INVALID_INPUT);
+
+    // What cannot be.
+    a.allowed = the_batch.masks;
+    a.allowed_stride = 1;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.adjustments.allowed_stride", "bit a token"));
+    a = whole;
+    a.size = 4;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.adjustments.size", "sizeof"));
+    a = whole;
+    a.bias_values = NULL;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.adjustments.bias_values", "read"));
+    a = whole;
+    int32_t const falling[5] = {0, 7, 33, 49, 7};
+    a.bias_tokens = falling;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.bias", "rise"));
+    CHECK(fails_with(CALL(md_distributions)(&target, nodes, p), "rows.bias", "rise"));
+    a = whole;
+    a.bias_count = 1;
+    CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target.bias", "there are"));
+    a = whole;
+    target.kind = MD_PROBABILITIES;
+    CHECK(fails_with(CALL(md_distributions)(&target, nodes, p), "rows.adjustments", "logits"));
+
+    // The rows of a caller who knows no adjustments end before them.
+    target.kind = MD_LOGITS;
+    target.adjustments = NULL;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    int32_t const expected = out.next[0];
+    target.adjustments = (md_adjustments const*)p;
+    target.size = offsetof(md_rows, adjustments);
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    CHECK(out.next[0] == expected);
+    target.size -= 4;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.size", "sizeof"));
 }
 
 static void test_probabilities(void) {
@@ -402,6 +583,86 @@ static void test_later_version(void) {
     CHECK(fails_with(CALL(md_acceptance)(method, p, q, 3, 2, &how.known, &rate, NULL), "how.size", "not zero"));
 }
 
+// Without CUDA every call says so. With it, what a host sees is refused before a launch, on machines without a device
+// too.
+static void test_cuda(void) {
+    md_method const* method = NULL;
+    size_t bytes = 0;
+    CHECK(CALL(md_find_method)("traversal/iid", &method) == MD_OK);
+    md_trees trees = MD_TREES_INIT;
+    md_rows rows = MD_ROWS_INIT;
+    md_level level = MD_LEVEL_INIT;
+    md_children children = MD_CHILDREN_INIT;
+    md_requests requests = MD_REQUESTS_INIT;
+    md_verdicts verdicts = MD_VERDICTS_INIT;
+    md_dense_masks masks = MD_DENSE_MASKS_INIT;
+    md_cuda_cache cache = MD_CUDA_CACHE_INIT;
+    float row[4] = {0, 0, 0, 0};
+    int32_t parents[1] = {-1}, zero = 0;
+    int64_t offsets[2] = {0, 1};
+    uint64_t word = 0;
+    trees.law = "iid";
+    trees.requests = 1;
+    trees.nodes = 1;
+    trees.offsets = offsets;
+    trees.parents = parents;
+    trees.tokens = &zero;
+    rows.data = row;
+    rows.vocabulary = 4;
+    rows.row_stride = 4;
+    requests.seeds = &word;
+    requests.positions = &zero;
+    if (CALL(md_has_cuda)() == 0) {
+        CHECK(CALL(md_cuda_draft_workspace_size)(1, &bytes) == MD_UNAVAILABLE);
+        CHECK(strstr(last_text(), "MULTIDRAFT_LIBRARY_CUDA") != NULL);
+        CHECK(CALL(md_cuda_draft)(method, NULL, &level, &rows, &requests, &children, NULL, 0) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_verify_workspace_size)(method, 1, 1, 0, &bytes) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_verify)(method, NULL, &trees, &rows, &rows, &requests, &verdicts, NULL, 0) ==
+              MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_validate_workspace_size)(&bytes) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_validate)(method, NULL, &trees, &rows, &rows, &requests, NULL, 0) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_write_masks)(NULL, &trees, &word, 1) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_write_mask_bytes)(NULL, &trees, &word, 1, &masks) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_write_mask_bias)(NULL, &trees, &word, 1, MD_FLOAT32, &masks) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_write_positions)(NULL, &trees, &zero, &zero) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets) == MD_UNAVAILABLE);
+        CHECK(bytes == 0 && word == 0 && zero == 0);
+        return;
+    }
+    size_t more = 0;
+    CHECK(CALL(md_cuda_draft_workspace_size)(1, &bytes) == MD_OK && bytes > 0);
+    CHECK(CALL(md_cuda_verify_workspace_size)(method, 2, 8, 8, &bytes) == MD_OK);
+    CHECK(CALL(md_cuda_verify_workspace_size)(method, 2, 16, 8, &more) == MD_OK && more >= bytes && bytes > 0);
+    CHECK(fails_with(CALL(md_cuda_draft)(method, NULL, NULL, &rows, &requests, &children, NULL, 0), "level", "read"));
+    level.entries = 1;
+    CHECK(fails_with(CALL(md_cuda_draft)(method, NULL, &level, &rows, &requests, &children, NULL, 0), "level.requests",
+                     "read"));
+    CHECK(fails_with(CALL(md_cuda_verify)(method, NULL, &trees, &rows, NULL, &requests, &verdicts, NULL, 0), "draft",
+                     "reads"));
+    CHECK(fails_with(CALL(md_cuda_verify)(method, NULL, &trees, &rows, &rows, &requests, &verdicts, NULL, 0),
+                     "verdicts.path", "read"));
+    verdicts.path = verdicts.accepted = verdicts.next = &zero;
+    CHECK(fails_with(CALL(md_cuda_verify)(method, NULL, &trees, &rows, &rows, &requests, &verdicts, NULL, 0),
+                     "trees.largest", "divides"));
+    trees.largest = 1;
+    CHECK(fails_with(CALL(md_cuda_verify)(method, NULL, &trees, &rows, &rows, &requests, &verdicts, NULL, 0),
+                     "workspace.size", "bytes"));
+    trees.law = "sequential";
+    CHECK(fails_with(CALL(md_cuda_verify)(method, NULL, &trees, &rows, &rows, &requests, &verdicts, NULL, 0),
+                     "drafts.law", "verifies trees of law"));
+    trees.law = "iid";
+    CHECK(fails_with(CALL(md_cuda_validate)(method, NULL, &trees, &rows, &rows, &requests, NULL, 0), "workspace.size",
+                     "bytes"));
+    rows.kind = MD_PROBABILITIES;
+    CHECK(fails_with(CALL(md_cuda_validate)(method, NULL, &trees, &rows, &rows, &requests, NULL, 0), "target.kind",
+                     "MD_LOGITS"));
+    CHECK(fails_with(CALL(md_cuda_write_masks)(NULL, &trees, &word, 0), "row_words", "largest"));
+    CHECK(fails_with(CALL(md_cuda_write_mask_bias)(NULL, &trees, &word, 1, 0, &masks), "dtype", "MD_FLOAT16"));
+    CHECK(fails_with(CALL(md_cuda_write_mask_bytes)(NULL, &trees, &word, 1, &masks), "out.data", "read"));
+    CHECK(fails_with(CALL(md_cuda_write_positions)(NULL, &trees, NULL, &zero), "positions", "read"));
+    CHECK(fails_with(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets), "cache.data", "read"));
+}
+
 static void test_trees(void) {
     int32_t const parents[5] = {-1, 0, 0, 1, 2};
     uint64_t words[5];
@@ -453,6 +714,122 @@ static void test_trees(void) {
     CHECK(fails_with(CALL(md_compact)(&layout, 1, falling, 2, &left), "entries", "increase"));
 }
 
+// A dense simplex method, from the origin, by Bland's rule: for the few rows of these tests.
+#define MOST_ROWS 64
+#define MOST_COLUMNS 160
+static int32_t simplex(void* solver, md_linear_program const* program, double* value) {
+    static double table[MOST_ROWS + 1][MOST_COLUMNS + MOST_ROWS + 1];
+    int const m = (int)program->rows, n = (int)program->columns;
+    ++*(int*)solver;
+    if (program->size < sizeof *program || m > MOST_ROWS || n > MOST_COLUMNS) return 1;
+    memset(table, 0, sizeof table);
+    for (int64_t e = 0; e < program->entries; ++e)
+        table[program->entry_rows[e]][program->entry_columns[e]] = program->entry_values[e];
+    for (int r = 0; r < m; ++r) {
+        table[r][n + r] = 1;
+        table[r][n + m] = program->bound[r];
+    }
+    for (int c = 0; c < n; ++c) table[m][c] = -program->gain[c];
+    for (;;) {
+        int in = 0, out = -1;
+        while (in < n + m && table[m][in] > -1e-12) ++in;
+        if (in == n + m) break;
+        int leaves = 0;
+        double least = 0;
+        for (int r = 0; r < m; ++r) {
+            if (table[r][in] < 1e-12) continue;
+            double const ratio = table[r][n + m] / table[r][in];
+            if (out >= 0 && ratio > least + 1e-15) continue;
+            if (out >= 0 && ratio > least - 1e-15 && leaves < r) continue;
+            out = leaves = r;
+            least = ratio;
+        }
+        if (out < 0) return 2;
+        double const pivot = table[out][in];
+        for (int c = 0; c <= n + m; ++c) table[out][c] /= pivot;
+        for (int r = 0; r <= m; ++r) {
+            double const factor = table[r][in];
+            if (r == out || (factor < 1e-300 && factor > -1e-300)) continue;
+            for (int c = 0; c <= n + m; ++c) table[r][c] -= factor * table[out][c];
+        }
+    }
+    *value = table[m][n + m];
+    return 0;
+}
+
+static int32_t gives_up(void* solver, md_linear_program const* program, double* value) {
+    (void)solver;
+    (void)value;
+    return program->columns > 0 ? 7 : 0;
+}
+
+// A model whose rows are all alike; it knows them after two tokens at most.
+static double const* same_row(void* model, int32_t const* prefix, int64_t length) {
+    return length <= 2 && (length == 0 || prefix != NULL) ? (double const*)model : NULL;
+}
+
+static void test_tree_limit(void) {
+    double p[3] = {0.5, 0.3, 0.2}, q[3] = {0.2, 0.5, 0.3};
+    static char const* const laws[] = {"iid", "sequential"};
+    int32_t const two[1] = {2};
+    int calls = 0;
+    for (int k = 0; k < 2; ++k) {
+        double limit = 0, rate = 1;
+        CHECK(CALL(md_tree_limit)(laws[k], 3, two, 1, &same_row, p, &same_row, q, 0.7, &simplex, &calls, &limit) ==
+              MD_OK);
+        CHECK(CALL(md_alpha_star)(laws[k], p, q, 3, 2, &rate) == MD_OK);
+        CHECK(fabs(limit - rate) < 1e-9);
+    }
+    // A level more accepts more, by one token at most.
+    double s[2] = {0.6, 0.4}, t[2] = {0.3, 0.7}, one = 0, more = 0;
+    int32_t const levels[2] = {2, 1};
+    CHECK(CALL(md_tree_limit)("iid", 2, levels, 1, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &one) == MD_OK);
+    CHECK(CALL(md_tree_limit)("iid", 2, levels, 2, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &more) == MD_OK);
+    CHECK(calls == 4 && more > one + 0.1 && more < one + 1);
+    CHECK(fails_with(CALL(md_tree_limit)("iid", 2, levels, 1, &same_row, s, &same_row, t, 0.7, &gives_up, NULL, &more),
+                     "solve", "did not solve"));
+    int32_t const deep[4] = {1, 1, 1, 1};
+    CHECK(fails_with(CALL(md_tree_limit)("iid", 2, deep, 4, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &more),
+                     "target", "no row after"));
+    CHECK(fails_with(CALL(md_tree_limit)("top", 2, two, 1, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &more),
+                     "law", "stratified"));
+    CHECK(fails_with(CALL(md_tree_limit)("iid", 2, two, 1, NULL, s, &same_row, t, 0.7, &simplex, &calls, &more),
+                     "target", "called"));
+}
+
+// Rates by trials agree with the formulas, to five standard errors.
+static void test_estimates(void) {
+    double const p[4] = {0.4, 0.3, 0.2, 0.1}, q[4] = {0.1, 0.2, 0.3, 0.4};
+    static char const* const names[] = {"recursive_rejection/iid", "recursive_rejection/sequential", "naive/sequential",
+                                        "greedy_optimal/top_then_one", "k_seq/iid"};
+    md_pool* pool = NULL;
+    md_method const* method = NULL;
+    double rate = 0, error = 0, exact = 0, by_rank[2] = {0, 0}, again[2] = {0, 0};
+    md_estimation how = MD_ESTIMATION_INIT;
+    how.samples = 4100;  // a full block of trees, and a few more
+    CHECK(CALL(md_make_pool)(2, &pool) == MD_OK);
+    for (int k = 0; k < 5; ++k) {
+        CHECK(CALL(md_find_method)(names[k], &method) == MD_OK);
+        CHECK(CALL(md_acceptance)(method, p, q, 4, 2, NULL, &exact, NULL) == MD_OK);
+        CHECK(CALL(md_estimate_acceptance)(method, pool, p, q, 4, 2, &how, &rate, &error, by_rank) == MD_OK);
+        CHECK(error > 0 && error < 0.01 && fabs(rate - exact) < 5 * error);
+        CHECK(fabs(by_rank[0] + by_rank[1] - rate) < 1e-12);
+        CHECK(CALL(md_estimate_acceptance)(method, NULL, p, q, 4, 2, &how, &rate, NULL, again) == MD_OK);
+        CHECK(memcmp(by_rank, again, sizeof again) == 0);
+    }
+    // A method of whole trees is a verifier of one node here; as many samples as it takes by itself.
+    CHECK(CALL(md_find_method)("traversal/iid", &method) == MD_OK);
+    CHECK(CALL(md_alpha_star)("iid", p, q, 4, 1, &exact) == MD_OK);
+    CHECK(CALL(md_estimate_acceptance)(method, pool, p, q, 4, 1, NULL, &rate, &error, NULL) == MD_OK);
+    CHECK(fabs(rate - exact) < 5 * error);
+    CHECK(CALL(md_find_method)("spec_hub/top_paired", &method) == MD_OK);
+    CHECK(fails_with(CALL(md_estimate_acceptance)(method, pool, p, q, 4, 3, &how, &rate, NULL, NULL), "n", "2"));
+    how.samples = 1;
+    CHECK(fails_with(CALL(md_estimate_acceptance)(method, pool, p, q, 4, 2, &how, &rate, NULL, NULL), "how.samples",
+                     "two"));
+    CALL(md_free_pool)(pool);
+}
+
 static void test_analysis(void) {
     double const p[3] = {0.5, 0.3, 0.2}, q[3] = {0.2, 0.5, 0.3};
     double rate = 0, error = 1, value = 0;
@@ -476,6 +853,12 @@ static void test_analysis(void) {
     int64_t nodes = 0;
     CHECK(CALL(md_optimal_tree)(ranks, 2, 2, 3, parents, &nodes, &value) == MD_OK);
     CHECK(nodes == 4 && fabs(value - 1.26) < 1e-12);
+    double again = 0;
+    CHECK(CALL(md_expected_accepted)(parents, nodes, ranks, 2, 2, &again) == MD_OK && fabs(again - value) < 1e-12);
+    CHECK(fails_with(CALL(md_expected_accepted)(parents, nodes, ranks, -1, 2, &again), "levels", "4096"));
+    int32_t depth = 0;
+    CHECK(CALL(md_best_depth)(0.5, 0.1, &depth) == MD_OK && depth == 2);
+    CHECK(fails_with(CALL(md_best_depth)(0.5, 0.0, &depth), "cost", "no depth"));
 }
 
 int main(int count, char** arguments) {
@@ -483,11 +866,21 @@ int main(int count, char** arguments) {
     md_error error = MD_ERROR_INIT;
     CHECK(CALL(md_last_error)(&error) == MD_OK && strcmp(error.message, "") == 0);
     CHECK(CALL(md_version)() >= 100);
+    if (count > 1 && strcmp(arguments[count - 1], "cuda") == 0) {
+        // A library of few methods, built with CUDA.
+        CHECK(CALL(md_has_cuda)() == 1);
+        test_cuda();
+        return failures == 0 ? 0 : 1;
+    }
     test_methods();
+    test_adjustments();
     test_probabilities();
     test_later_version();
     test_trees();
+    test_cuda();
     test_analysis();
+    test_estimates();
+    test_tree_limit();
     if (failures == 0) printf("multidraft.h: all is well\n");
     return failures == 0 ? 0 : 1;
 }

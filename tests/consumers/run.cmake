@@ -1,7 +1,8 @@
 # Builds and runs the project tests/consumers/<CASE> as a user would. Run by ctest with cmake -P.
 #
 # SOURCE and BINARY are those of multidraft, WORK is a directory that is emptied first; GENERATOR and COMPILER are the
-# build's own; VERSION is multidraft's; COMPONENTS are those of its build, with commas.
+# build's own; VERSION is multidraft's; COMPONENTS are those of its build, with commas; LIBRARY are the objects of the
+# compiled library, with commas, if the packages that contain it are tested.
 
 cmake_minimum_required(VERSION 3.25)
 
@@ -30,6 +31,14 @@ file(REMOVE_RECURSE "${WORK}")
 file(MAKE_DIRECTORY "${WORK}")
 string(REPLACE "," ";" COMPONENTS "${COMPONENTS}")
 string(REGEX REPLACE "\\.[0-9]+$" "" minor_version "${VERSION}")
+
+# use_built_objects(): packages take the objects of the compiled library, which are not compiled again.
+function(use_built_objects)
+    string(REGEX REPLACE ",.*" "" object "${LIBRARY}")
+    cmake_path(GET object PARENT_PATH directory)
+    set(ENV{MULTIDRAFT_BUILT_OBJECTS} "${directory}")
+    set(ENV{CMAKE_CXX_COMPILER_LAUNCHER} "${SOURCE}/tests/consumers/built_objects")
+endfunction()
 
 set(configure "${CMAKE_COMMAND}" -S "${SOURCE}/tests/consumers/${CASE}" -G "${GENERATOR}"
               "-DCMAKE_CXX_COMPILER=${COMPILER}")
@@ -157,6 +166,23 @@ elseif(CASE STREQUAL "nvcc")
     if(NOT approximate STREQUAL "")
         message(FATAL_ERROR "approximate operations in device code:\n${approximate}")
     endif()
+elseif(CASE STREQUAL "compiled_cuda")
+    # The compiled library with CUDA, of one method, as PTX and not optimised: that its files fit together, and what it
+    # refuses where there is no device.
+    set(quick -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_CUDA_FLAGS_RELEASE=-O0
+              "-DCMAKE_CUDA_FLAGS=-Xcicc -O0" -DCMAKE_CUDA_ARCHITECTURES=90-virtual)
+    set(parts "")
+    foreach(part IN ITEMS BUILD_TESTS BUILD_EXAMPLES BUILD_BENCH KOKKOS MPI)
+        list(APPEND parts -DMULTIDRAFT_${part}=OFF)
+    endforeach()
+    run("${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}" ${quick}
+        ${parts} -DMULTIDRAFT_CUDA=ON -DMULTIDRAFT_BUILD_LIBRARY=ON -DMULTIDRAFT_LIBRARY_CUDA=ON
+        -DMULTIDRAFT_LIBRARY_METHODS=traversal/iid)
+    run("${CMAKE_COMMAND}" --build "${WORK}/build" --target multidraft_c)
+    find_program(c_compiler NAMES cc gcc clang REQUIRED)
+    run("${c_compiler}" -std=c11 "-I${SOURCE}/bindings/c/include" "${SOURCE}/tests/c/consumer.c" "-L${WORK}/build/bindings/c"
+        -lmultidraft -lm "-Wl,-rpath,${WORK}/build/bindings/c" -o "${WORK}/consumer")
+    run("${WORK}/consumer" cuda)
 elseif(CASE STREQUAL "vcpkg")
     foreach(manifest IN ITEMS vcpkg.json ports/multidraft/vcpkg.json)
         file(READ "${SOURCE}/${manifest}" text)
@@ -172,6 +198,22 @@ elseif(CASE STREQUAL "vcpkg")
                   "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_PREFIX_PATH=${WORK}/installed"
                   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
     build_and_run(build "-DWANTED_VERSION=${minor_version}")
+
+    # The feature library, with the linkage of the triplet.
+    set(linkages "")
+    if(LIBRARY)
+        set(linkages dynamic static)
+        use_built_objects()
+    endif()
+    foreach(linkage IN LISTS linkages)
+        run("${CMAKE_COMMAND}" "-DPORTFILE=${SOURCE}/ports/multidraft/portfile.cmake"
+            "-DINSTALLED=${WORK}/installed_${linkage}" "-DBUILD=${WORK}/port_library" "-DCOMPILER=${COMPILER}"
+            -DFEATURES=library "-DVCPKG_LIBRARY_LINKAGE=${linkage}" -P "${SOURCE}/tests/consumers/vcpkg/functions.cmake")
+        set(configure "${CMAKE_COMMAND}" -S "${SOURCE}/tests/consumers/vcpkg" -G "${GENERATOR}"
+                      "-DCMAKE_CXX_COMPILER=${COMPILER}" "-DCMAKE_PREFIX_PATH=${WORK}/installed_${linkage}"
+                      "-DEXAMPLE=${SOURCE}/test_package/example.c" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
+        build_and_run(build_${linkage} "-DWANTED_VERSION=${minor_version}")
+    endforeach()
 elseif(CASE STREQUAL "conan")
     find_program(conan NAMES conan HINTS "${SOURCE}/build/tools/bin")
     if(NOT conan)
@@ -192,13 +234,21 @@ elseif(CASE STREQUAL "conan")
             run(${create} -s compiler.cppstd=20 -o "multidraft/*:${component}=True")
         endif()
     endforeach()
-    # One package serves all settings and options.
+    # One package serves all settings and options but the compiled library.
     execute_process(COMMAND "${conan}" list "multidraft/${VERSION}:*" --format=json OUTPUT_VARIABLE listed
                     ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
     string(REGEX MATCHALL "\"package_folder\"|\"info\":" packages "${listed}")
     list(LENGTH packages count)
     if(NOT count EQUAL 1)
         message(FATAL_ERROR "there should be one package:\n${listed}")
+    endif()
+    # The compiled library is another.
+    if(LIBRARY)
+        use_built_objects()
+        run(${create} -s compiler.cppstd=20 -s build_type=Debug -o "multidraft/*:library=True"
+            -o "multidraft/*:methods=recursive_rejection/iid")
+        refused("no method is named 'luck'" ${create} -s compiler.cppstd=20 -s build_type=Debug -o "multidraft/*:library=True"
+                -o "multidraft/*:methods=luck")
     endif()
     refused("too old|C\\+\\+ standard|cppstd" ${create} -s compiler.cppstd=17)
     refused("not resolved|Unable to find" "${conan}" install "--requires=multidraft/[>=9]" --no-remote)

@@ -1,6 +1,6 @@
 /* multidraft: multi-candidate (tree) speculative decoding. The C interface of libmultidraft, for C11, C++17 and
- * whatever calls C. Draft trees, their masks, their verification in batches on host threads, cache compaction,
- * acceptance rates. SPDX-License-Identifier: Apache-2.0
+ * whatever calls C. Draft trees, their masks, their verification in batches on host threads or CUDA streams, cache
+ * compaction, acceptance rates. SPDX-License-Identifier: Apache-2.0
  *
  * Functions that can fail return an md_status; what failed, md_last_error tells the same thread. When MD_OK is not
  * returned, nothing of the caller's was changed. No C++ exception leaves the library, and nothing that it is given is
@@ -41,8 +41,9 @@ typedef enum md_status {
     MD_OK = 0,
     MD_INVALID_INPUT = 1, /* an argument cannot be used: md_last_error names it */
     MD_OUT_OF_MEMORY = 2,
-    MD_SYSTEM = 3,  /* the system has no more threads, say */
-    MD_INTERNAL = 4 /* a fault of the library */
+    MD_SYSTEM = 3,     /* the system refuses: it has no more threads, say, or no device */
+    MD_INTERNAL = 4,   /* a fault of the library */
+    MD_UNAVAILABLE = 5 /* the library was built without what this needs */
 } md_status;
 
 /* The last error of a thread. The texts are its own and stay until its next call that fails. */
@@ -98,7 +99,8 @@ typedef struct md_method_info {
 #define MD_METHOD_INFO_INIT \
     { sizeof(md_method_info), NULL, NULL, NULL, MD_ANY_SHAPE, 0, 0, 0, 0, 0 }
 
-/* How many methods there are, and the name of each in [0, count), NULL beyond; the first is the default. */
+/* How many methods there are (a library may be built with some of them), and the name of each in [0, count), NULL
+ * beyond; the first is the default. */
 MD_API int32_t md_method_count(void);
 MD_API char const* md_method_name(int32_t index);
 
@@ -158,9 +160,29 @@ typedef struct md_trees {
     int32_t const* tokens;
     int32_t const* certain; /* of each node, how many of its first children are certain; NULL for laws without */
     char const* law;        /* how the children were drawn: md_method_info.law of the method that drew them */
+    int64_t largest;        /* nodes of the largest tree; read by md_cuda_verify for methods of whole trees */
 } md_trees;
 #define MD_TREES_INIT \
-    { sizeof(md_trees), 0, 0, NULL, NULL, NULL, NULL, NULL }
+    { sizeof(md_trees), 0, 0, NULL, NULL, NULL, NULL, NULL, 0 }
+
+/* Grammar masks, and what is added to logits, such as logit bias and penalties. Node i of the batch, all requests
+ * counted through, has mask allowed_of[i] and bias bias_of[i]: none where that is negative, number i where the array is
+ * NULL. In md_draft i is the entry of the level. The decisions have the bits of rows that were changed so beforehand.
+ */
+typedef struct md_adjustments {
+    size_t size;
+    uint32_t const* allowed;     /* masks: bit t % 32 of word t / 32 says whether token t is allowed; NULL: none */
+    int64_t allowed_stride;      /* words from one mask to the next; 0: one mask for all */
+    int64_t const* allowed_of;   /* may be NULL */
+    int32_t const* bias_tokens;  /* of all biases, one after another; those of one bias rise */
+    float const* bias_values;    /* added to the logits of these tokens; minus infinity forbids one */
+    int64_t bias_entries;        /* of the two arrays; 0: no biases */
+    int64_t const* bias_offsets; /* bias r: entries bias_offsets[r] to bias_offsets[r + 1]; NULL: one bias for all */
+    int64_t bias_count;          /* how many biases there are, one less than offsets; not read where that is NULL */
+    int64_t const* bias_of;      /* may be NULL */
+} md_adjustments;
+#define MD_ADJUSTMENTS_INIT \
+    { sizeof(md_adjustments), NULL, 0, NULL, NULL, NULL, 0, NULL, 0, NULL }
 
 /* Rows of a batch where they lie: row r begins at entry r * row_stride of `data`. Node i of the batch, all requests
  * counted through, has row row_of[i], or row i where row_of is NULL. In md_draft i is the entry of the level. */
@@ -174,9 +196,10 @@ typedef struct md_rows {
     int64_t const* row_of;
     md_sampling const* sampling; /* one a request; NULL: default_sampling for all */
     md_sampling default_sampling;
+    md_adjustments const* adjustments; /* of MD_LOGITS: masks and biases; NULL: none */
 } md_rows;
 #define MD_ROWS_INIT \
-    { sizeof(md_rows), MD_LOGITS, MD_FLOAT32, NULL, 0, 0, NULL, NULL, MD_SAMPLING_INIT }
+    { sizeof(md_rows), MD_LOGITS, MD_FLOAT32, NULL, 0, 0, NULL, NULL, MD_SAMPLING_INIT, NULL }
 
 /* What each request draws with: equal seeds, ids and positions give equal draws, whatever the batch. */
 typedef struct md_requests {
@@ -238,12 +261,14 @@ MD_API md_status md_verify_workspace_size(md_method const* method, md_pool* pool
                                           int32_t depth, size_t* bytes);
 
 /* Verifies the trees of a batch. `draft` may be NULL for methods that do not read it; both kinds of rows have one kind,
- * dtype and vocabulary. `workspace`: md_verify_workspace_size bytes, aligned to 16; NULL: the call allocates what it
+ * dtype and vocabulary, and adjustments of their own: those of `draft` are the ones that its children were drawn with.
+ * `workspace`: md_verify_workspace_size bytes, aligned to 16; NULL: the call allocates what it
  * needs, and nothing otherwise.
  *
  * MD_INVALID_INPUT names argument, index, value and request for what is not a tree, trees of another law than the
  * method's (with the methods that verify them), tokens outside the vocabulary, children that the law cannot give,
- * sampling parameters out of range, a path without room. What only the rows can tell is the fault of one request. */
+ * sampling parameters out of range, a bias whose tokens do not rise, a path without room. What only the rows can tell
+ * is the fault of one request. */
 MD_API md_status md_verify(md_method const* method, md_pool* pool, md_trees const* trees, md_rows const* target,
                            md_rows const* draft, md_requests const* requests, md_verdicts const* verdicts,
                            void* workspace, size_t workspace_size);
@@ -317,6 +342,87 @@ typedef struct md_cache {
 MD_API md_status md_compact(md_cache const* cache, int64_t context, int32_t const* kept, int64_t kept_count,
                             int64_t* entries);
 
+/* --- CUDA --- */
+
+/* The calls above on a device, as launches on a stream: they neither allocate nor wait, and may be captured in a graph.
+ * Structs are the caller's on the host, and read in the call; what they point to is device memory. `stream` is a
+ * cudaStream_t, NULL the default one. Rows are MD_LOGITS without adjustments. The decisions have the bits of the
+ * host's.
+ *
+ * A library built without CUDA (MULTIDRAFT_LIBRARY_CUDA) answers MD_UNAVAILABLE; md_has_cuda says which one it is. What
+ * CUDA refuses is MD_SYSTEM with the name of its error. What is in device memory is not looked at: an invalid tree, and
+ * a row that is not a distribution, give the token -1; md_cuda_validate says why. */
+MD_API int32_t md_has_cuda(void);
+
+/* Bytes of device memory that md_cuda_draft works in, for levels of up to `entries` nodes. It does with none, and is
+ * then slower for few entries. Align it to 256 bytes, as cudaMalloc does. */
+MD_API md_status md_cuda_draft_workspace_size(int32_t entries, size_t* bytes);
+MD_API md_status md_cuda_draft(md_method const* method, void* stream, md_level const* level, md_rows const* rows,
+                               md_requests const* requests, md_children const* children, void* workspace,
+                               size_t workspace_size);
+
+/* The same for md_cuda_verify and up to `requests` trees of up to `nodes` nodes, `depth` levels below the root:
+ * md_verdicts.path_stride, or `nodes` where that is 0. Methods that decide node by node do with none; the others read
+ * md_trees.largest, too. */
+MD_API md_status md_cuda_verify_workspace_size(md_method const* method, int32_t requests, int32_t nodes, int32_t depth,
+                                               size_t* bytes);
+MD_API md_status md_cuda_verify(md_method const* method, void* stream, md_trees const* trees, md_rows const* target,
+                                md_rows const* draft, md_requests const* requests, md_verdicts const* verdicts,
+                                void* workspace, size_t workspace_size);
+
+/* Looks for what is wrong with a batch, rows included, and waits for the answer, which is that of md_validate. */
+MD_API md_status md_cuda_validate_workspace_size(size_t* bytes);
+MD_API md_status md_cuda_validate(md_method const* method, void* stream, md_trees const* trees, md_rows const* target,
+                                  md_rows const* draft, md_requests const* requests, void* workspace,
+                                  size_t workspace_size);
+
+/* The packed masks of all trees, whose tokens and law are not read: row offsets[b] + i is that of node i of request b.
+ */
+MD_API md_status md_cuda_write_masks(void* stream, md_trees const* trees, uint64_t* words, int64_t row_words);
+
+/* Dense masks from packed ones, as bytes or as numbers to add to attention scores. Columns are contexts[b] (NULL: 0)
+ * that every node of request b attends to, one a node of its tree, and hidden ones up to `columns`. */
+typedef struct md_dense_masks {
+    size_t size;
+    void* data;
+    int64_t columns;
+    int64_t row_stride;      /* entries from one row to the next, columns or more */
+    int64_t const* contexts; /* one a request; may be NULL */
+} md_dense_masks;
+#define MD_DENSE_MASKS_INIT \
+    { sizeof(md_dense_masks), NULL, 0, 0, NULL }
+MD_API md_status md_cuda_write_mask_bytes(void* stream, md_trees const* trees, uint64_t const* words, int64_t row_words,
+                                          md_dense_masks const* out);
+MD_API md_status md_cuda_write_mask_bias(void* stream, md_trees const* trees, uint64_t const* words, int64_t row_words,
+                                         int32_t dtype, md_dense_masks const* out);
+
+/* The position of each node: positions[b], that of the root of request b, and its levels below the root. */
+MD_API md_status md_cuda_write_positions(void* stream, md_trees const* trees, int32_t const* positions, int32_t* out);
+
+/* Where the entries of caches lie, in bytes: entry t of plane (i, j, ..) of request b is at b * request_stride + i *
+ * axes[0].stride + .. + t * entry_stride; with pages, entry t % page_entries of page pages[b * pages_stride + t /
+ * page_entries] takes the place of the request's. The axes, four at most, are the host's. */
+typedef struct md_cuda_cache {
+    size_t size;
+    void* data;
+    int64_t request_stride;
+    int64_t entry_stride;
+    int64_t entry_bytes; /* of an entry that lie together */
+    md_axis const* axes; /* NULL for a single plane */
+    int64_t axis_count;
+    int32_t const* pages; /* NULL: no pages */
+    int64_t pages_stride;
+    int64_t page_entries;
+    int64_t page_stride;
+} md_cuda_cache;
+#define MD_CUDA_CACHE_INIT \
+    { sizeof(md_cuda_cache), NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, 0 }
+
+/* Compacts the caches of all requests, in place: the entries of the accepted nodes, as md_cuda_verify wrote them with a
+ * path_stride, move behind the root's, which is entry bases[b]. */
+MD_API md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, int32_t requests,
+                                 md_verdicts const* verdicts, int64_t const* bases);
+
 /* --- Analysis --- */
 
 /* The largest acceptance rate that any verifier reaches for n children drawn by a law: "iid", "sequential",
@@ -336,9 +442,47 @@ typedef struct md_estimation {
 
 /* The acceptance rate of a method at one node with n children: the probability that one of them is accepted. *error
  * gets its standard error, 0 where the rate is exact; may be NULL, as `how` may. MD_INVALID_INPUT for methods whose
- * rate has no formula: those that weigh whole paths and trees. */
+ * rate has no formula: those that weigh whole paths and trees, which md_estimate_acceptance estimates. */
 MD_API md_status md_acceptance(md_method const* method, double const* p, double const* q, int64_t vocabulary, int32_t n,
                                md_estimation const* how, double* rate, double* error);
+
+/* The same of every method, by how->samples runs of its sampler and its verifier over rows of single precision, the
+ * same numbers from the same seed on any pool. *by_rank, which may be NULL and has room for n, gets how often the child
+ * of each rank, in the order drawn, is the accepted one: together they are the rate. Memory for some thousand trees,
+ * and a pass over both rows a run. */
+MD_API md_status md_estimate_acceptance(md_method const* method, md_pool* pool, double const* p, double const* q,
+                                        int64_t vocabulary, int32_t n, md_estimation const* how, double* rate,
+                                        double* error, double* by_rank);
+
+/* A linear program: maximise the sum of gain[c] x[c], x not negative, where for each row r the sum of value x[column]
+ * over its entries is at most bound[r], which is not negative. No two entries have one row and column. */
+typedef struct md_linear_program {
+    size_t size;
+    int64_t columns;
+    int64_t rows;
+    int64_t entries;
+    double const* gain;           /* one a column */
+    double const* bound;          /* one a row */
+    int64_t const* entry_rows;    /* of each entry its row, .. */
+    int64_t const* entry_columns; /* .. its column .. */
+    double const* entry_values;   /* .. and its value */
+} md_linear_program;
+
+/* Solves one: writes its largest value and returns 0, or something else where it cannot. */
+typedef int32_t (*md_solve)(void* solver, md_linear_program const* program, double* value);
+
+/* A model of a few tokens: its probabilities after a prefix, NULL where it has none. They are read before the next
+ * call. */
+typedef double const* (*md_model_row)(void* model, int32_t const* prefix, int64_t length);
+
+/* The limit of whole trees of children[l] children a node at level l: no lossless verifier of a law ("iid",
+ * "sequential" or "stratified") accepts more tokens in the mean. For one level it is md_alpha_star. The program grows
+ * with the number of trees that can be drafted: for vocabularies of three or four tokens and two or three levels; the
+ * library has no solver of its own. theta: the threshold of the rule of certain children of "stratified", 0.7 in this
+ * library's samplers. */
+MD_API md_status md_tree_limit(char const* law, int64_t vocabulary, int32_t const* children, int32_t levels,
+                               md_model_row target, void* target_model, md_model_row draft, void* draft_model,
+                               double theta, md_solve solve, void* solver, double* limit);
 
 /* Tokens emitted a target call, from the acceptance rate of each of `levels` levels given that those above were
  * accepted. */
@@ -347,6 +491,9 @@ MD_API md_status md_block_efficiency(double const* rates, int64_t levels, double
 /* The factor by which a chain of `depth` tokens speeds up decoding, at rate alpha, where a draft call takes `cost`
  * target calls. */
 MD_API md_status md_improvement_factor(double alpha, int32_t depth, double cost, double* factor);
+
+/* The depth of the largest such factor, 0 where drafting gains nothing. MD_INVALID_INPUT where no depth is the best. */
+MD_API md_status md_best_depth(double alpha, double cost, int32_t* depth);
 
 /* The memory-bound speed-up: efficiency / (depth * size_ratio + 1), size_ratio that of the draft model to the target.
  */
@@ -357,6 +504,11 @@ MD_API md_status md_memory_bound_speed_up(double efficiency, int32_t depth, doub
  * nodes the tree has, the root included; *accepted, which may be NULL, what it is expected to accept. */
 MD_API md_status md_optimal_tree(double const* rates, int32_t levels, int32_t ranks, int32_t nodes, int32_t* parents,
                                  int64_t* count, double* accepted);
+
+/* How many nodes of a tree are expected to be accepted, with rates as in md_optimal_tree; block efficiency is one more.
+ */
+MD_API md_status md_expected_accepted(int32_t const* parents, int64_t nodes, double const* rates, int32_t levels,
+                                      int32_t ranks, double* accepted);
 
 #ifdef __cplusplus
 }

@@ -331,7 +331,7 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
                                                       std::optional<longs> const& draft_rows, nb::object const& params,
                                                       nb::object const& draft_params, seeds_array const& seeds,
                                                       ints const& positions, std::optional<ids_array> const& ids,
-                                                      int threads, bool only_validate) {
+                                                      int threads, bool only_validate, bool probabilities) {
     md_method const* const method = method_of(name);
     std::size_t const requests = seeds.shape(0);
     std::size_t const nodes = parents.shape(0);
@@ -364,6 +364,7 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
         of_draft.row_of = draft_rows ? draft_rows->data() : nullptr;
         t.apply(of_draft, trees.requests);
     }
+    if (probabilities) of_target.kind = of_draft.kind = MD_PROBABILITIES;
     md_requests const draws = requests_of(seeds, positions, ids, requests);
     output<std::int32_t> path({nodes});
     output<std::int32_t> accepted({requests});
@@ -435,6 +436,64 @@ std::tuple<nb::object, nb::object> level_order(ints const& parents) {
     check(md_level_order(parents.data(), static_cast<std::int64_t>(parents.shape(0)), order.data.get(),
                          sorted.data.get()));
     return {order.release(), sorted.release()};
+}
+
+/// Trees (requests, nodes) told by each node's first child and next sibling, -1 where there is none, node 0 the root:
+/// (offsets, parents, order), level by level, where node i of the result is node order[i] of all nodes of the input.
+/// Nodes that no link leads to are left out.
+std::tuple<nb::object, nb::object, nb::object> trees_of_links(input<std::int32_t, nb::ndim<2>> const& first_child,
+                                                              input<std::int32_t, nb::ndim<2>> const& next_sibling) {
+    std::size_t const requests = first_child.shape(0);
+    std::size_t const width = first_child.shape(1);
+    if (next_sibling.shape(0) != requests || next_sibling.shape(1) != width)
+        throw failure("retrieve_next_sibling.shape",
+                      std::to_string(next_sibling.shape(0)) + " x " + std::to_string(next_sibling.shape(1)),
+                      "there is a sibling for each of " + std::to_string(requests) + " x " + std::to_string(width));
+    if (width == 0 && requests > 0) throw failure("retrieve_next_token.shape[1]", "0", "every tree has a root");
+    if (width > 0x7fffffff)
+        throw failure("retrieve_next_token.shape[1]", std::to_string(width), "a tree has 2^31 - 1 nodes");
+    std::vector<std::int32_t> parents;
+    std::vector<std::int64_t> order;
+    output<std::int64_t> offsets({requests + 1});
+    offsets.data[0] = 0;
+    std::vector<char> seen(width);
+    for (std::size_t b = 0; b < requests; ++b) {
+        std::int32_t const* const child = first_child.data() + b * width;
+        std::int32_t const* const sibling = next_sibling.data() + b * width;
+        std::size_t const begin = order.size();
+        auto const root = static_cast<std::int64_t>(b * width);
+        std::fill(seen.begin(), seen.end(), char{0});
+        auto const add = [&](std::int32_t node, std::int32_t parent, char const* argument, std::int64_t index) {
+            bool const is_node = node >= 0 && static_cast<std::size_t>(node) < width;
+            if (!is_node || seen[static_cast<std::size_t>(node)] != 0) {
+                failure f(argument, std::to_string(node),
+                          is_node ? "a node is reached once"
+                                  : "a node is in [0, " + std::to_string(width) + "), or -1 for none");
+                f.index = root + index;
+                f.message = f.argument + '[' + std::to_string(f.index) + "] = " + f.value + ": " + f.why;
+                throw f;
+            }
+            seen[static_cast<std::size_t>(node)] = 1;
+            parents.push_back(parent);
+            order.push_back(root + node);
+        };
+        add(0, -1, "retrieve_next_token", 0);
+        for (std::size_t i = begin; i < order.size(); ++i) {
+            std::int64_t const node = order[i] - root;
+            auto const parent = static_cast<std::int32_t>(i - begin);
+            std::int32_t next = child[node];
+            if (next == -1) continue;
+            add(next, parent, "retrieve_next_token", node);
+            for (std::int32_t last = next; (next = sibling[last]) != -1; last = next)
+                add(next, parent, "retrieve_next_sibling", last);
+        }
+        offsets.data[b + 1] = static_cast<std::int64_t>(order.size());
+    }
+    output<std::int32_t> of_parents({parents.size()});
+    std::copy(parents.begin(), parents.end(), of_parents.data.get());
+    output<std::int64_t> of_order({order.size()});
+    std::copy(order.begin(), order.end(), of_order.data.get());
+    return {offsets.release(), of_parents.release(), of_order.release()};
 }
 
 nb::object packed_mask(ints const& parents) {
@@ -618,12 +677,13 @@ NB_MODULE(_core, m) {
     m.def("verify", &verify, "method"_a, "law"_a, "offsets"_a, "parents"_a, "tokens"_a, "certain"_a.none(), "target"_a,
           "target_is_bfloat16"_a, "draft"_a.none(), "draft_is_bfloat16"_a, "target_rows"_a.none(),
           "draft_rows"_a.none(), "sampling"_a, "draft_sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(),
-          "threads"_a, "only_validate"_a);
+          "threads"_a, "only_validate"_a, "probabilities"_a);
     m.def("bfloat16_bits", &bfloat16_bits, "logits"_a);
     m.def("distributions", &distributions, "logits"_a, "is_bfloat16"_a, "sampling"_a);
     m.def("parse_shape", &parse_shape, "text"_a);
     m.def("tree_depths", &tree_depths, "parents"_a);
     m.def("level_order", &level_order, "parents"_a);
+    m.def("trees_of_links", &trees_of_links, "first_child"_a, "next_sibling"_a);
     m.def("packed_mask", &packed_mask, "parents"_a);
     m.def("mask_bytes", &mask_bytes, "parents"_a, "context"_a);
     m.def("mask_bias", &mask_bias, "parents"_a, "context"_a, "dtype"_a);

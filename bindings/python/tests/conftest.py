@@ -1,5 +1,9 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+MODELS = Path(__file__).resolve().parents[3] / "models"
 
 
 class TableModel:
@@ -22,3 +26,13 @@ class TableModel:
 def models():
     """A target and a draft of a vocabulary."""
     return lambda vocabulary, seed=0, **kw: (TableModel(vocabulary, seed, **kw), TableModel(vocabulary, seed + 1, **kw))
+
+
+@pytest.fixture(scope="session")
+def shipped():
+    """The target and the draft that the repository has, as models of transformers in float32."""
+    torch = pytest.importorskip("torch")
+    transformers = pytest.importorskip("transformers")
+    torch.set_num_threads(1)
+    return tuple(transformers.LlamaForCausalLM.from_pretrained(MODELS / name, dtype=torch.float32).eval()
+                 for name in ("target", "draft"))

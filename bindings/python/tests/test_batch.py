@@ -117,6 +117,19 @@ def test_sampling_is_the_same_for_one_value_and_for_one_a_tree():
     assert np.allclose(multidraft.distributions(target), exact / exact.sum(1, keepdims=True), rtol=1e-5)
 
 
+def test_probabilities():
+    """Rows of probabilities, to which sampling parameters do not apply."""
+    method = "traversal/sequential"
+    trees, target, draft = make(method, temperature=0.7)
+    p, q = (multidraft.distributions(x, temperature=0.7) for x in (target, draft))
+    assert same(decide(method, trees, target, draft, temperature=0.7), decide(method, trees, p, q, probabilities=True))
+    assert same(decide(method, trees, p, q, probabilities=True), decide(method, trees, p, q, probabilities=True, top_k=1))
+    with pytest.raises(ValueError, match="float32"):
+        decide(method, trees, p.astype(np.float16), q.astype(np.float16), probabilities=True)
+    with pytest.raises(ValueError, match="not a distribution"):
+        decide(method, trees, 2 * p, q, probabilities=True, validate=True)
+
+
 def test_draws():
     q = np.random.default_rng(0).normal(size=(5, 30)).astype(np.float32)
     a = multidraft.draft(q, 4, law="sequential", seeds=3)

@@ -13,8 +13,14 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples" / "python"
 @pytest.mark.parametrize("example, lines", [
     ("measure_pair.py", ["nested_ranked_block/stratified", "target calls"]),
     ("prove_verifier.py", ["  lossless", "  not lossless", "a tree 2x1: off by 0"]),
+    ("engine_trees.py", ["step 2, request 1: ", "naive/sequential"]),
+    ("hugging_face.py", ["60 tokens in ", "greedy text equal to target.generate: True"]),
 ])
 def test_example(example, lines):
+    if example in ("engine_trees.py", "hugging_face.py"):
+        pytest.importorskip("torch")
+    if example == "hugging_face.py":
+        pytest.importorskip("transformers")
     done = subprocess.run([sys.executable, str(EXAMPLES / example)], env=os.environ, stdout=subprocess.PIPE, text=True,
                           timeout=600, check=True)
     for line in lines:

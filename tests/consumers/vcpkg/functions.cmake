@@ -1,5 +1,6 @@
 # Runs a portfile without vcpkg: cmake -DPORTFILE=.. -DINSTALLED=.. -DBUILD=.. -P functions.cmake. The functions do what
-# vcpkg documents of them, as far as a header-only port uses them.
+# vcpkg documents of them, as far as this port uses them. FEATURES and VCPKG_LIBRARY_LINKAGE are vcpkg's; the compiled
+# library is built only as a Release.
 
 cmake_minimum_required(VERSION 3.25)
 set(PORT multidraft)
@@ -29,7 +30,7 @@ endfunction()
 function(vcpkg_cmake_configure)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "SOURCE_PATH" "OPTIONS")
     must("${CMAKE_COMMAND}" -S "${arg_SOURCE_PATH}" -B "${BUILD}" "-DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR}"
-         -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_COMPILER=${COMPILER}" ${arg_OPTIONS})
+         -DCMAKE_BUILD_TYPE=Release "-DCMAKE_CXX_COMPILER=${COMPILER}" -DCMAKE_INSTALL_LIBDIR=lib ${arg_OPTIONS})
 endfunction()
 
 function(vcpkg_cmake_install)
@@ -54,6 +55,9 @@ endfunction()
 function(vcpkg_fixup_pkgconfig)
 endfunction()
 
+function(vcpkg_copy_pdbs)
+endfunction()
+
 function(vcpkg_install_copyright)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "" "FILE_LIST")
     file(INSTALL DESTINATION "${CURRENT_PACKAGES_DIR}/share/${PORT}" TYPE FILE RENAME copyright FILES ${arg_FILE_LIST})
@@ -69,7 +73,24 @@ foreach(file IN ITEMS share/multidraft/copyright share/multidraft/usage share/mu
         message(FATAL_ERROR "the port does not install ${file}")
     endif()
 endforeach()
-foreach(directory IN ITEMS debug lib bin share/licenses)
+set(unwanted debug bin share/licenses)
+if("library" IN_LIST FEATURES)
+    set(suffix .so)
+    set(other .a)
+    if(VCPKG_LIBRARY_LINKAGE STREQUAL "static")
+        set(suffix .a)
+        set(other .so)
+    endif()
+    foreach(file IN ITEMS include/multidraft.h lib/libmultidraft${suffix} share/multidraft/multidraft-c-targets.cmake)
+        if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${file}")
+            message(FATAL_ERROR "the port does not install ${file}")
+        endif()
+    endforeach()
+    list(APPEND unwanted lib/libmultidraft${other})
+else()
+    list(APPEND unwanted lib)
+endif()
+foreach(directory IN LISTS unwanted)
     if(EXISTS "${CURRENT_PACKAGES_DIR}/${directory}")
         message(FATAL_ERROR "the port installs ${directory}")
     endif()

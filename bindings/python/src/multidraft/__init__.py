@@ -7,9 +7,12 @@
 where `target` and `draft` are functions from a list of token lists to an array (len, V) of logits. What `speculate` is
 made of: `draft` draws children from rows of logits, `verify` accepts a path through a tree, for one tree or a batch.
 `multidraft.analysis` has acceptance rates and bounds, `multidraft.proof` the exact law of a verifier written in Python.
+`multidraft.hf` generates with models of Hugging Face transformers, `multidraft.torch` has PyTorch's operators.
 
 Wrong arguments raise `InvalidInput`, a `ValueError` that names argument, index and value.
 """
+
+import importlib
 
 from . import analysis, proof
 from ._core import version as _version
@@ -43,3 +46,10 @@ __all__ = [
     "speculate",
     "verify",
 ]
+
+
+def __getattr__(name):
+    # These need PyTorch, which is imported when they are asked for.
+    if name in ("hf", "torch"):
+        return importlib.import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

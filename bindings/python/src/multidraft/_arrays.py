@@ -18,7 +18,7 @@ def integers(name, values, dtype=np.int32):
     except Exception as error:  # whatever a tensor of another kind says
         refuse(name, type(values).__name__, f"an array of integers is wanted ({error})")
     if array.size == 0:
-        array = array.astype(dtype)
+        array = np.zeros(array.shape, dtype)
     if array.dtype.kind not in "iu":
         refuse(name + ".dtype", array.dtype, "integers are wanted")
     if array.ndim != 1:
@@ -32,6 +32,8 @@ def integers(name, values, dtype=np.int32):
 
 def integer(name, value, low, high):
     """An int in [low, high]."""
+    if type(value) is int and low <= value <= high:
+        return value
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         refuse(name, value, "an integer is wanted")
     value = int(value)
@@ -42,7 +44,7 @@ def integer(name, value, low, high):
 
 def each(name, value, count, dtype):
     """One integer a request: an array of `count`, or one number for all."""
-    if isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_)):
+    if type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))):
         low, high = _LIMITS[dtype]
         if not low <= value <= high:
             refuse(name, value, f"it lies in [{low}, {high}]")
@@ -56,18 +58,24 @@ def each(name, value, count, dtype):
 def rows(values):
     """Rows of numbers, and whether they are bfloat16 in a type that NumPy does not know."""
     if isinstance(values, np.ndarray):
+        if values.dtype.char in "fe":  # a dtype's name takes microseconds
+            return values, False
         if values.dtype.name == "bfloat16":
             return values.view(np.uint16), True
         if values.dtype == np.uint16:  # not the bits of a float that nobody spoke of
             refuse("logits.dtype", "uint16", "rows are float32, float16 or bfloat16")
         if values.dtype == object:
             refuse("logits.dtype", "object", "rows are float32, float16 or bfloat16")
+    elif getattr(values, "requires_grad", False) is True:  # which DLPack may export all the same
+        refuse("logits", "a tensor with a gradient", "rows carry no gradients: detach() it")
     return values, False
 
 
 def sampling(temperature, top_k, top_p, min_p, count):
     """A tuple for all requests, or an array of one set a request."""
     given = (temperature, top_k, top_p, min_p)
+    if type(temperature) is float and type(top_k) is int and type(top_p) is float and type(min_p) is float:
+        return (temperature, integer("top_k", top_k, -(2**31), 2**31 - 1), top_p, min_p)
     if isinstance(temperature, _NUMBERS) and isinstance(top_k, _NUMBERS) and isinstance(top_p, _NUMBERS) and isinstance(
             min_p, _NUMBERS):
         return (float(temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), float(top_p), float(min_p))
@@ -78,17 +86,49 @@ def sampling(temperature, top_k, top_p, min_p, count):
             refuse(name + ".dtype", array.dtype, "numbers are wanted")
         if array.ndim > 1 or (array.ndim == 1 and len(array) != count):
             refuse(name + ".shape", array.shape, f"there is one value, or one for each of {count} requests")
-        table[name] = array
+        with np.errstate(over="ignore"):  # infinity, which is refused
+            table[name] = array
     return table.view(np.uint8).reshape(count, SAMPLING.itemsize)
 
 
-def distribution(name, values):
-    """A row of probabilities in double precision."""
-    array = np.asarray(values)
+def four(name, values):
+    """(temperature, top_k, top_p, min_p), checked to be four values."""
+    if not isinstance(values, (tuple, list)) or len(values) != 4:
+        refuse(name, values, "it is (temperature, top_k, top_p, min_p)")
+    return tuple(values)
+
+
+def two_dimensional(name, array):
+    """The extents of rows of numbers."""
+    shape = getattr(array, "shape", None)
+    if not isinstance(shape, (tuple, list)) or len(shape) != 2:  # torch.Size is a tuple
+        refuse(name + ".shape", tuple(shape) if isinstance(shape, (tuple, list)) else type(array).__name__,
+               "rows are an array of two dimensions, (rows, vocabulary)")
+    return int(shape[0]), int(shape[1])
+
+
+def real(name, value):
+    """A float."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, _NUMBERS):
+        refuse(name, value, "a number is wanted")
+    try:
+        return float(value)
+    except OverflowError:
+        refuse(name, value, "a number of double precision is wanted")
+
+
+def reals(name, values, dimensions=(1,)):
+    """Numbers in double precision, together in memory."""
+    try:
+        array = np.asarray(values)
+    except Exception as error:
+        refuse(name, type(values).__name__, f"an array of numbers is wanted ({error})")
     if array.dtype.name == "bfloat16":
         array = array.astype(np.float32)
+    if array.size == 0:
+        array = np.zeros(array.shape)
     if array.dtype.kind not in "iuf":
-        refuse(name + ".dtype", array.dtype, "probabilities are numbers")
-    if array.ndim != 1:
-        refuse(name + ".ndim", array.ndim, "a row of probabilities has one dimension")
+        refuse(name + ".dtype", array.dtype, "numbers are wanted")
+    if array.ndim not in dimensions:
+        refuse(name + ".ndim", array.ndim, " or ".join(map(str, dimensions)) + " dimensions are wanted")
     return np.ascontiguousarray(array, np.float64)

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import distribution, integer
+from ._arrays import integer, real, reals
 from ._errors import refuse
 from .methods import Law, Method, method as method_of
 from .tree import Tree
@@ -28,13 +28,13 @@ class OptimalTree(NamedTuple):
 
 def alpha_star(p: Any, q: Any, n: int, law: Law | str) -> float:
     """The largest acceptance rate of any verifier for n children drawn from q by a law; p, q: probabilities (V,)."""
-    return _core.alpha_star(str(law), distribution("p", p), distribution("q", q), integer("n", n, 1, 2**24))
+    return _core.alpha_star(str(law), reals("p", p), reals("q", q), integer("n", n, 1, 2**24))
 
 
 def acceptance(p: Any, q: Any, n: int, method: Method | str, *, samples: int = 16384, seed: int = 1) -> Rate:
     """The probability that a method accepts one of n children at a node: a `Rate`. Methods that weigh whole trees have
     no such formula and are refused; what takes too long to compute exactly is estimated from `samples`."""
-    rate, error = _core.acceptance(method_of(method).name, distribution("p", p), distribution("q", q),
+    rate, error = _core.acceptance(method_of(method).name, reals("p", p), reals("q", q),
                                    integer("n", n, 1, 2**24), integer("samples", samples, 32, 2**40),
                                    integer("seed", seed, 0, 2**64 - 1))
     result = Rate(rate)
@@ -44,17 +44,18 @@ def acceptance(p: Any, q: Any, n: int, method: Method | str, *, samples: int = 1
 
 def block_efficiency(rates: Any) -> float:
     """Tokens a target call, from the acceptance rate of each level given that those above were accepted."""
-    return _core.block_efficiency(np.ascontiguousarray(rates, np.float64))
+    return _core.block_efficiency(reals("rates", rates))
 
 
 def improvement_factor(alpha: float, depth: int, cost: float) -> float:
     """How much faster a chain of `depth` tokens decodes at rate alpha, a draft call costing `cost` target calls."""
-    return _core.improvement_factor(float(alpha), integer("depth", depth, 0, 2**24), float(cost))
+    return _core.improvement_factor(real("alpha", alpha), integer("depth", depth, 0, 2**24), real("cost", cost))
 
 
 def mbsu(efficiency: float, depth: int, size_ratio: float) -> float:
     """The memory-bound speed-up: efficiency / (depth size_ratio + 1), size_ratio = draft's size / target's size."""
-    return _core.memory_bound_speed_up(float(efficiency), integer("depth", depth, 0, 2**24), float(size_ratio))
+    return _core.memory_bound_speed_up(real("efficiency", efficiency), integer("depth", depth, 0, 2**24),
+                                       real("size_ratio", size_ratio))
 
 
 def best_tree(rates: Any, nodes: int, depth: int | None = None) -> OptimalTree:
@@ -63,12 +64,10 @@ def best_tree(rates: Any, nodes: int, depth: int | None = None) -> OptimalTree:
     rates: (levels, ranks): the probability that the child of a rank is the accepted one, given that its parent was
     reached; or (ranks,) with `depth`, the same for every level.
     """
-    table = np.asarray(rates, np.float64)
+    table = reals("rates", rates, (1, 2))
     if table.ndim == 1:
         if depth is None:
             refuse("depth", None, "with one row of rates, say how deep the tree may be")
         table = np.tile(table, (integer("depth", depth, 0, 4096), 1))
-    if table.ndim != 2:
-        refuse("rates.ndim", table.ndim, "rates are (levels, ranks)")
     parents, accepted = _core.optimal_tree(np.ascontiguousarray(table), integer("nodes", nodes, 0, 4096))
     return OptimalTree(Tree(parents), accepted)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import each, integer, integers, rows, sampling
+from ._arrays import each, four, integer, integers, rows, sampling, two_dimensional
 from ._errors import refuse
 from .methods import Law, Method, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree
@@ -75,11 +75,7 @@ def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method |
     """
     chosen = _sampler(method, law)
     array, is_bfloat16 = rows(logits)
-    shape = getattr(array, "shape", None)
-    if shape is None or len(shape) != 2:
-        refuse("logits.shape", tuple(shape) if shape is not None else type(logits).__name__,
-               "rows are an array of two dimensions, (rows, vocabulary)")
-    count = int(shape[0])
+    count, _ = two_dimensional("logits", array)
     n = integer("n", n, 0, 2**24)
     requests = np.arange(count, dtype=np.int32)
     nodes = requests if nodes is None else each("nodes", nodes, count, np.int32)
@@ -95,8 +91,8 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
            target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
            temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
            draft_sampling: Sequence[Any] | None = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
-           target_rows: Any = None, draft_rows: Any = None, threads: int = 1,
-           validate: bool = False) -> Verdict | list[Verdict]:
+           target_rows: Any = None, draft_rows: Any = None, threads: int = 1, validate: bool = False,
+           probabilities: bool = False) -> Verdict | list[Verdict]:
     """Verifies one tree, or several.
 
     tree: a `Tree` (its text or its parents do), or a `DraftedTree`, which has tokens, certain and law; or a list of them.
@@ -112,6 +108,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     target_rows, draft_rows: which row is each node's, where it is not row i.
     validate: look at all rows first; `ValueError` for one that is not a distribution. Otherwise such a tree gets the token
         -1, and others their verdicts.
+    probabilities: the rows are float32 probabilities, to which no sampling parameter applies.
 
     Returns a `Verdict`, or a list of them. O(nodes) and what the method costs; the GIL is released.
     """
@@ -119,7 +116,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or not tree or \
         isinstance(tree[0], (int, np.integer))
     drafted = [tree] if single else list(tree)
-    if all(isinstance(t, DraftedTree) for t in drafted):
+    if isinstance(drafted[0], DraftedTree) and all(isinstance(t, DraftedTree) for t in drafted):
         if tokens is not None:
             refuse("tokens", "given", "these trees have their tokens")
         found = {t.law for t in drafted}
@@ -151,8 +148,12 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         certain = None
     target, target_is_bfloat16 = rows(target_logits)
     draft_array, draft_is_bfloat16 = (None, False) if draft_logits is None else rows(draft_logits)
+    if probabilities:
+        for name, array in (("target_logits", target), ("draft_logits", draft_array)):
+            if array is not None and not str(getattr(array, "dtype", "")).endswith("float32"):
+                refuse(name + ".dtype", getattr(array, "dtype", type(array).__name__), "rows of probabilities are float32")
     params = sampling(temperature, top_k, top_p, min_p, count)
-    of_draft = params if draft_sampling is None else sampling(*draft_sampling, count)
+    of_draft = params if draft_sampling is None else sampling(*four("draft_sampling", draft_sampling), count)
     arguments = (
         chosen.name, str(law_of(law)), offsets, parents, tokens, certain, target, target_is_bfloat16, draft_array,
         draft_is_bfloat16, None if target_rows is None else integers("target_rows", target_rows, np.int64),
@@ -160,8 +161,8 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
         None if ids is None else each("ids", ids, count, np.uint32), integer("threads", threads, 1, _MOST_THREADS))
     if validate:
-        _core.verify(*arguments, True)
-    path, accepted, following = _core.verify(*arguments, False)
+        _core.verify(*arguments, True, bool(probabilities))
+    path, accepted, following = _core.verify(*arguments, False, bool(probabilities))
     if single:
         return _verdict(path, tokens, int(accepted[0]), int(following[0]))
     verdicts = []
@@ -173,7 +174,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
 
 def _verdict(path, tokens, accepted, following):
     path = path[:accepted]
-    return Verdict(path, [*tokens[path].tolist(), following], accepted)
+    return Verdict(path, [*tokens.take(path).tolist(), following] if accepted else [following], accepted)
 
 
 def _joined(name, values, count):
@@ -189,7 +190,7 @@ def distributions(logits: Any, *, temperature: Any = 1.0, top_k: Any = 0, top_p:
                   min_p: Any = 0.0) -> np.ndarray:
     """The distributions that rows of logits stand for: (rows, vocabulary) float32. Parameters: one, or one a row."""
     array, is_bfloat16 = rows(logits)
-    count = int(array.shape[0]) if getattr(array, "ndim", 0) == 2 else 0
+    count, _ = two_dimensional("logits", array)
     return _core.distributions(array, is_bfloat16, sampling(temperature, top_k, top_p, min_p, count))
 
 
@@ -199,6 +200,10 @@ def compact(cache: Any, context: int, kept: Any, *, axis: int = 0, entries: int 
 
     cache: any array on the CPU that may be written to. entries: how many are in use; all where it is left out.
     """
-    size = cache.shape[axis] if entries is None else entries
-    return _core.compact(cache, integer("axis", axis, 0, 64), integer("entries", size, 0, 2**62),
+    shape = getattr(cache, "shape", None)
+    if not isinstance(shape, (tuple, list)):
+        refuse("cache", type(cache).__name__, "an array that may be written to is wanted")
+    axis = integer("axis", axis, 0, len(shape) - 1)
+    size = int(shape[axis]) if entries is None else entries
+    return _core.compact(cache, axis, integer("entries", size, 0, 2**62),
                          integer("context", context, 0, 2**62), integers("kept", kept))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from . import _core
-from ._errors import refuse
+from ._errors import InvalidInput, refuse
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,10 @@ def method(name: Method | str) -> Method:
         return name
     if not isinstance(name, str):
         refuse("method", name, "a name is wanted: multidraft.methods() lists them")
-    return _described(name)
+    try:
+        return _described(name)
+    except InvalidInput as error:
+        refuse("method", name, error.why.replace("method_names()", "multidraft.methods()"))
 
 
 @lru_cache(maxsize=None)

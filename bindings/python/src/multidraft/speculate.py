@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import integer, integers, rows, sampling
+from ._arrays import four, integer, integers, rows, sampling
 from ._errors import refuse
 from .batch import DraftedTree, verify
 from .methods import Method, laws, method as method_of
@@ -144,7 +144,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         refuse("text.size", 0, "there is a token to go on from")
     wanted = integer("tokens", tokens, 0, 2**31 - 1)
     stop = set(integers("stop", stop).tolist())
-    of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else tuple(draft_sampling)
+    of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else four("draft_sampling", draft_sampling)
     result = Generation([])
     while len(result.tokens) < wanted and not (result.tokens and result.tokens[-1] in stop):
         shape = tree.up_to(wanted - len(result.tokens) - 1)

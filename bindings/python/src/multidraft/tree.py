@@ -62,6 +62,10 @@ class Tree:
     @classmethod
     def from_choices(cls, choices: Iterable[Sequence[int]]) -> Tree:
         """A sparse tree from the paths of ranks that Medusa and EAGLE publish: ``[(0,), (1,), (0, 0)]``, any order."""
+        try:
+            choices = [list(path) for path in choices]
+        except Exception:
+            refuse("choices", choices, "a list of paths of ranks is wanted")
         paths = [[integer(f"choices[{i}]", rank, -(2**31), 2**31 - 1) for rank in path] for i, path in enumerate(choices)]
         return cls.parse("[" + ", ".join(str(path) for path in paths) + "]" if paths else "0")
 

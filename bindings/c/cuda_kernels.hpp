@@ -1,0 +1,59 @@
+// What the .cu files compile, one method and one type of rows a file: launches on a stream.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+#include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/verdict_batch.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/cuda/compact_pieces.hpp"
+#include "multidraft/cuda/mask_rows.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+/// `draft` may be null for methods that read none.
+template <class Method, class T>
+cudaError_t verify_on_stream(cudaStream_t stream, tree_batch const& trees, logit_batch<T> const& target,
+                             logit_batch<T> const* draft, request_batch const& requests, verdict_batch const& out,
+                             workspace const& scratch);
+
+/// `method`: its place in the library's list.
+template <class T>
+cudaError_t draft_on_stream(std::size_t method, cudaStream_t stream, level_batch const& level,
+                            logit_batch<T> const& rows, request_batch const& requests, children_batch const& out,
+                            workspace const& scratch);
+
+/// `report` is device memory. A null `draft` is not looked at.
+template <class T>
+cudaError_t validate_on_stream(std::size_t method, cudaStream_t stream, tree_batch const& trees,
+                               logit_batch<T> const& target, logit_batch<T> const* draft, request_batch const& requests,
+                               validation_report* report, workspace const& scratch);
+
+/// Bytes of device memory for so many requests (entries of a level) of `each` bytes of scratch.
+std::size_t workspace_on_stream(std::int32_t requests, std::size_t each);
+/// How many of them are the requests' scratch.
+std::size_t scratch_on_stream(std::int32_t requests, std::size_t each);
+std::size_t validation_workspace_on_stream();
+
+cudaError_t write_masks_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t* words,
+                                  std::int64_t row_words);
+cudaError_t write_positions_on_stream(cudaStream_t stream, tree_batch const& trees, std::int32_t const* positions,
+                                      std::int32_t* out);
+cudaError_t write_bytes_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
+                                  std::int64_t row_words, cuda::dense_rows<std::uint8_t> const& out);
+template <class T>
+cudaError_t write_bias_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
+                                 std::int64_t row_words, cuda::dense_rows<T> const& out);
+cudaError_t compact_on_stream(cudaStream_t stream, cuda::contiguous_cache const& cache, cuda::kept_batch const& kept);
+cudaError_t compact_on_stream(cudaStream_t stream, cuda::paged_cache const& cache, cuda::kept_batch const& kept);
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -1,0 +1,11 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "draft_kernels.hpp"
+#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/core/config.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+template void draft_rows_of(pool_policy const&, any_c_method const&, level_batch const&, adjusted_batch<float> const&,
+                            request_batch const&, children_batch const&);
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -1,0 +1,93 @@
+// Structs of C as those of the library, over the same arrays.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+#include "errors.hpp"
+#include "multidraft.h"
+#include "multidraft/any_method_batch.hpp"
+#include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
+#include "multidraft/core/float16.hpp"
+#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::c_interface {
+
+// Arrays of sampling parameters are read where they lie.
+static_assert(sizeof(md_sampling) == sizeof(sampling_params) && alignof(md_sampling) == alignof(sampling_params));
+static_assert(offsetof(md_sampling, temperature) == offsetof(sampling_params, temperature));
+static_assert(offsetof(md_sampling, top_k) == offsetof(sampling_params, top_k));
+static_assert(offsetof(md_sampling, top_p) == offsetof(sampling_params, top_p));
+static_assert(offsetof(md_sampling, min_p) == offsetof(sampling_params, min_p));
+
+[[nodiscard]] inline sampling_params sampling_of(md_sampling const& s) {
+    return {s.temperature, s.top_k, s.top_p, s.min_p};
+}
+
+/// Rows of logits, where they lie.
+template <class T>
+[[nodiscard]] logit_batch<T> logits_of(md_rows const& r) {
+    return {static_cast<T const*>(r.data),
+            r.row_stride,
+            r.vocabulary,
+            r.row_of,
+            reinterpret_cast<sampling_params const*>(r.sampling),
+            sampling_of(r.default_sampling)};
+}
+
+/// The struct of older callers ends before the adjustments.
+[[nodiscard]] inline md_rows read_rows(md_rows const* given, char const* name) {
+    return read(given, name, offsetof(md_rows, adjustments));
+}
+
+[[noreturn]] inline void refuse_kind(md_rows const& r, char const* name, char const* why) {
+    refuse(std::string(name) + ".kind", r.kind, why);
+}
+
+[[noreturn]] inline void refuse_dtype(md_rows const& r, char const* name, char const* why) {
+    refuse(std::string(name) + ".dtype", r.dtype, why);
+}
+
+/// Refuses rows of the draft of another kind or type than the target's.
+inline void refuse_unlike(md_rows const& target, md_rows const* draft) {
+    if (draft != nullptr && draft->kind != target.kind)
+        refuse_kind(*draft, "draft", "the rows of draft and target are of one kind");
+    if (draft != nullptr && draft->dtype != target.dtype)
+        refuse_dtype(*draft, "draft", "the rows of draft and target are of one type");
+}
+
+/// Calls `use` with the element type of logits.
+template <class Use>
+void with_element(md_rows const& r, char const* name, Use const& use) {
+    switch (r.dtype) {
+        case MD_FLOAT32:
+            return use(float{});
+        case MD_FLOAT16:
+            return use(float16{});
+        case MD_BFLOAT16:
+            return use(bfloat16{});
+        default:
+            refuse_dtype(r, name, "it is MD_FLOAT32, MD_FLOAT16 or MD_BFLOAT16");
+    }
+}
+
+[[nodiscard]] inline request_batch requests_of(md_requests const* given) {
+    md_requests const r = read(given, "requests");
+    return {r.seeds, r.positions, r.ids};
+}
+
+/// The struct of older callers ends before `largest`.
+[[nodiscard]] inline any_drafted_batch trees_of(md_trees const* given) {
+    md_trees const t = read(given, "trees", offsetof(md_trees, largest));
+    refuse_null(t.law, "trees.law");
+    if (t.largest < 0 || t.largest > max_nodes) refuse("trees.largest", t.largest, "a tree has at most 2^24 nodes");
+    return {{t.requests, t.nodes, t.offsets, t.parents, t.tokens, t.certain, static_cast<node_id>(t.largest)}, t.law};
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE::c_interface

@@ -1,0 +1,558 @@
+"""Generation with causal language models of Hugging Face transformers: `generate`.
+
+    target = AutoModelForCausalLM.from_pretrained(..)
+    draft = AutoModelForCausalLM.from_pretrained(..)          # of the same tokenizer
+    multidraft.hf.generate(target, draft, **tokenizer(text, return_tensors="pt"), temperature=0.7, max_new_tokens=100)
+
+The target reads a whole draft tree in one call: a 4-D attention mask shows each node its ancestors alone, position ids are
+levels below the text, and the accepted path is moved together in the cache. Needs PyTorch and transformers 4.56 or later.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import DynamicCache, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
+from transformers.utils import ModelOutput
+
+from . import _core
+from ._arrays import each, four, integer, sampling
+from ._errors import refuse
+from .batch import DraftedTree, verify
+from .methods import Method, laws, method as method_of, methods
+from .tree import Tree, as_tree
+
+_TREES = {"any": "3x1x1x1", "pairs": "2x1x1x1", "forks": "fork:3x4", "chains": "chain:4"}
+_GREEDY_DRAFT = 0.1  # a temperature of 0 would leave each node one candidate
+
+
+@dataclass
+class Generated(ModelOutput):
+    """What `generate` returns for ``return_dict=True``. Lists have an entry for each text of the batch."""
+
+    sequences: torch.Tensor = None  #: (batch, length) int64: prompts and new tokens, the pad token after those that ended
+    new_tokens: list = None  #: how many tokens were emitted
+    steps: list = None  #: for each text, how many tokens each call of the target emitted
+    drafted: list = None  #: tokens that were drafted
+    accepted: list = None  #: of these, accepted
+    tried_by_depth: list = None  #: of all texts, how often candidates stood at a level that was reached ..
+    accepted_by_depth: list = None  #: .. and how often one of them was accepted
+    target_calls: int = None  #: calls of the target for trees; the reading of the prompts is not among them
+    draft_calls: int = None
+
+    @property
+    def block_efficiency(self) -> float:
+        """Tokens a text gains by a call of the target."""
+        calls = sum(map(len, self.steps))
+        return sum(self.new_tokens) / calls if calls else 0.0
+
+    @property
+    def acceptance_rate(self) -> float:
+        """How often one of the candidates of a node that was reached was accepted."""
+        tried = sum(self.tried_by_depth)
+        return sum(self.accepted_by_depth) / tried if tried else 0.0
+
+
+@torch.no_grad()
+def generate(target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.Tensor, *,
+             attention_mask: torch.Tensor | None = None, tree: Tree | str | None = None,
+             method: Method | str | None = None, max_new_tokens: int | None = None, max_length: int | None = None,
+             temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
+             draft_sampling: Sequence[Any] | None = None, seed: Any = 0,
+             eos_token_id: int | Sequence[int] | None = None, pad_token_id: int | None = None,
+             logits_processor: Sequence[Callable] | None = None, stopping_criteria: Sequence[Callable] | None = None,
+             streamer: Any = None, return_dict: bool = False, threads: int = 1) -> torch.Tensor | Generated:
+    """Continues texts with the target's distribution, several tokens for each call of the target.
+
+    target, draft: causal language models of one vocabulary, with attention "sdpa" or "eager", on any devices. Models whose
+        state is not a cache of keys and values are refused.
+    input_ids: (batch, length) integers, the prompts, padded on the left. attention_mask: (batch, length), 0 for padding;
+        where it is left out, pad tokens are padding as in `target.generate`.
+    method: a name of `multidraft.methods()`, by default the first. tree: the draft tree of each step, a `Tree` or its text; by
+        default "3x1x1x1", or what comes near to it among the trees that the method takes.
+    max_new_tokens: so many tokens at most; or max_length, the prompt (with its padding) counted; 20 where neither is given.
+        A text also ends where the positions of a model do.
+    temperature (0: greedy), top_k, top_p, min_p: of the target. What `target.generation_config` says of them is not read.
+    draft_sampling: (temperature, top_k, top_p, min_p) of the draft: by default the target's, or temperature 0.1 where the
+        target's is 0. It never changes the distribution of the text.
+    seed: one, or one a text. Equal seeds give equal texts, as far as the models' logits are equal; texts of one seed have
+        draws of their own.
+    eos_token_id, pad_token_id: by default those of `target.generation_config`. An empty list: no token ends a text.
+    logits_processor: functions (input_ids, scores) -> scores, applied to both models. They see (nodes, length) texts, each
+        with its prompt's padding, and (nodes, vocabulary) float32 scores, and must keep no state between calls.
+    stopping_criteria: asked after every new token with (1, length) input_ids and None for the scores.
+    streamer: gets the prompt, then the new tokens of each step; for a batch of one text.
+
+    Returns (batch, length) tokens as `target.generate` does, or with `return_dict` a `Generated`. Wrong arguments raise
+    `ValueError`.
+    """
+    loop = _Loop(target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length,
+                 (temperature, top_k, top_p, min_p), draft_sampling, seed, eos_token_id, pad_token_id, logits_processor,
+                 stopping_criteria, streamer, threads)
+    return loop.run(return_dict)
+
+
+class _CachedModel:
+    """A model and its cache of a batch of texts of different lengths.
+
+    Entry e of the cache is token e of each text, as far as that is read; what follows in shorter texts is not looked at.
+    From column `base` on stand the nodes of the tree of this step, the same in every text, which `keep` moves to their text.
+    """
+
+    def __init__(self, model, name):
+        self.model = model
+        self.cache = DynamicCache()
+        self.lengths = None
+        self.base = 0
+        self.columns = 0
+        parameters = inspect.signature(model.forward).parameters
+        for needed in ("position_ids", "past_key_values", "attention_mask"):
+            if needed not in parameters:
+                refuse(name, type(model).__name__, f"its forward() takes no {needed}: it cannot read a tree")
+        self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+
+    def read(self, texts):
+        """The prompts, from the beginning; the model's own causal mask does for them."""
+        self.lengths = np.array([len(t) for t in texts], np.int64)
+        self.base = self.columns = int(self.lengths.max())
+        if self.base == 0:
+            return
+        tokens = np.zeros((len(texts), self.base), np.int64)
+        for row, text in zip(tokens, texts):
+            row[: len(text)] = text
+        places = np.broadcast_to(np.arange(self.base), tokens.shape)
+        self._forward(tokens, places, None, **self.last_only)
+
+    def forward(self, tokens, positions, visible):
+        """Logits (batch, entries, vocabulary) of entries that see their text, and of the tree's columns, these entries
+        among them, those that `visible` (batch, entries, columns of the tree) says."""
+        device = self.model.device
+        texts, entries = tokens.shape
+        settled = torch.arange(self.base, device=device) < torch.from_numpy(self.lengths).to(device)[:, None]
+        seen = torch.cat([settled[:, None].expand(texts, entries, self.base), torch.from_numpy(np.array(visible)).to(device)], 2)
+        bias = torch.zeros(seen.shape, dtype=self.model.dtype, device=device)
+        bias.masked_fill_(~seen, torch.finfo(self.model.dtype).min)
+        self.columns += entries
+        return self._forward(tokens, positions, bias[:, None]).logits
+
+    def _forward(self, tokens, positions, mask, **more):
+        device = self.model.device
+        return self.model(input_ids=torch.from_numpy(tokens).to(device), attention_mask=mask,
+                          position_ids=torch.from_numpy(np.array(positions)).to(device),
+                          past_key_values=self.cache, use_cache=True, **more)
+
+    def keep(self, kept):
+        """Moves columns of the tree, rising from 0, behind their text; drops all others."""
+        texts = np.repeat(np.arange(len(kept)), [len(k) for k in kept])
+        come = np.concatenate([self.base + np.asarray(k, np.int64) for k in kept])
+        go = np.concatenate([n + np.arange(len(k)) for n, k in zip(self.lengths, kept)])
+        moved = np.flatnonzero(come != go)
+        self.lengths = self.lengths + [len(k) for k in kept]
+        self.base = int(self.lengths.max())
+        if self.columns == 0:
+            return
+        if len(moved):
+            for layer in self.layers():
+                for entries in (layer.keys, layer.values):
+                    b, i, j = (torch.from_numpy(x[moved]).to(entries.device) for x in (texts, come, go))
+                    entries[b, :, j] = entries[b, :, i]
+        self.crop()
+
+    def layers(self):
+        return [layer for layer in self.cache.layers if getattr(layer, "keys", None) is not None]
+
+    def crop(self):
+        # What the method of this name takes changed from version to version of transformers.
+        for layer in self.layers():
+            layer.keys, layer.values = layer.keys[..., : self.base, :], layer.values[..., : self.base, :]
+        self.columns = self.base
+
+    def select(self, texts):
+        """Goes on with some of the texts."""
+        self.lengths = self.lengths[texts]
+        if self.columns:
+            for layer in self.layers():
+                layer.keys, layer.values = layer.keys[texts], layer.values[texts]
+            self.base = int(self.lengths.max())
+            self.crop()
+
+
+class _Shape:
+    """What of a tree every step needs: for each level the nodes with children there, in groups of equally many."""
+
+    def __init__(self, tree):
+        self.tree = tree
+        self.mask = tree.mask()
+        self.up_to = [tree.up_to(d) for d in range(tree.depth + 1)]
+        counts = np.array([len(tree.children(v)) for v in range(len(tree))])
+        self.first = np.array([tree.children(v).start for v in range(len(tree))])
+        self.levels = [np.flatnonzero((tree.depths == d) & (counts > 0)) for d in range(tree.depth)]
+        self.groups = [[(int(n), level[counts[level] == n]) for n in np.unique(counts[level])] for level in self.levels]
+        self.inner = np.concatenate([*self.levels, np.empty(0, np.int64)]).astype(np.int64)  # as the draft is fed
+        self.place = np.full(len(tree), -1, np.int64)
+        self.place[self.inner] = np.arange(len(self.inner))
+
+
+class _Loop:
+    def __init__(self, target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length, params,
+                 draft_sampling, seed, eos_token_id, pad_token_id, processors, criteria, streamer, threads):
+        self.method = method_of(next(iter(methods())) if method is None else method)
+        self.shape = _Shape(as_tree(_TREES[self.method.shapes] if tree is None else tree))
+        vocabulary = _check_models(target, draft)
+        config = getattr(target, "generation_config", None)
+        ends, pads = (getattr(config, name, None) if value is None else value
+                      for name, value in (("eos_token_id", eos_token_id), ("pad_token_id", pad_token_id)))
+        self.ends = _tokens("eos_token_id", ends, 0)
+        pads = _tokens("pad_token_id", pads, -1)
+        pad = pads[0] if pads else None
+        prompts, self.padded = _prompts(input_ids, attention_mask, pad, self.ends, vocabulary)
+        self.pad = pad if pad is not None else self.ends[0] if self.ends else 0
+        count, width = self.padded.shape
+        if max_new_tokens is not None and max_length is not None:
+            refuse("max_length", max_length, "give it or max_new_tokens")
+        if max_length is not None:
+            room = integer("max_length", max_length, 0, 2**31 - 1) - width
+            if room < 0:
+                refuse("max_length", max_length, f"input_ids have {width} tokens already")
+        else:
+            room = integer("max_new_tokens", 20 if max_new_tokens is None else max_new_tokens, 0, 2**31 - 1)
+        self.room = room
+        self.limit = min(_positions(target), _positions(draft))
+        longest = max(map(len, prompts))
+        if longest > self.limit:
+            refuse("input_ids.shape[1]", longest, f"the models have {self.limit} positions")
+        for name, model in (("target", target), ("draft", draft)):
+            window = _window(model)
+            if window is not None and min(longest + room, self.limit) > window:
+                refuse(name, type(model).__name__, f"its attention sees {window} tokens, and texts of "
+                       f"{min(longest + room, self.limit)} are asked for: such windows are not made into trees")
+        if streamer is not None and count > 1:
+            refuse("streamer", type(streamer).__name__, f"it takes one text, and input_ids have {count}")
+        self.threads = integer("threads", threads, 1, 4096)
+        self.params = params
+        sampling(*params, 1)
+        if draft_sampling is None:
+            draft_sampling = (_GREEDY_DRAFT if params[0] == 0 else params[0], *params[1:])
+        self.draft_params = four("draft_sampling", draft_sampling)
+        self.draft_table = sampling(*self.draft_params, 1)
+        self.processors = LogitsProcessorList(processors or [])
+        self.criteria = StoppingCriteriaList(criteria or [])
+        self.streamer = streamer
+        self.device = input_ids.device
+        self.texts = [prompt.tolist() for prompt in prompts]
+        self.prompt_sizes = [len(t) for t in self.texts]
+        self.seeds = each("seed", seed, count, np.uint64)
+        self.ids = np.arange(count, dtype=np.uint32)
+        self.rows = list(range(count))  # of the batch, those that go on
+        self.target = _CachedModel(target, "target")
+        self.draft = _CachedModel(draft, "draft")
+        depth = self.shape.tree.depth
+        self.steps = [[] for _ in self.texts]
+        self.drafted = [0] * count
+        self.accepted = [0] * count
+        self.tried_by_depth = [0] * depth
+        self.accepted_by_depth = [0] * depth
+        self.target_calls = self.draft_calls = 0
+
+    def run(self, return_dict):
+        if self.streamer is not None:
+            self.streamer.put(torch.from_numpy(self.padded))
+        if self.room > 0:
+            read = [text[:-1] for text in self.texts]
+            self.target.read(read)
+            if self.shape.tree.depth and self.room > 1:
+                self.draft.read(read)
+                self.draft_calls += 1
+            else:
+                self.draft.lengths = np.zeros(len(read), np.int64)
+            while self.rows:
+                self.step()
+        if self.streamer is not None:
+            self.streamer.end()
+        sequences = torch.from_numpy(self.sequences()).to(self.device)
+        if not return_dict:
+            return sequences
+        return Generated(sequences, [len(t) - n for t, n in zip(self.texts, self.prompt_sizes)], self.steps, self.drafted,
+                         self.accepted, self.tried_by_depth, self.accepted_by_depth, self.target_calls, self.draft_calls)
+
+    def sequences(self):
+        width = self.padded.shape[1]
+        new = [text[n:] for text, n in zip(self.texts, self.prompt_sizes)]
+        result = np.full((len(new), width + max(map(len, new))), self.pad, np.int64)
+        result[:, :width] = self.padded
+        for row, tokens in zip(result, new):
+            row[width: width + len(tokens)] = tokens
+        return result
+
+    def step(self):
+        """Drafts a tree for every text, verifies it, and keeps what was accepted."""
+        shape, rows = self.shape, self.rows
+        length = np.array([len(self.texts[r]) for r in rows])
+        left = np.array([self.room - (len(self.texts[r]) - self.prompt_sizes[r]) for r in rows])
+        # Never deeper than there are tokens left to emit or positions to put them: this looks at no draw.
+        depths = np.clip(np.minimum(left - 1, self.limit - length), 0, shape.tree.depth)
+        tokens = np.full((len(rows), len(shape.tree)), -1, np.int32)
+        tokens[:, 0] = [self.texts[r][-1] for r in rows]
+        certain = np.zeros_like(tokens)
+        draft_logits, missing = self.grow(tokens, certain, length, depths)
+
+        nodes = len(shape.up_to[int(depths.max())])
+        mask = np.broadcast_to(shape.mask[:nodes, :nodes], (len(rows), nodes, nodes))
+        logits = self.target.forward(np.maximum(tokens[:, :nodes], 0).astype(np.int64),
+                                     self.places(length, np.arange(nodes)), mask)
+        self.target_calls += 1
+        logits = self.processed(logits, tokens, np.arange(nodes))
+        trees = [shape.up_to[d] for d in depths.tolist()]
+        target_rows = [b * nodes + np.arange(len(t)) for b, t in enumerate(trees)]
+        draft_rows = None
+        if draft_logits is None:  # roots alone
+            draft_logits, draft_rows = logits, target_rows
+        else:
+            inner = draft_logits.shape[1]
+            draft_rows = [b * inner + np.maximum(shape.place[: len(t)], 0) % inner for b, t in enumerate(trees)]
+        if draft_logits.dtype != logits.dtype:
+            draft_logits, logits = draft_logits.float(), logits.float()
+        law = laws()[self.method.law]
+        drafted = [DraftedTree(t, tokens[b, : len(t)], certain[b, : len(t)], law) for b, t in enumerate(trees)]
+        reads = self.method.reads_draft
+        verdicts = verify(self.method, drafted, None, _matrix(logits), _matrix(draft_logits) if reads else None,
+                          temperature=self.params[0], top_k=self.params[1], top_p=self.params[2], min_p=self.params[3],
+                          draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
+                          positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
+                          draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
+        self.take(verdicts, tokens, missing)
+
+    def take(self, verdicts, tokens, missing):
+        rows, shape = self.rows, self.shape
+        kept, kept_by_draft, on = [], [], []
+        for b, (row, verdict) in enumerate(zip(rows, verdicts)):
+            if verdict.tokens[-1] < 0:
+                refuse("target(..).logits", "not a distribution", f"a row of text {row} has a NaN, plus infinity or no number "
+                       "above minus infinity")
+            self.count(row, tokens[b], verdict)
+            emitted, ended = self.emit(row, verdict.tokens)
+            if self.streamer is not None:
+                self.streamer.put(torch.tensor(emitted))
+            self.steps[row].append(len(emitted))
+            if ended:
+                continue
+            on.append(b)
+            path = [0, *verdict.path.tolist()]
+            kept.append(path)
+            fed = shape.place[path]
+            gap = missing.shape[1]
+            kept_by_draft.append([*np.flatnonzero(missing[b]).tolist(),
+                                  *(gap + fed[(fed >= 0) & (gap + fed < self.draft.columns - self.draft.base)]).tolist()])
+        self.rows = [rows[b] for b in on]
+        if not on:
+            return
+        whole = len(on) == len(rows)
+        for model, columns in ((self.target, kept), (self.draft, kept_by_draft)):
+            if not whole:
+                of_all = [[] for _ in rows]
+                for b, mine in zip(on, columns):
+                    of_all[b] = mine
+                columns = of_all
+            model.keep(columns)
+            if not whole:
+                model.select(on)
+
+    def emit(self, row, tokens):
+        """The tokens that are taken, and whether the text ends with them."""
+        text = self.texts[row]
+        emitted = []
+        for token in tokens:
+            text.append(token)
+            emitted.append(token)
+            new = len(text) - self.prompt_sizes[row]
+            if token in self.ends or new == self.room or len(text) > self.limit:
+                return emitted, True
+            if self.criteria:
+                ids = torch.from_numpy(self.prefix(row)[None]).to(self.device)
+                if bool(torch.as_tensor(self.criteria(ids, None)).any()):
+                    return emitted, True
+        return emitted, False
+
+    def count(self, row, tokens, verdict):
+        self.drafted[row] += int((tokens[1:] >= 0).sum())
+        self.accepted[row] += verdict.accepted
+        for depth, node in enumerate([0, *verdict.path.tolist()]):
+            children = self.shape.tree.children(node)
+            if len(children) and tokens[children.start] >= 0:
+                self.tried_by_depth[depth] += 1
+                self.accepted_by_depth[depth] += depth < verdict.accepted
+
+    def places(self, length, nodes):
+        """Positions of nodes; those that no text has room for are not looked at, and lie within the model's."""
+        return np.minimum(length[:, None] - 1 + self.shape.tree.depths[nodes], self.limit - 1)
+
+    def grow(self, tokens, certain, length, depths):
+        """Draws the trees, level by level; returns the draft's logits (texts, inner nodes, vocabulary), and which of the
+        first columns that the draft was fed are tokens of each text."""
+        shape, rows = self.shape, self.rows
+        nothing = np.zeros((len(rows), 0), bool)
+        if not depths.max():
+            return None, nothing
+        # A leaf that was accepted was not read by the draft: it is read before the root, which is the same call.
+        behind = (length - 1) - self.draft.lengths
+        gap = int(behind.max())
+        missing = np.arange(gap) < behind[:, None]
+        found, sees = [], missing
+        for d, level in enumerate(shape.levels[: int(depths.max())]):
+            here = np.maximum(tokens[:, level], 0).astype(np.int64)
+            places = self.places(length, level)
+            fed = sum(map(len, shape.levels[:d]))
+            visible = np.broadcast_to(shape.mask[level][:, shape.inner[: fed + len(level)]],
+                                      (len(rows), len(level), fed + len(level)))
+            visible = np.concatenate([np.broadcast_to(sees[:, None], (len(rows), len(level), gap)), visible], 2)
+            if d == 0 and gap:
+                before = np.zeros((len(rows), gap), np.int64)
+                for b, row in enumerate(rows):
+                    before[b, : behind[b]] = self.texts[row][len(self.texts[row]) - 1 - behind[b]: -1]
+                at = np.minimum(self.draft.lengths[:, None] + np.arange(gap), length[:, None] - 1)
+                chain = np.zeros((len(rows), gap, gap + len(level)), bool)
+                chain[:, :, :gap] = np.tri(gap, dtype=bool)
+                here, places = np.concatenate([before, here], 1), np.concatenate([at, places], 1)
+                visible = np.concatenate([chain, visible], 1)
+            logits = self.draft.forward(here, places, visible)[:, -len(level):]
+            self.draft_calls += 1
+            logits = self.processed(logits, tokens, level)
+            found.append(logits)
+            self.draw(d, logits, tokens, certain, length, depths)
+        return torch.cat(found, 1) if len(found) > 1 else found[0], missing
+
+    def draw(self, depth, logits, tokens, certain, length, depths):
+        shape, rows = self.shape, self.rows
+        level = shape.levels[depth]
+        flat = _matrix(logits)
+        column = {int(v): k for k, v in enumerate(level)}
+        positions = (length - 1).astype(np.int32)
+        for n, nodes in shape.groups[depth]:
+            texts, which = np.nonzero((tokens[:, nodes] >= 0) & (depths > depth)[:, None])
+            if not len(texts):
+                continue
+            of = nodes[which]
+            places = np.array([column[int(v)] for v in of], np.int64) + texts * len(level)
+            drawn, _, sure = _core.draft(
+                self.method.name, flat, False, texts.astype(np.int32), of.astype(np.int32),
+                np.full(len(of), depth, np.int32), n, self.draft_table, self.seeds[rows], positions, self.ids[rows],
+                places, self.threads)
+            tokens[texts[:, None], shape.first[of][:, None] + np.arange(n)] = drawn
+            certain[texts, of] = sure
+
+    def prefix(self, row):
+        """A text with its prompt's padding."""
+        return np.array([*self.padded[row], *self.texts[row][self.prompt_sizes[row]:]], np.int64)
+
+    def processed(self, logits, tokens, nodes):
+        """The logits of nodes after the processors; nodes of a level at a time, whose texts have one length."""
+        if not self.processors:
+            return logits
+        tree = self.shape.tree
+        result = logits.to(torch.float32, copy=True)
+        for b, row in enumerate(self.rows):
+            text = self.prefix(row)
+            for depth in np.unique(tree.depths[nodes]):
+                here = [k for k, v in enumerate(nodes) if tree.depths[v] == depth and tokens[b, v] >= 0]
+                if not here:
+                    continue
+                paths = [tokens[b, np.flatnonzero(self.shape.mask[nodes[k]])[1:]] for k in here]
+                ids = torch.from_numpy(np.stack([np.concatenate([text, path]) for path in paths])).to(logits.device)
+                scores = self.processors(ids, result[b, here])
+                if tuple(scores.shape) != (len(here), logits.shape[2]):
+                    refuse("logits_processor(..).shape", tuple(scores.shape), f"scores were ({len(here)}, {logits.shape[2]})")
+                result[b, here] = scores
+        return result
+
+
+def _matrix(logits):
+    """(rows, vocabulary) on the CPU, in a type that rows have."""
+    flat = logits.reshape(-1, logits.shape[-1])
+    if flat.dtype not in (torch.float32, torch.float16, torch.bfloat16):
+        flat = flat.float()
+    return flat.detach().cpu().contiguous()
+
+
+def _check_models(target, draft):
+    for name, model in (("target", target), ("draft", draft)):
+        config = getattr(model, "config", None)
+        if config is None or not callable(getattr(model, "forward", None)):
+            refuse(name, type(model).__name__, "a causal language model of transformers is wanted")
+        if getattr(config, "is_encoder_decoder", False):
+            refuse(name, type(model).__name__, "it is an encoder and a decoder: causal language models read trees")
+        kinds = set(getattr(config, "layer_types", None) or [])
+        strange = kinds - {"full_attention", "sliding_attention", "chunked_attention"}
+        if getattr(model, "_is_stateful", False) or strange:
+            refuse(name, type(model).__name__, "its state is not a cache of keys and values, which a tree needs" +
+                   (f" ({', '.join(sorted(strange))})" if strange else ""))
+        attention = getattr(config, "_attn_implementation", "eager")
+        if attention not in ("eager", "sdpa"):
+            refuse(f"{name}.config._attn_implementation", attention, "a tree's mask is taken by 'sdpa' and 'eager'")
+    sizes = [model.config.get_text_config().vocab_size for model in (target, draft)]
+    if sizes[0] != sizes[1]:
+        refuse("draft.config.vocab_size", sizes[1], f"draft and target have one vocabulary, of {sizes[0]}")
+    return sizes[0]
+
+
+def _positions(model):
+    limit = getattr(model.config.get_text_config(), "max_position_embeddings", None)
+    return 2**31 - 1 if limit is None else int(limit)
+
+
+def _window(model):
+    """Tokens that attention is limited to, None where it is not."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    sizes = []
+    if kinds is None or "sliding_attention" in kinds:
+        sizes.append(getattr(config, "sliding_window", None))
+    if kinds is None or "chunked_attention" in kinds:
+        sizes.append(getattr(config, "attention_chunk_size", None))
+    return min((s for s in sizes if s is not None), default=None)
+
+
+def _tokens(name, value, least):
+    if value is None:
+        return []
+    if isinstance(value, torch.Tensor):
+        value = value.tolist()
+    if isinstance(value, (int, np.integer)):
+        value = [value]
+    return [integer(name, token, least, 2**31 - 1) for token in value]
+
+
+def _prompts(input_ids, attention_mask, pad, ends, vocabulary):
+    """The texts without padding, and with it: (batch, length) int64."""
+    if not isinstance(input_ids, torch.Tensor):
+        refuse("input_ids", type(input_ids).__name__, "a torch.Tensor of shape (batch, length) is wanted "
+               "(return_tensors='pt')")
+    if input_ids.dim() != 2 or not input_ids.numel():
+        refuse("input_ids.shape", tuple(input_ids.shape), "(batch, length) is wanted, with at least one token")
+    if input_ids.dtype not in (torch.int64, torch.int32):
+        refuse("input_ids.dtype", input_ids.dtype, "torch.int64 is wanted")
+    ids = input_ids.detach().cpu().to(torch.int64).numpy()
+    if attention_mask is not None:
+        if not isinstance(attention_mask, torch.Tensor) or tuple(attention_mask.shape) != ids.shape:
+            refuse("attention_mask.shape", tuple(getattr(attention_mask, "shape", ())),
+                   f"that of input_ids is wanted, {ids.shape}")
+        seen = attention_mask.detach().cpu().numpy() != 0
+    elif pad is not None and pad not in ends:
+        seen = ids != pad
+    else:
+        seen = np.ones(ids.shape, bool)
+    for b, row in enumerate(seen):
+        if not row.any():
+            refuse("attention_mask", "0", "every text has a token to go on from", b)
+        if not row[row.argmax():].all():
+            refuse("attention_mask", row.astype(int).tolist(), "prompts are padded on the left "
+                   "(tokenizer.padding_side = 'left')", b)
+    wrong = np.argwhere(seen & ((ids < 0) | (ids >= vocabulary)))
+    if len(wrong):
+        b, i = wrong[0].tolist()
+        refuse(f"input_ids[{b}]", ids[b, i], f"a token is in [0, {vocabulary})", i)
+    return [row[mask] for row, mask in zip(ids, seen)], ids

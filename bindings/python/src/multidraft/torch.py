@@ -1,0 +1,286 @@
+"""PyTorch operators: `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`, which torch.compile takes whole.
+
+Importing this module registers them. `draft` and `verify` are functions over them for batches of trees of one shape;
+`verify_linked_trees` has the shape of the functions by which serving engines verify trees. Logits may lie on any device;
+the library works on the CPU, so those of other devices are copied there, and the answers back.
+"""
+
+from typing import Any, NamedTuple, Optional, Tuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from . import _core
+from ._arrays import each, four, integer, sampling
+from ._errors import refuse
+from .methods import Law, Method, law as law_of, method as method_of
+from .tree import Tree, as_tree
+
+_ROWS = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class Draws(NamedTuple):
+    """The children drawn for rows of logits."""
+
+    tokens: Tensor  #: (rows, n) int32; -1 where the support was exhausted
+    counts: Tensor  #: (rows,) int32: how many were drawn
+    certain: Tensor  #: (rows,) int32: how many of them are certain
+
+
+class Verdicts(NamedTuple):
+    """What became of a batch of trees."""
+
+    path: Tensor  #: (batch, depth) int32: the accepted nodes, root excluded, in order; then -1
+    accepted: Tensor  #: (batch,) int32: how many nodes were accepted
+    next: Tensor  #: (batch,) int32: the token that follows; -1 where a row was not a distribution
+
+
+def _host(tensor, name, dtype):
+    """A tensor of integers as an array of a type, where its values fit."""
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool:
+        refuse(name + ".dtype", tensor.dtype, "a tensor of integers is wanted")
+    if tensor.dim() != 1:
+        refuse(name + ".shape", tuple(tensor.shape), "one dimension is wanted")
+    array = tensor.detach().cpu().numpy()
+    if dtype is np.uint64 and array.dtype == np.int64:
+        return np.ascontiguousarray(array).view(np.uint64)  # PyTorch has no whole set of operators on uint64
+    info = np.iinfo(dtype)
+    if array.dtype != dtype and array.size:
+        bad = np.flatnonzero((array < info.min) | (array > info.max))
+        if len(bad):
+            refuse(name, array[bad[0]], f"an integer is in [{info.min}, {info.max}]", int(bad[0]))
+    return np.ascontiguousarray(array, dtype)
+
+
+def _rows(tensor, name, kinds=_ROWS):
+    if tensor.dim() != 2:
+        refuse(name + ".shape", tuple(tensor.shape), "(rows, vocabulary) is wanted")
+    if tensor.dtype not in kinds:
+        refuse(name + ".dtype", tensor.dtype, "rows are " + " or ".join(str(k) for k in kinds))
+    tensor = tensor.detach().cpu()
+    return tensor if tensor.shape[1] < 2 or tensor.stride(1) == 1 else tensor.contiguous()
+
+
+def _optional(tensor, name, dtype):
+    return None if tensor is None else _host(tensor, name, dtype)
+
+
+def _to(array, device):
+    return torch.from_numpy(array).to(device)
+
+
+@torch.library.custom_op("multidraft::draft", mutates_args=())
+def _draft(logits: Tensor, n: int, method: str, nodes: Tensor, depths: Tensor, requests: Tensor, seeds: Tensor,
+           positions: Tensor, ids: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+           min_p: float = 0.0, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
+    n = integer("n", n, 0, 2**24)
+    out = _core.draft(method_of(method).name, _rows(logits, "logits"), False, _host(requests, "requests", np.int32),
+                      _host(nodes, "nodes", np.int32), _host(depths, "depths", np.int32), n,
+                      sampling(temperature, top_k, top_p, min_p, len(seeds)), _host(seeds, "seeds", np.uint64),
+                      _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), None,
+                      integer("threads", threads, 1, 4096))
+    return tuple(_to(x, logits.device) for x in out)
+
+
+@_draft.register_fake
+def _(logits, n, method, nodes, depths, requests, seeds, positions, ids, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0,
+      threads=1):
+    rows = logits.shape[0]
+    return (logits.new_empty((rows, n), dtype=torch.int32), logits.new_empty(rows, dtype=torch.int32),
+            logits.new_empty(rows, dtype=torch.int32))
+
+
+@torch.library.custom_op("multidraft::verify", mutates_args=())
+def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Tensor, certain: Optional[Tensor],
+            target: Tensor, draft: Optional[Tensor], target_rows: Optional[Tensor], draft_rows: Optional[Tensor],
+            seeds: Tensor, positions: Tensor, ids: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+            min_p: float = 0.0, draft_temperature: float = 1.0, draft_top_k: int = 0, draft_top_p: float = 1.0,
+            draft_min_p: float = 0.0, probabilities: bool = False, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
+    kinds = (torch.float32,) if probabilities else _ROWS
+    count = len(seeds)
+    path, accepted, following = _core.verify(
+        method_of(method).name, law, _host(offsets, "offsets", np.int64), _host(parents, "parents", np.int32),
+        _host(tokens, "tokens", np.int32), _optional(certain, "certain", np.int32), _rows(target, "target", kinds), False,
+        None if draft is None else _rows(draft, "draft", kinds), False, _optional(target_rows, "target_rows", np.int64),
+        _optional(draft_rows, "draft_rows", np.int64), sampling(temperature, top_k, top_p, min_p, count),
+        sampling(draft_temperature, draft_top_k, draft_top_p, draft_min_p, count), _host(seeds, "seeds", np.uint64),
+        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), integer("threads", threads, 1, 4096), False,
+        probabilities)
+    begins = offsets.detach().cpu().numpy()
+    for b in range(count):
+        path[begins[b] + accepted[b]: begins[b + 1]] = -1
+    return tuple(_to(x, target.device) for x in (path, accepted, following))
+
+
+@_verify.register_fake
+def _(method, law, offsets, parents, tokens, certain, target, draft, target_rows, draft_rows, seeds, positions, ids,
+      temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, draft_temperature=1.0, draft_top_k=0, draft_top_p=1.0,
+      draft_min_p=0.0, probabilities=False, threads=1):
+    count = seeds.shape[0]
+    return (target.new_empty(parents.shape[0], dtype=torch.int32), target.new_empty(count, dtype=torch.int32),
+            target.new_empty(count, dtype=torch.int32))
+
+
+@torch.library.custom_op("multidraft::verify_linked_trees", mutates_args={"predicts", "accept_index", "accept_token_num"})
+def _verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num: Tensor, candidates: Tensor,
+                         retrieve_index: Tensor, retrieve_next_token: Tensor, retrieve_next_sibling: Tensor,
+                         target_probs: Tensor, draft_probs: Optional[Tensor], method: str, law: str, seeds: Tensor,
+                         positions: Tensor, ids: Tensor, threads: int = 1) -> None:
+    count = _linked_trees(predicts, accept_index, accept_token_num, candidates, retrieve_index, retrieve_next_token,
+                          retrieve_next_sibling, target_probs, draft_probs)
+    offsets, parents, order = _core.trees_of_links(_links(retrieve_next_token, "retrieve_next_token"),
+                                                   _links(retrieve_next_sibling, "retrieve_next_sibling"))
+    chosen = method_of(method)
+    if chosen.counts_certain:
+        refuse("method", method, "linked trees do not say which candidates are certain")
+    if chosen.reads_draft and draft_probs is None:
+        refuse("draft_probs", None, f"{chosen.name} reads them")
+    tokens = _host(candidates.reshape(-1), "candidates", np.int32)[order]
+    nothing = (1.0, 0, 1.0, 0.0)
+    path, accepted, following = _core.verify(
+        chosen.name, law, offsets, parents, tokens, None, _rows(target_probs.flatten(0, 1), "target_probs", (torch.float32,)),
+        False, _rows(draft_probs.flatten(0, 1), "draft_probs", (torch.float32,)) if chosen.reads_draft else None, False, order,
+        order if chosen.reads_draft else None, nothing, nothing, _host(seeds, "seeds", np.uint64),
+        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), integer("threads", threads, 1, 4096), False,
+        True)
+    depth = accept_index.shape[1]
+    if count and accepted.max() >= depth:
+        refuse("accept_index.shape[1]", depth, f"paths have up to {int(accepted.max()) + 1} nodes, their roots among them")
+    place = _host(retrieve_index.reshape(-1), "retrieve_index", np.int64)
+    wrong = np.flatnonzero((place < 0) | (place >= predicts.shape[0]))
+    wrong = wrong[np.isin(wrong, order)]
+    if len(wrong):
+        refuse("retrieve_index", place[wrong[0]], f"predicts have {predicts.shape[0]} entries", int(wrong[0]))
+    indices = np.full((count, depth), -1, np.int64)
+    at, what = [], []
+    for b in range(count):
+        begin = offsets[b]
+        nodes = order[begin + np.array([0, *path[begin: begin + accepted[b]]], np.int64)]
+        indices[b, : len(nodes)] = place[nodes]
+        at.extend(place[nodes])
+        what.extend([*tokens[begin + path[begin: begin + accepted[b]]], following[b]])
+    accept_index.copy_(torch.from_numpy(indices))
+    accept_token_num.copy_(torch.from_numpy(accepted))
+    predicts[torch.tensor(at, dtype=torch.int64, device=predicts.device)] = torch.tensor(
+        what, dtype=predicts.dtype, device=predicts.device)
+
+
+def _links(tensor, name):
+    return _host(tensor.reshape(-1), name, np.int32).reshape(tuple(tensor.shape))
+
+
+def _linked_trees(predicts, accept_index, accept_token_num, candidates, retrieve_index, retrieve_next_token,
+                  retrieve_next_sibling, target_probs, draft_probs):
+    """How many there are, all tensors having the shapes that they are to have."""
+    if candidates.dim() != 2:
+        refuse("candidates.shape", tuple(candidates.shape), "(batch, nodes) is wanted")
+    count, width = candidates.shape
+    for name, tensor in (("retrieve_index", retrieve_index), ("retrieve_next_token", retrieve_next_token),
+                         ("retrieve_next_sibling", retrieve_next_sibling)):
+        if tensor.shape != candidates.shape:
+            refuse(name + ".shape", tuple(tensor.shape), f"that of candidates is wanted, ({count}, {width})")
+    for name, tensor in (("target_probs", target_probs), ("draft_probs", draft_probs)):
+        if tensor is not None and (tensor.dim() != 3 or tuple(tensor.shape[:2]) != (count, width)):
+            refuse(name + ".shape", tuple(tensor.shape), f"({count}, {width}, vocabulary) is wanted")
+    if predicts.dim() != 1:
+        refuse("predicts.shape", tuple(predicts.shape), "one dimension is wanted")
+    if accept_index.dim() != 2 or accept_index.shape[0] != count or accept_index.shape[1] < 1:
+        refuse("accept_index.shape", tuple(accept_index.shape), f"({count}, levels of the trees) is wanted")
+    if tuple(accept_token_num.shape) != (count,):
+        refuse("accept_token_num.shape", tuple(accept_token_num.shape), f"({count},) is wanted")
+    return count
+
+
+def _each(name, value, count, dtype):
+    """One integer a request as a tensor of int64."""
+    if isinstance(value, Tensor):
+        if tuple(value.shape) != (count,):
+            refuse(name + ".shape", tuple(value.shape), f"one number, or ({count},) is wanted")
+        return value
+    numbers = each(name, value, count, dtype)
+    return torch.from_numpy(numbers.view(np.int64) if dtype is np.uint64 else numbers.astype(np.int64))
+
+
+def draft(logits: Tensor, n: int, *, method: Method | str, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+          min_p: float = 0.0, nodes: Any = None, depths: Any = 0, seeds: Any = 0, positions: Any = 0, ids: Any = 0,
+          threads: int = 1) -> Draws:
+    """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16.
+
+    nodes: of which node of its tree each row is; 0, 1, 2 .. where it is left out. seeds, positions, ids, nodes, depths: one,
+    or one a row. Returns `Draws`; the meaning is documented at `multidraft.draft`.
+    """
+    if logits.dim() != 2:
+        refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
+    count = logits.shape[0]
+    at = torch.arange(count)
+    return Draws(*torch.ops.multidraft.draft(
+        logits, n, method_of(method).name, at if nodes is None else _each("nodes", nodes, count, np.int32),
+        _each("depths", depths, count, np.int32), at, _each("seeds", seeds, count, np.uint64),
+        _each("positions", positions, count, np.int32), _each("ids", ids, count, np.uint32),
+        float(temperature), top_k, float(top_p), float(min_p), threads))
+
+
+def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits: Tensor, draft_logits: Tensor | None = None,
+           *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+           min_p: float = 0.0, draft_sampling: Any = None, seeds: Any = 0, positions: Any = 0, ids: Any = 0,
+           probabilities: bool = False, threads: int = 1) -> Verdicts:
+    """Verifies a batch of trees of one shape.
+
+    tokens: (batch, nodes) integers, the roots' first. target_logits, draft_logits: (batch, nodes, vocabulary); or
+    probabilities, with `probabilities`. certain: (batch, nodes), for the laws that say which children are certain.
+    seeds, positions, ids: one, or one a tree; a tensor of seeds is of int64, as which all 64 bits count. Returns `Verdicts`;
+    the meaning is documented at `multidraft.verify`.
+    """
+    tree = as_tree(tree)
+    nodes = len(tree)
+    if tokens.dim() != 2 or tokens.shape[1] != nodes:
+        refuse("tokens.shape", tuple(tokens.shape), f"(batch, {nodes}) is wanted: the tree has {nodes} nodes")
+    count = tokens.shape[0]
+    for name, rows in (("target_logits", target_logits), ("draft_logits", draft_logits)):
+        if rows is not None and (rows.dim() != 3 or tuple(rows.shape[:2]) != (count, nodes)):
+            refuse(name + ".shape", tuple(rows.shape), f"({count}, {nodes}, vocabulary) is wanted")
+    chosen = method_of(method)
+    if chosen.reads_draft and draft_logits is None:
+        refuse("draft_logits", None, f"{chosen.name} reads them")
+    if chosen.counts_certain and certain is None:
+        refuse("certain", None, f"trees of law '{chosen.law}' say how many children of each node are certain")
+    of_draft = (temperature, top_k, top_p, min_p) if draft_sampling is None else four("draft_sampling", draft_sampling)
+    path, accepted, following = torch.ops.multidraft.verify(
+        chosen.name, str(law_of(law)), torch.arange(count + 1) * nodes,
+        torch.tensor(tree.parents.tolist(), dtype=torch.int32).repeat(count), tokens.reshape(-1),
+        certain.reshape(-1) if chosen.counts_certain else None, target_logits.flatten(0, 1),
+        draft_logits.flatten(0, 1) if chosen.reads_draft else None, None, None,
+        _each("seeds", seeds, count, np.uint64), _each("positions", positions, count, np.int32),
+        _each("ids", ids, count, np.uint32), float(temperature), top_k, float(top_p), float(min_p), float(of_draft[0]),
+        of_draft[1], float(of_draft[2]), float(of_draft[3]), probabilities, threads)
+    return Verdicts(path.reshape(count, nodes)[:, : tree.depth], accepted, following)
+
+
+def verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num: Tensor, candidates: Tensor,
+                        retrieve_index: Tensor, retrieve_next_token: Tensor, retrieve_next_sibling: Tensor,
+                        target_probs: Tensor, draft_probs: Tensor | None = None, *,
+                        method: Method | str = "naive/deterministic", law: Law | str = "deterministic", seeds: Any = 0,
+                        positions: Any = 0, ids: Any = None, threads: int = 1) -> None:
+    """Verifies trees given by links, a replacement for `tree_speculative_sampling_target_only` of SGLang's kernels and of
+    `verify_tree_greedy` (with rows that are 1 at one token): the same tensors, but for the uniform numbers.
+
+    predicts: written, (entries,) int32: at ``retrieve_index`` of the root and of each accepted node the token that comes
+        after it. accept_index: written, (batch, levels): `retrieve_index` of the root and of the accepted nodes, then -1.
+        accept_token_num: written, (batch,): how many nodes were accepted.
+    candidates: (batch, nodes): the tokens, node 0 the root. retrieve_index: (batch, nodes): which entry of `predicts` is each
+        node's. retrieve_next_token, retrieve_next_sibling: (batch, nodes): a node's first child and the next child of its
+        parent, in the order they were drawn; -1 for none.
+    target_probs, draft_probs: (batch, nodes, vocabulary) float32 probabilities, that of the draft for methods that read it.
+    law: how the candidates were drawn, such as "deterministic" for the draft's likeliest tokens; a method of another law is
+        refused. seeds, positions, ids: one, or one a tree; give each step of a text its position, or its draws repeat.
+        ids: 0, 1, 2 .. where they are left out.
+
+    A tree whose rows are not distributions gets no node and the token -1. Nothing is written where an argument is refused.
+    """
+    count = candidates.shape[0] if candidates.dim() else 0
+    torch.ops.multidraft.verify_linked_trees(
+        predicts, accept_index, accept_token_num, candidates, retrieve_index, retrieve_next_token, retrieve_next_sibling,
+        target_probs, draft_probs, method_of(method).name, str(law_of(law)), _each("seeds", seeds, count, np.uint64),
+        _each("positions", positions, count, np.int32),
+        torch.arange(count) if ids is None else _each("ids", ids, count, np.uint32), threads)

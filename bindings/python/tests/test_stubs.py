@@ -1,0 +1,31 @@
+"""The type stub of the compiled module has its functions and their arguments."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import multidraft
+
+
+def functions(text):
+    return {node.name: [argument.arg for argument in node.args.args] for node in ast.parse(text).body
+            if isinstance(node, ast.FunctionDef)}
+
+
+def test_the_stub_is_that_of_the_module(tmp_path):
+    pytest.importorskip("nanobind")
+    subprocess.run([sys.executable, "-m", "nanobind.stubgen", "-q", "-m", "multidraft._core", "-o", str(tmp_path / "core.pyi")],
+                   check=True)
+    stub = Path(multidraft.__file__).parent / "_core.pyi"
+    assert functions(stub.read_text()) == functions((tmp_path / "core.pyi").read_text())
+
+
+def test_what_users_call_has_types():
+    for name in multidraft.__all__:
+        thing = getattr(multidraft, name)
+        if callable(thing) and not isinstance(thing, type):
+            assert "return" in thing.__annotations__, name
+    assert (Path(multidraft.__file__).parent / "py.typed").exists()

@@ -1,0 +1,183 @@
+// The layout that programs were compiled with. A struct may grow at its end; that a line here has to change means that
+// older programs no longer run with the library. Valid C11 and C++17.
+#include <stddef.h>
+
+#include "multidraft.h"
+
+#ifdef __cplusplus
+#define HOLDS(condition) static_assert(condition, #condition)
+#else
+#define HOLDS(condition) _Static_assert(condition, #condition)
+#endif
+#define AT(type, field, offset) HOLDS(offsetof(type, field) == (offset))
+// Nothing lies behind the last field: a field that is added there is not read from an older caller's padding.
+#define ENDS(type, field, bytes) \
+    HOLDS(sizeof(type) == (bytes) && offsetof(type, field) + sizeof(((type*)NULL)->field) == (bytes))
+
+HOLDS(MD_OK == 0);
+HOLDS(MD_INVALID_INPUT == 1);
+HOLDS(MD_OUT_OF_MEMORY == 2);
+HOLDS(MD_SYSTEM == 3);
+HOLDS(MD_INTERNAL == 4);
+HOLDS(MD_UNAVAILABLE == 5);
+
+HOLDS(MD_ANY_SHAPE == 0);
+HOLDS(MD_PAIRS == 1);
+HOLDS(MD_FORKS == 2);
+HOLDS(MD_CHAINS == 3);
+
+HOLDS(MD_FLOAT32 == 1);
+HOLDS(MD_FLOAT16 == 2);
+HOLDS(MD_BFLOAT16 == 3);
+
+HOLDS(MD_LOGITS == 1);
+HOLDS(MD_PROBABILITIES == 2);
+
+// Of machines with pointers of 8 bytes.
+#if UINTPTR_MAX == 0xFFFFFFFFFFFFFFFF
+AT(md_error, size, 0);
+AT(md_error, status, 8);
+AT(md_error, node, 12);
+AT(md_error, index, 16);
+AT(md_error, message, 24);
+AT(md_error, argument, 32);
+AT(md_error, value, 40);
+AT(md_error, why, 48);
+ENDS(md_error, why, 56);
+
+AT(md_method_info, size, 0);
+AT(md_method_info, name, 8);
+AT(md_method_info, summary, 16);
+AT(md_method_info, law, 24);
+AT(md_method_info, shapes, 32);
+AT(md_method_info, lossless, 36);
+AT(md_method_info, reads_draft, 40);
+AT(md_method_info, counts_certain, 44);
+AT(md_method_info, drawn_by_text, 48);
+AT(md_method_info, decides_by_node, 52);
+ENDS(md_method_info, decides_by_node, 56);
+
+AT(md_sampling, temperature, 0);
+AT(md_sampling, top_k, 4);
+AT(md_sampling, top_p, 8);
+AT(md_sampling, min_p, 12);
+ENDS(md_sampling, min_p, 16);
+
+AT(md_trees, size, 0);
+AT(md_trees, requests, 8);
+AT(md_trees, nodes, 16);
+AT(md_trees, offsets, 24);
+AT(md_trees, parents, 32);
+AT(md_trees, tokens, 40);
+AT(md_trees, certain, 48);
+AT(md_trees, law, 56);
+AT(md_trees, largest, 64);
+ENDS(md_trees, largest, 72);
+
+AT(md_adjustments, size, 0);
+AT(md_adjustments, allowed, 8);
+AT(md_adjustments, allowed_stride, 16);
+AT(md_adjustments, allowed_of, 24);
+AT(md_adjustments, bias_tokens, 32);
+AT(md_adjustments, bias_values, 40);
+AT(md_adjustments, bias_entries, 48);
+AT(md_adjustments, bias_offsets, 56);
+AT(md_adjustments, bias_count, 64);
+AT(md_adjustments, bias_of, 72);
+ENDS(md_adjustments, bias_of, 80);
+
+AT(md_rows, size, 0);
+AT(md_rows, kind, 8);
+AT(md_rows, dtype, 12);
+AT(md_rows, data, 16);
+AT(md_rows, row_stride, 24);
+AT(md_rows, vocabulary, 32);
+AT(md_rows, row_of, 40);
+AT(md_rows, sampling, 48);
+AT(md_rows, default_sampling, 56);
+AT(md_rows, adjustments, 72);
+ENDS(md_rows, adjustments, 80);
+
+AT(md_requests, size, 0);
+AT(md_requests, seeds, 8);
+AT(md_requests, positions, 16);
+AT(md_requests, ids, 24);
+ENDS(md_requests, ids, 32);
+
+AT(md_level, size, 0);
+AT(md_level, entries, 8);
+AT(md_level, requests, 16);
+AT(md_level, nodes, 24);
+AT(md_level, wanted, 32);
+AT(md_level, depths, 40);
+ENDS(md_level, depths, 48);
+
+AT(md_children, size, 0);
+AT(md_children, tokens, 8);
+AT(md_children, first, 16);
+AT(md_children, stride, 24);
+AT(md_children, counts, 32);
+AT(md_children, certain, 40);
+AT(md_children, node_index, 48);
+ENDS(md_children, node_index, 56);
+
+AT(md_verdicts, size, 0);
+AT(md_verdicts, path, 8);
+AT(md_verdicts, path_stride, 16);
+AT(md_verdicts, accepted, 24);
+AT(md_verdicts, next, 32);
+ENDS(md_verdicts, next, 40);
+
+AT(md_axis, count, 0);
+AT(md_axis, stride, 8);
+ENDS(md_axis, stride, 16);
+
+AT(md_cache, size, 0);
+AT(md_cache, data, 8);
+AT(md_cache, element_size, 16);
+AT(md_cache, axes, 24);
+AT(md_cache, axis_count, 32);
+AT(md_cache, entries, 40);
+AT(md_cache, entry_stride, 48);
+AT(md_cache, entry_size, 56);
+ENDS(md_cache, entry_size, 64);
+
+AT(md_dense_masks, size, 0);
+AT(md_dense_masks, data, 8);
+AT(md_dense_masks, columns, 16);
+AT(md_dense_masks, row_stride, 24);
+AT(md_dense_masks, contexts, 32);
+ENDS(md_dense_masks, contexts, 40);
+
+AT(md_cuda_cache, size, 0);
+AT(md_cuda_cache, data, 8);
+AT(md_cuda_cache, request_stride, 16);
+AT(md_cuda_cache, entry_stride, 24);
+AT(md_cuda_cache, entry_bytes, 32);
+AT(md_cuda_cache, axes, 40);
+AT(md_cuda_cache, axis_count, 48);
+AT(md_cuda_cache, pages, 56);
+AT(md_cuda_cache, pages_stride, 64);
+AT(md_cuda_cache, page_entries, 72);
+AT(md_cuda_cache, page_stride, 80);
+ENDS(md_cuda_cache, page_stride, 88);
+
+AT(md_estimation, size, 0);
+AT(md_estimation, samples, 8);
+AT(md_estimation, seed, 16);
+ENDS(md_estimation, seed, 24);
+
+AT(md_linear_program, size, 0);
+AT(md_linear_program, columns, 8);
+AT(md_linear_program, rows, 16);
+AT(md_linear_program, entries, 24);
+AT(md_linear_program, gain, 32);
+AT(md_linear_program, bound, 40);
+AT(md_linear_program, entry_rows, 48);
+AT(md_linear_program, entry_columns, 56);
+AT(md_linear_program, entry_values, 64);
+ENDS(md_linear_program, entry_values, 72);
+
+#endif
+
+int main(void) { return 0; }
