@@ -95,11 +95,11 @@ int main(int argc, char** argv) try {
         return 0;
     }
     md::any_method const method = argc > 1 ? md::parse_method(argv[1]) : md::any_method{};
-    md::topology const shape = md::parse_shape(argc > 2                                    ? argv[2]
-                                               : method.trees() == md::trees_taken::chains ? "chain:3"
-                                               : method.trees() == md::trees_taken::forks  ? "fork:3x2"
-                                               : method.trees() == md::trees_taken::pairs  ? "2x2"
-                                                                                           : "3x2");
+    md::topology const shape = md::parse_shape(argc > 2                                      ? argv[2]
+                                               : method.trees() == md::allowed_trees::chains ? "chain:3"
+                                               : method.trees() == md::allowed_trees::forks  ? "fork:3x2"
+                                               : method.trees() == md::allowed_trees::pairs  ? "2x2"
+                                                                                             : "3x2");
     std::vector<std::int32_t> text{7, 42};
     method_memory kept;
     int accepted = 0;

@@ -12,8 +12,8 @@
 
 namespace multidraft::examples {
 
-inline char const* name_of(stop_reason why) {
-    switch (why) {
+inline char const* name_of(stop_reason reason) {
+    switch (reason) {
         case stop_reason::max_tokens:
             return "max_tokens";
         case stop_reason::stop_token:
@@ -48,7 +48,7 @@ inline nlohmann::ordered_json run_as_json(std::string const& method, bool lossle
             {"seconds", m.seconds},
             {"tokens_per_second", m.tokens_per_second()},
             {"seed", seed},
-            {"stopped_by", name_of(g.why)},
+            {"stopped_by", name_of(g.reason)},
             {"seconds_by_stage",
              {{"prompt", m.prompt_seconds},
               {"target", m.target_seconds},

@@ -11,19 +11,19 @@
 namespace multidraft::examples {
 
 /// If a method does not take trees of this shape: the shapes that it takes. Otherwise empty.
-inline std::string shapes_taken(trees_taken trees, topology const& shape) {
+inline std::string shapes_taken(allowed_trees trees, topology const& shape) {
     switch (trees) {
-        case trees_taken::any:
+        case allowed_trees::any:
             break;
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             for (node_id v = 0; v < shape.size(); ++v)
                 if (shape.child_count(v) > 2) return "two children per node at most, such as 2x2x1";
             break;
-        case trees_taken::forks:
+        case allowed_trees::forks:
             if (shape.max_depth() > 0 && !(shape == fork(shape.child_count(0), shape.max_depth())))
                 return "chains that branch at the root only, such as 3x1x1";
             break;
-        case trees_taken::chains:
+        case allowed_trees::chains:
             if (shape.width() > 1) return "chains only, such as 1x1x1";
             break;
     }

@@ -168,7 +168,7 @@ class Item:
     paper: str
     title: str
     make: object = None  # of a Session, gives a Table
-    why: str = ""
+    reason: str = ""
 
 
 ITEMS = {}
@@ -184,9 +184,9 @@ def item(name, paper, title):
     return register
 
 
-def not_here(name, paper, title, why):
+def not_here(name, paper, title, reason):
     """Registers one that cannot be made from the shipped models, or has no numbers, and says why."""
-    ITEMS[name] = Item(name, paper, title, None, why)
+    ITEMS[name] = Item(name, paper, title, None, reason)
 
 
 class Table:

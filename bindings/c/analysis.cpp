@@ -176,9 +176,9 @@ public:
           target_(logits_of(at.rows.p)),
           draft_(logits_of(at.rows.q)) {
         if (at.n >= max_nodes) refuse("n", at.n, "a tree has at most 2^24 nodes");
-        if (method.trees() == trees_taken::pairs && at.n > 2)
+        if (method.trees() == allowed_trees::pairs && at.n > 2)
             refuse("n", at.n, std::string(method.name()) + " takes up to 2 children a node");
-        if (method.trees() == trees_taken::chains && at.n > 1)
+        if (method.trees() == allowed_trees::chains && at.n > 1)
             refuse("n", at.n, std::string(method.name()) + " takes one child a node");
         if (trials_ < 2) refuse("how.samples", trials_, "there are two samples or more");
         constexpr std::int64_t most_trees = 4096;

@@ -42,7 +42,7 @@ struct last_error {
     kept_text<2048> message;
     kept_text<128> argument;
     kept_text<256> value;
-    kept_text<1536> why;
+    kept_text<1536> reason;
 };
 
 thread_local last_error error_of_thread;
@@ -55,7 +55,7 @@ md_status keep(md_status status, std::string_view message) noexcept {
     e.message = message;
     e.argument = "";
     e.value = "";
-    e.why = message;
+    e.reason = message;
     return status;
 }
 
@@ -71,7 +71,7 @@ md_status keep_current_exception() noexcept {
         e.index = input.index();
         e.argument = input.argument();
         e.value = input.value();
-        e.why = input.why();
+        e.reason = input.reason();
         return MD_INVALID_INPUT;
     } catch (std::bad_alloc const&) {
         return keep(MD_OUT_OF_MEMORY, "out of memory");
@@ -104,7 +104,7 @@ md_status md_last_error(md_error* error) {
     error->message = e.message.c_str();
     error->argument = e.argument.c_str();
     error->value = e.value.c_str();
-    error->why = e.why.c_str();
+    error->reason = e.reason.c_str();
     return e.status;
 }
 

@@ -50,15 +50,15 @@ known_methods const& known() {
     return all;
 }
 
-std::int32_t shapes_of(trees_taken trees) {
+std::int32_t shapes_of(allowed_trees trees) {
     switch (trees) {
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             return MD_PAIRS;
-        case trees_taken::forks:
+        case allowed_trees::forks:
             return MD_FORKS;
-        case trees_taken::chains:
+        case allowed_trees::chains:
             return MD_CHAINS;
-        case trees_taken::any:
+        case allowed_trees::any:
             break;
     }
     return MD_ANY_SHAPE;

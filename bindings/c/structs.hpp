@@ -46,12 +46,12 @@ template <class T>
     return read(given, name, offsetof(md_rows, adjustments));
 }
 
-[[noreturn]] inline void refuse_kind(md_rows const& r, char const* name, char const* why) {
-    refuse(std::string(name) + ".kind", r.kind, why);
+[[noreturn]] inline void refuse_kind(md_rows const& r, char const* name, char const* reason) {
+    refuse(std::string(name) + ".kind", r.kind, reason);
 }
 
-[[noreturn]] inline void refuse_dtype(md_rows const& r, char const* name, char const* why) {
-    refuse(std::string(name) + ".dtype", r.dtype, why);
+[[noreturn]] inline void refuse_dtype(md_rows const& r, char const* name, char const* reason) {
+    refuse(std::string(name) + ".dtype", r.dtype, reason);
 }
 
 /// Refuses rows of the draft of another kind or type than the target's.

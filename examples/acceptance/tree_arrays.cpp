@@ -39,15 +39,15 @@ struct shapes {
     bool pairs = true;
     bool forks = true;
 
-    [[nodiscard]] bool are_taken_by(trees_taken trees) const {
+    [[nodiscard]] bool are_taken_by(allowed_trees trees) const {
         switch (trees) {
-            case trees_taken::any:
+            case allowed_trees::any:
                 return true;
-            case trees_taken::pairs:
+            case allowed_trees::pairs:
                 return pairs;
-            case trees_taken::forks:
+            case allowed_trees::forks:
                 return forks;
-            case trees_taken::chains:
+            case allowed_trees::chains:
                 return chains;
         }
         return false;

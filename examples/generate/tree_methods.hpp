@@ -21,9 +21,9 @@ namespace multidraft::examples {
 inline std::string default_tree() { return multiplies_by_tiles() ? "3x1x1x1" : "1x1"; }
 
 /// The shape that a method of the library's lists has here unless told otherwise.
-inline std::string default_tree(trees_taken trees) {
-    if (trees == trees_taken::chains) return multiplies_by_tiles() ? "1x1x1x1" : "1x1";
-    if (trees == trees_taken::forks) return multiplies_by_tiles() ? "fork:3x4" : "1x1";
+inline std::string default_tree(allowed_trees trees) {
+    if (trees == allowed_trees::chains) return multiplies_by_tiles() ? "1x1x1x1" : "1x1";
+    if (trees == allowed_trees::forks) return multiplies_by_tiles() ? "fork:3x4" : "1x1";
     return default_tree();
 }
 
@@ -43,10 +43,10 @@ method tree_method() {
              std::string(Listed::summary),
              default_tree(Listed::trees),
              proved_lossless<typename Listed::verifier>(),
-             Listed::trees == trees_taken::chains,
+             Listed::trees == allowed_trees::chains,
              {},
-             Listed::trees == trees_taken::forks,
-             Listed::trees == trees_taken::pairs ? 2 : 0};
+             Listed::trees == allowed_trees::forks,
+             Listed::trees == allowed_trees::pairs ? 2 : 0};
     if constexpr (is_addressed_by_text<typename Listed::sampler>) {
         // Its noise is fixed by the position in the text: no choice may depend on it.
         m.run = [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,

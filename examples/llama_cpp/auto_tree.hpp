@@ -71,7 +71,7 @@ inline chosen_tree choose_tree(llama_decoder& target, llama_decoder& draft, llam
     options.max_tokens = 48;
     options.stop_tokens.clear();
     options.observer = {};
-    bool const chains = how.trees == trees_taken::chains;
+    bool const chains = how.trees == allowed_trees::chains;
     auto const m = how.run(target, &draft, fitted(how, parse_shape("4x2x1x1")), prompt, options, {}).metrics;
     std::vector<double> by_rank;
     double whole = 0;

@@ -50,8 +50,8 @@ private:
     static inline std::string lines_;
 };
 
-[[noreturn]] void refuse_model(std::string const& file, std::string const& why) {
-    throw std::runtime_error(file + ": " + why);
+[[noreturn]] void refuse_model(std::string const& file, std::string const& reason) {
+    throw std::runtime_error(file + ": " + reason);
 }
 
 std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }

@@ -195,9 +195,9 @@ int run(int argc, char** argv) {
     topology shape = choose ? branching({auto_budget}) : parse_shape(tree);
     if (!choose && !compare && how.drafts && fitted(how, shape) != shape)
         throw std::runtime_error("--tree " + tree + ": " + how.name + " takes " +
-                                 (how.trees == trees_taken::chains  ? "chains only, such as 1x1x1"
-                                  : how.trees == trees_taken::pairs ? "two children a node at most, such as 2x2x1"
-                                                                    : "chains that part at the root only, as 3x1x1"));
+                                 (how.trees == allowed_trees::chains  ? "chains only, such as 1x1x1"
+                                  : how.trees == allowed_trees::pairs ? "two children a node at most, such as 2x2x1"
+                                                                      : "chains that part at the root only, as 3x1x1"));
 
     auto const cores = static_cast<std::int32_t>(std::max(1U, std::thread::hardware_concurrency()));
     room.threads = threads == 0 ? cores : threads;

@@ -10,7 +10,7 @@ namespace multidraft::examples {
 std::vector<llama_method> const& llama_methods() {
     static std::vector<llama_method> const all = [] {
         std::vector<llama_method> list;
-        list.push_back({"autoregressive", "none", "one target call a token", trees_taken::any, false, false,
+        list.push_back({"autoregressive", "none", "one target call a token", allowed_trees::any, false, false,
                         [](llama_decoder& target, llama_decoder*, topology const&, std::span<token_id const> prompt,
                            generation_options const& options, token_callback const& on_tokens) {
                             return autoregressive(target, prompt, options, on_tokens);
@@ -37,13 +37,13 @@ topology fitted(llama_method const& how, topology const& shape) {
     std::int32_t const depth = shape.max_depth();
     if (depth == 0) return shape;
     switch (how.trees) {
-        case trees_taken::any:
+        case allowed_trees::any:
             return shape;
-        case trees_taken::chains:
+        case allowed_trees::chains:
             return chain(depth);
-        case trees_taken::forks:
+        case allowed_trees::forks:
             return fork((shape.size() - 1) / depth, depth);
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             break;
     }
     std::vector<node_id> kept{0};  // up to two children of each node

@@ -23,7 +23,7 @@ struct llama_method {
     std::string name;
     std::string law;
     std::string summary;
-    trees_taken trees = trees_taken::any;
+    allowed_trees trees = allowed_trees::any;
     bool needs_draft = true;  ///< a draft model; look-up drafts without one
     bool drafts = true;       ///< false: one token per call
     function run;

@@ -34,8 +34,8 @@ OTHERS = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight":
           "lm_head.weight": "output.weight"}
 
 
-def refuse(why):
-    sys.exit(f"to_gguf.py: {why}")
+def refuse(reason):
+    sys.exit(f"to_gguf.py: {reason}")
 
 
 def tensors_of(file_name):

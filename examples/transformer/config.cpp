@@ -26,10 +26,10 @@ public:
         if (!json_.is_object()) throw std::runtime_error(name_ + ": not a JSON object");
     }
 
-    [[noreturn]] void refuse(std::string const& key, std::string const& why) const {
+    [[noreturn]] void refuse(std::string const& key, std::string const& reason) const {
         auto const entry = json_.find(key);
         throw std::runtime_error(name_ + ": " + key + (entry == json_.end() ? " is absent" : " = " + entry->dump()) +
-                                 ": " + why);
+                                 ": " + reason);
     }
 
     /// The value, or null when the key is absent.

@@ -88,7 +88,7 @@ struct method_facts {
     std::string_view name;
     std::string_view summary;
     std::string_view law;
-    trees_taken trees;
+    allowed_trees trees;
     bool lossless;
     bool reads_draft;
     bool counts_certain;
@@ -313,7 +313,7 @@ public:
     /// The law by which the children of a node are drawn.
     [[nodiscard]] std::string_view law_name() const noexcept { return facts().law; }
     /// The trees that it accepts.
-    [[nodiscard]] trees_taken trees() const noexcept { return facts().trees; }
+    [[nodiscard]] allowed_trees trees() const noexcept { return facts().trees; }
     /// Whether the output has the target's law.
     [[nodiscard]] bool is_lossless() const noexcept { return facts().lossless; }
     /// Whether verifying reads rows of the draft; if not, `verify::no_draft_rows{}` may be passed for them.

@@ -40,7 +40,7 @@ WIDTH = {"BF16": 2, "F16": 2, "F32": 4}
 
 
 def refuse(why):
-    sys.exit(f"pad.py: {why}")
+    sys.exit(f"pad.py: {reason}")
 
 
 class Source:

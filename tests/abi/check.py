@@ -26,8 +26,8 @@ def run(*command):
                           errors="replace", check=False)
 
 
-def skip(why):
-    print(f"skipped: {why}")
+def skip(reason):
+    print(f"skipped: {reason}")
     sys.exit(SKIPPED)
 
 

@@ -75,13 +75,13 @@ TEST(any_method_batch, draws_and_decides_as_the_sampler_and_the_verifier_do) {
     expect_the_same<float16>();
 }
 
-void expect_refused(std::function<void()> const& call, std::string_view argument, std::string_view why) {
+void expect_refused(std::function<void()> const& call, std::string_view argument, std::string_view reason) {
     try {
         call();
-        ADD_FAILURE() << "not refused: " << why;
+        ADD_FAILURE() << "not refused: " << reason;
     } catch (invalid_input const& e) {
         EXPECT_EQ(e.argument(), argument);
-        EXPECT_NE(e.why().find(why), std::string::npos) << e.what();
+        EXPECT_NE(e.reason().find(reason), std::string::npos) << e.what();
     }
 }
 

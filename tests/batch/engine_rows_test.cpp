@@ -119,7 +119,7 @@ TEST(engine_rows, refuse_invalid_slots_and_parameters) {
     b.draw_alone(draft::sequential{});
     host_threads const pool(1);
     by_slot slots(b);
-    auto const why = [&] {
+    auto const reason = [&] {
         mt::verdict_memory got(b.trees(), 0);
         try {
             verify_batch(pool, verify::recursive_rejection<law::sequential>{}, drawn_by<law::sequential>(b.trees()),
@@ -131,14 +131,14 @@ TEST(engine_rows, refuse_invalid_slots_and_parameters) {
         }
         return std::string("taken");
     };
-    EXPECT_EQ(why(), "taken");
+    EXPECT_EQ(reason(), "taken");
     auto const slot = at(slots.slots[2]);
     slots.top_p[slot] = 0;
-    EXPECT_EQ(why(), "target.top_p[2]");
+    EXPECT_EQ(reason(), "target.top_p[2]");
     slots.temperature[slot] = -1;
-    EXPECT_EQ(why(), "target.temperature[2]");
+    EXPECT_EQ(reason(), "target.temperature[2]");
     slots.slots[2] = -1;
-    EXPECT_EQ(why(), "slot_of[2]");
+    EXPECT_EQ(reason(), "slot_of[2]");
     auto const own = slots.slots;
     slots = by_slot(b);
     auto p = slots.in_arrays(b.target_logits());

@@ -19,7 +19,7 @@ namespace multidraft::bugs {
 template <language_model Draft>
 class reranked_draws : public single_model_drafter<Draft, law::sequential> {
 public:
-    static constexpr bool shape_looks_at_draws = true;
+    static constexpr bool shape_depends_on_draws = true;
 
     explicit reranked_draws(Draft& draft) : single_model_drafter<Draft, law::sequential>(draft) {}
 

@@ -73,12 +73,12 @@ static void open_library(char const* path) { (void)path; }
 
 static char const* last_text(void) { return CALL(md_last_message)(); }
 
-static int fails_with(md_status status, char const* argument, char const* part_of_why) {
+static int fails_with(md_status status, char const* argument, char const* part_of_reason) {
     md_error error = MD_ERROR_INIT;
     if (status != MD_INVALID_INPUT || CALL(md_last_error)(&error) != status) return 0;
-    if (strcmp(error.argument, argument) != 0 || strstr(error.why, part_of_why) == NULL ||
+    if (strcmp(error.argument, argument) != 0 || strstr(error.reason, part_of_reason) == NULL ||
         strstr(error.message, error.argument) == NULL) {
-        fprintf(stderr, "argument '%s', value '%s', why '%s'\n", error.argument, error.value, error.why);
+        fprintf(stderr, "argument '%s', value '%s', reason '%s'\n", error.argument, error.value, error.reason);
         return 0;
     }
     return 1;

@@ -42,8 +42,8 @@ AT(md_error, index, 16);
 AT(md_error, message, 24);
 AT(md_error, argument, 32);
 AT(md_error, value, 40);
-AT(md_error, why, 48);
-ENDS(md_error, why, 56);
+AT(md_error, reason, 48);
+ENDS(md_error, reason, 56);
 
 AT(md_method_info, size, 0);
 AT(md_method_info, name, 8);

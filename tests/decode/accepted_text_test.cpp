@@ -241,9 +241,9 @@ TEST(accepted_text, a_generation_of_ones_own_is_the_loops) {
             EXPECT_EQ(mine.length(), static_cast<std::int32_t>(text.size()) - 1);
         }
         EXPECT_EQ(std::vector<token_id>(text.begin() + 3, text.end()), expected.tokens);
-        EXPECT_EQ(out.end(), expected.why);
+        EXPECT_EQ(out.end(), expected.reason);
         EXPECT_EQ(mine.length(), target.length());
-        stopped += expected.why == stop_reason::stop_token ? 1 : 0;
+        stopped += expected.reason == stop_reason::stop_token ? 1 : 0;
     }
     EXPECT_GT(stopped, 5);
     EXPECT_LT(stopped, 40);

@@ -206,13 +206,13 @@ TEST(Drafters, ReadNoMoreThanTheirContext) {
     std::vector<token_id> const prompt{1, 2, 3};
     table_model<float> target(50, p, 20);
     auto const greedy = autoregressive(target, prompt, options);
-    ASSERT_EQ(greedy.why, stop_reason::context_limit);
+    ASSERT_EQ(greedy.reason, stop_reason::context_limit);
     for (std::int32_t const limit : {2, 3, 7, 20, 40}) {
         table_model<float> draft(50, p, limit);
         table_model<float> other(50, p, limit + 3);
         auto const expect = [&](generation const& g) {
             EXPECT_EQ(g.tokens, greedy.tokens) << limit;
-            EXPECT_EQ(g.why, stop_reason::context_limit);
+            EXPECT_EQ(g.reason, stop_reason::context_limit);
         };
         expect(make_speculative<rejection>(target, stochastic_beam_drafter(draft, {3, 3, 3}))(prompt, options));
         expect(make_speculative<rejection>(target, best_first_drawn_drafter(draft))(prompt, options));

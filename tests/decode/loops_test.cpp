@@ -85,8 +85,8 @@ private:
     table_model<float>& model_;
     std::vector<float> logits_;
 };
-static_assert(language_model<showing_model> && shows_logits_in_place<showing_model>);
-static_assert(!shows_logits_in_place<table_model<float>>);
+static_assert(language_model<showing_model> && exposes_logits_in_place<showing_model>);
+static_assert(!exposes_logits_in_place<table_model<float>>);
 
 TEST(Loops, LogitsAreReadWhereTheModelShowsThem) {
     models m;
@@ -129,7 +129,7 @@ TEST(Loops, Counts) {
         return true;
     });
     EXPECT_EQ(r.tokens.size(), 33U);
-    EXPECT_EQ(r.why, stop_reason::max_tokens);
+    EXPECT_EQ(r.reason, stop_reason::max_tokens);
     EXPECT_EQ(r.metrics.tokens, 33);
     EXPECT_EQ(streamed, 33);
     EXPECT_EQ(m.target.calls, r.metrics.target_calls + 1) << "the prompt is one more call";
@@ -154,8 +154,8 @@ TEST(Loops, StopTokenEndsTheText) {
     options.stop_tokens = {greedy[17]};
     auto const a = autoregressive(m.target, m.prompt, options);
     auto const b = run<best_sampler, best_verifier>(m, branching({4, 2, 1}), options);
-    EXPECT_EQ(a.why, stop_reason::stop_token);
-    EXPECT_EQ(b.why, stop_reason::stop_token);
+    EXPECT_EQ(a.reason, stop_reason::stop_token);
+    EXPECT_EQ(b.reason, stop_reason::stop_token);
     EXPECT_EQ(a.tokens, b.tokens);
     EXPECT_EQ(a.tokens.back(), greedy[17]);
     EXPECT_LE(a.tokens.size(), 18U);
@@ -169,14 +169,14 @@ TEST(Loops, ContextLimitEndsTheTextAlike) {
     std::vector<token_id> const prompt{1, 2, 3};
     table_model<float> target(vocabulary, p, 20);
     auto const a = autoregressive(target, prompt, options);
-    EXPECT_EQ(a.why, stop_reason::context_limit);
+    EXPECT_EQ(a.reason, stop_reason::context_limit);
     EXPECT_EQ(a.tokens.size(), 18U) << "20 positions hold 3 + 17 tokens, and one more is predicted";
     for (std::int32_t draft_limit : {2, 3, 7, 20, 40}) {
         table_model<float> draft(vocabulary, p, draft_limit);
         auto const b =
             make_speculative<best_sampler, best_verifier>(target, draft, branching({2, 2, 1}))(prompt, options);
         EXPECT_EQ(b.tokens, a.tokens) << draft_limit;
-        EXPECT_EQ(b.why, stop_reason::context_limit);
+        EXPECT_EQ(b.reason, stop_reason::context_limit);
     }
 }
 
@@ -186,7 +186,7 @@ TEST(Loops, CallbackEndsTheText) {
     options.max_tokens = 60;
     auto const r = run<best_sampler, best_verifier>(m, branching({2, 1}), options,
                                                     [](std::span<token_id const>) { return false; });
-    EXPECT_EQ(r.why, stop_reason::callback);
+    EXPECT_EQ(r.reason, stop_reason::callback);
     EXPECT_LE(r.tokens.size(), 3U);
 }
 

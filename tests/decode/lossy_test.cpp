@@ -272,11 +272,11 @@ TEST(LossyLoops, EndAtTheContext) {
         for (std::int32_t const draft_limit : {2, 5, 40}) {
             table_model<float> draft(50, p, draft_limit);
             auto const a = lossy::target_initialised_decoding(target, draft, 2, 3)(prompt, options);
-            EXPECT_EQ(a.why, stop_reason::context_limit);
+            EXPECT_EQ(a.reason, stop_reason::context_limit);
             EXPECT_EQ(static_cast<std::int32_t>(a.tokens.size()), limit - 2);
         }
         auto const b = lossy::joint_decoding(target, 3, 4)(prompt, options);
-        EXPECT_EQ(b.why, stop_reason::context_limit);
+        EXPECT_EQ(b.reason, stop_reason::context_limit);
         EXPECT_EQ(static_cast<std::int32_t>(b.tokens.size()), limit - 2);
     }
 }

@@ -83,7 +83,7 @@ TEST(widened_row, is_0_for_tokens_that_the_draft_does_not_have) {
 
 TEST(widened_row, refuses_an_invalid_vocabulary) {
     std::vector<index_t> out(5, 77);
-    auto const why = [&](std::vector<token_id> const& tokens) {
+    auto const reason = [&](std::vector<token_id> const& tokens) {
         try {
             invert_vocabulary(tokens, out);
         } catch (invalid_input const& e) {
@@ -91,9 +91,9 @@ TEST(widened_row, refuses_an_invalid_vocabulary) {
         }
         return std::string("taken");
     };
-    EXPECT_EQ(why({1, 5}), "token_of[1] = 5: the target has 5 tokens");
-    EXPECT_EQ(why({-1}), "token_of[0] = -1: the target has 5 tokens");
-    EXPECT_EQ(why({1, 3, 1}), "token_of[2] = 1: token 0 of the draft is the same");
+    EXPECT_EQ(reason({1, 5}), "token_of[1] = 5: the target has 5 tokens");
+    EXPECT_EQ(reason({-1}), "token_of[0] = -1: the target has 5 tokens");
+    EXPECT_EQ(reason({1, 3, 1}), "token_of[2] = 1: token 0 of the draft is the same");
     EXPECT_EQ(out, std::vector<index_t>(5, 77));
     std::vector<std::int64_t> const offsets{0, 0, 3, 3}, below{0, -2};
     std::vector<token_id> tokens(4);

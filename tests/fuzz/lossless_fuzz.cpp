@@ -185,13 +185,13 @@ Sampler sampler_of(small_case const& c) {
         return {};
 }
 
-fuzz::trees trees_of(trees_taken trees) {
+fuzz::trees trees_of(allowed_trees trees) {
     switch (trees) {
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             return fuzz::trees::pairs;
-        case trees_taken::forks:
+        case allowed_trees::forks:
             return fuzz::trees::forks;
-        case trees_taken::chains:
+        case allowed_trees::chains:
             return fuzz::trees::chains;
         default:
             return fuzz::trees::any;

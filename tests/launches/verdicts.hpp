@@ -46,15 +46,15 @@ template <class Layout>
         return shapes_of_strided_rows;
 }
 
-[[nodiscard]] inline std::vector<std::vector<node_id>> trees_for(trees_taken kind) {
+[[nodiscard]] inline std::vector<std::vector<node_id>> trees_for(allowed_trees kind) {
     switch (kind) {
-        case trees_taken::any:
+        case allowed_trees::any:
             break;
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             return {{multidraft::none, 0, 0, 1, 1, 2}, {multidraft::none}, {multidraft::none, 0, 1}};
-        case trees_taken::forks:
+        case allowed_trees::forks:
             return {{multidraft::none, 0, 0, 0, 1, 2, 3}, {multidraft::none, 0, 1}};
-        case trees_taken::chains:
+        case allowed_trees::chains:
             return {{multidraft::none, 0, 1, 2}, {multidraft::none}, {multidraft::none, 0}};
     }
     return {{multidraft::none, 0, 0, 0, 1, 1, 3}, {multidraft::none, 0, 1}, {multidraft::none}};

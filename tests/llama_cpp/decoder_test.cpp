@@ -325,13 +325,13 @@ TEST(LlamaDecoder, OptionsOutOfTheirRangeAreRefused) {
 }
 
 TEST(LlamaDecoder, ModelsWithoutACacheOfOneEntryATokenAreRefused) {
-    auto const refused = [](std::string const& file, std::string const& why) {
+    auto const refused = [](std::string const& file, std::string const& reason) {
         try {
             gguf_model const model(file);
             ADD_FAILURE() << file << " was taken";
         } catch (std::runtime_error const& e) {
             EXPECT_NE(std::string(e.what()).find(file), std::string::npos) << e.what();
-            EXPECT_NE(std::string(e.what()).find(why), std::string::npos) << e.what();
+            EXPECT_NE(std::string(e.what()).find(reason), std::string::npos) << e.what();
         }
     };
     refused(model_file("recurrent"), "recurrent");

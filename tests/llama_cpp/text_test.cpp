@@ -103,7 +103,7 @@ TEST_F(texts, EndWhereTheContextDoes) {
     auto const tokens = tokenize(target_model->vocabulary(), "And the LORD said unto Moses,", false);
     for (auto const* name : {"autoregressive", "nested_ranked_block/stratified"}) {
         auto const g = find_llama_method(name).run(short_target, &draft, parse_shape("3x2x1"), tokens, options, {});
-        EXPECT_EQ(g.why, stop_reason::context_limit) << name;
+        EXPECT_EQ(g.reason, stop_reason::context_limit) << name;
         EXPECT_EQ(tokens.size() + g.tokens.size(), 41U) << name;
     }
     EXPECT_THROW(find_llama_method("autoregressive")

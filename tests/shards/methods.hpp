@@ -19,14 +19,14 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 using shape = std::vector<node_id>;
 
 /// Trees that a method takes, of several requests.
-inline std::vector<shape> shapes_for(trees_taken trees) {
+inline std::vector<shape> shapes_for(allowed_trees trees) {
     switch (trees) {
-        case trees_taken::chains:
+        case allowed_trees::chains:
             return {{none, 0, 1, 2}, {none}, {none, 0, 1, 2, 3, 4}, {none, 0}, {none, 0, 1}, {none, 0, 1, 2}};
-        case trees_taken::forks:
+        case allowed_trees::forks:
             return {{none, 0, 0, 0, 1, 2, 3}, {none, 0, 1, 2}, {none},
                     {none, 0, 0, 1, 2},       {none, 0},       {none, 0, 0, 1, 2}};
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             return {{none, 0, 0, 1, 1, 2}, {none, 0, 1, 2}, {none}, {none, 0, 0, 1, 2}, {none, 0}, {none, 0, 0, 1, 2}};
         default:
             return ragged_shapes;

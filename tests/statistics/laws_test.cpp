@@ -388,9 +388,9 @@ chi_squared independence(First first, Second second) {
 TEST(streams, of_different_addresses_are_independent) {
     addressed_uniforms const uniforms(301);
     addressed_uniforms const other_request(301, 1);
-    auto const stream = [](addressed_uniforms const& u, purpose why, multidraft::node_id node = 0, index_t index = 0,
+    auto const stream = [](addressed_uniforms const& u, purpose use, multidraft::node_id node = 0, index_t index = 0,
                            std::int32_t shift = 0) {
-        return [=](std::int32_t position) { return u.uniform<float>(address{position + shift, node, why, index}); };
+        return [=](std::int32_t position) { return u.uniform<float>(address{position + shift, node, use, index}); };
     };
     auto const drafting = stream(uniforms, purpose::draft);
     auto const accepting = stream(uniforms, purpose::acceptance);

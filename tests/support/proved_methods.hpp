@@ -34,15 +34,15 @@ template <class Method>
 [[nodiscard]] proof_options options_of() {
     proof_options options;
     switch (Method::trees) {
-        case trees_taken::any:
+        case allowed_trees::any:
             break;
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             options.trees = pairs_to_prove();
             break;
-        case trees_taken::forks:
+        case allowed_trees::forks:
             options.trees = forks_to_prove();
             break;
-        case trees_taken::chains:
+        case allowed_trees::chains:
             options.trees = chains_to_prove();
             break;
     }

@@ -65,13 +65,13 @@ TEST(level_order, is_a_tree_with_the_same_children_on_random_trees) {
     }
 }
 
-void expect_refused(std::vector<node_id> const& parents, std::int64_t index, std::string const& why) {
+void expect_refused(std::vector<node_id> const& parents, std::int64_t index, std::string const& reason) {
     try {
         static_cast<void>(level_order(parents));
-        ADD_FAILURE() << "not refused: " << why;
+        ADD_FAILURE() << "not refused: " << reason;
     } catch (invalid_input const& e) {
         EXPECT_EQ(e.index(), index);
-        EXPECT_NE(e.why().find(why), std::string::npos) << e.what();
+        EXPECT_NE(e.reason().find(reason), std::string::npos) << e.what();
     }
 }
 

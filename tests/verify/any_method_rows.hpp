@@ -20,20 +20,20 @@ inline constexpr index_t any_vocabulary = 37;
 inline constexpr std::int64_t any_stride = 40;
 
 /// A shape of up to that many nodes that a method accepts.
-inline topology any_shape(trees_taken trees, std::uint64_t seed, node_id most = 12) {
+inline topology any_shape(allowed_trees trees, std::uint64_t seed, node_id most = 12) {
     addressed_uniforms const u(seed, 77);
     auto const below = [&](std::int32_t n, index_t k) {
         return static_cast<std::int32_t>(u.uniform<double>({0, 0, purpose::test, k}) * n);
     };
-    if (trees == trees_taken::chains) return chain(below(5, 0));
-    if (trees == trees_taken::forks) return fork(1 + below(3, 0), 1 + below(3, 1));
+    if (trees == allowed_trees::chains) return chain(below(5, 0));
+    if (trees == allowed_trees::forks) return fork(1 + below(3, 0), 1 + below(3, 1));
     std::vector<node_id> parents{none};
     node_id parent = 0;
     std::int32_t children = 0;
     auto const nodes = 1 + below(most, 0);
     for (node_id v = 1; v < nodes; ++v) {
         node_id const next = parent + below(v - parent, v);
-        bool const full = next == parent && trees == trees_taken::pairs && children == 2;
+        bool const full = next == parent && trees == allowed_trees::pairs && children == 2;
         node_id const up = full ? parent + 1 : next;
         if (up >= v) break;
         children = up == parent ? children + 1 : 1;

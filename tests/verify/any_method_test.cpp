@@ -72,21 +72,21 @@ invalid_input refused(F const& f) {
 }
 
 TEST(any_method, names_the_nearest_of_an_unknown_name) {
-    auto const why = [](std::string_view name) {
+    auto const reason = [](std::string_view name) {
         invalid_input const e = refused([&] { static_cast<void>(parse_method(name)); });
         EXPECT_EQ(e.argument(), "name");
         EXPECT_EQ(e.index(), -1);
         EXPECT_EQ(e.value(), name.substr(0, 100));
-        return e.why();
+        return e.reason();
     };
-    EXPECT_NE(why("traversal/sequental").find("the nearest are traversal/sequential,"), std::string::npos);
-    EXPECT_NE(why("nested_ranked_block").find("nested_ranked_block/iid"), std::string::npos);
-    EXPECT_NE(why("nested_ranked_block").find("nested_ranked_block/stratified"), std::string::npos);
-    EXPECT_NE(why("nested_r").find("the nearest are nested_ranked_block/stratified, nested_ranked_block/iid,"),
+    EXPECT_NE(reason("traversal/sequental").find("the nearest are traversal/sequential,"), std::string::npos);
+    EXPECT_NE(reason("nested_ranked_block").find("nested_ranked_block/iid"), std::string::npos);
+    EXPECT_NE(reason("nested_ranked_block").find("nested_ranked_block/stratified"), std::string::npos);
+    EXPECT_NE(reason("nested_r").find("the nearest are nested_ranked_block/stratified, nested_ranked_block/iid,"),
               std::string::npos);
-    EXPECT_NE(why("Naive/IID").find("naive/iid"), std::string::npos);
-    EXPECT_NE(why("").find("method_names()"), std::string::npos);
-    EXPECT_LT(why(std::string(100000, 'x')).size(), 300U);
+    EXPECT_NE(reason("Naive/IID").find("naive/iid"), std::string::npos);
+    EXPECT_NE(reason("").find("method_names()"), std::string::npos);
+    EXPECT_LT(reason(std::string(100000, 'x')).size(), 300U);
     EXPECT_THROW(static_cast<void>(parse_method(std::string_view("naive/iid\0", 10))), invalid_input);
 }
 
@@ -112,9 +112,9 @@ TEST(any_method, refuses_scratch_that_does_not_do) {
     for (std::string_view const name : method_names()) {
         any_method const m = parse_method(name);
         small_problem b;
-        if (m.trees() == trees_taken::chains) b = {{none, 0, 1}, {0, 1, 2}, {0, 0, 0}};
+        if (m.trees() == allowed_trees::chains) b = {{none, 0, 1}, {0, 1, 2}, {0, 0, 0}};
         if (m.law_name() == law::top_then_one::name) b.certain = {1, 0, 0};
-        std::int32_t const depth = m.trees() == trees_taken::chains ? 2 : 1;
+        std::int32_t const depth = m.trees() == allowed_trees::chains ? 2 : 1;
         std::size_t const bytes = m.scratch_bytes(3, depth);
         EXPECT_EQ(bytes % 16, 0U);
         garbage memory(bytes + 16);
@@ -123,7 +123,8 @@ TEST(any_method, refuses_scratch_that_does_not_do) {
             invalid_input const small = refused([&] { b.run(m, memory.bytes().first(bytes / 2)); });
             EXPECT_EQ(small.argument(), "scratch.size") << name;
             EXPECT_EQ(small.value(), std::to_string(bytes / 2));
-            EXPECT_NE(small.why().find(" bytes are needed for a tree of 3 nodes"), std::string::npos) << small.what();
+            EXPECT_NE(small.reason().find(" bytes are needed for a tree of 3 nodes"), std::string::npos)
+                << small.what();
             invalid_input const askew = refused([&] { b.run(m, memory.bytes().subspan(1, bytes)); });
             EXPECT_EQ(askew.argument(), "scratch.data") << name;
             EXPECT_THROW(b.run(m, {}), invalid_input) << name;
@@ -146,12 +147,12 @@ TEST(any_method, refuses_trees_of_another_law_or_shape) {
             invalid_input const e = refused(
                 [&] { static_cast<void>(m.verify(b.tree(law), b.logits(), b.logits(), {}, b.path, memory.bytes())); });
             EXPECT_EQ(e.argument(), "drafts.law") << name;
-            EXPECT_NE(e.why().find("'" + std::string(m.law_name()) + "'"), std::string::npos) << e.what();
+            EXPECT_NE(e.reason().find("'" + std::string(m.law_name()) + "'"), std::string::npos) << e.what();
         }
         method_memory<logit_rows<float>> owned;
         EXPECT_THROW(static_cast<void>(m.verify(b.tree("another"), b.logits(), b.logits(), {}, b.path, owned)),
                      invalid_input);
-        if (m.trees() == trees_taken::chains) {
+        if (m.trees() == allowed_trees::chains) {
             EXPECT_THROW(b.run(m, memory.bytes()), invalid_input) << name;
         }
         b.parents = {none, 0, 5};

@@ -50,13 +50,13 @@ std::map<std::string_view, std::uint64_t> const recorded{
     {"reference nested_ranked_block/stratified", 1967930355202141512U},
 };
 
-std::vector<node_id> const& tree_of(trees_taken trees) {
+std::vector<node_id> const& tree_of(allowed_trees trees) {
     switch (trees) {
-        case trees_taken::pairs:
+        case allowed_trees::pairs:
             return pairs;
-        case trees_taken::forks:
+        case allowed_trees::forks:
             return forked;
-        case trees_taken::chains:
+        case allowed_trees::chains:
             return chain;
         default:
             return wide;

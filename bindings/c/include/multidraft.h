@@ -55,7 +55,7 @@ typedef struct md_error {
     char const* message;  /* all of it: "parents[3] = 7: a parent must come before its child" */
     char const* argument; /* "parents"; empty where no argument is at fault */
     char const* value;    /* "7" */
-    char const* why;      /* "a parent must come before its child" */
+    char const* reason;   /* "a parent must come before its child" */
 } md_error;
 #define MD_ERROR_INIT \
     { sizeof(md_error), MD_OK, -1, -1, NULL, NULL, NULL, NULL }

@@ -33,12 +33,12 @@ namespace {
 struct failure : std::exception {
     md_status status = MD_INTERNAL;
     std::int64_t index = -1;
-    std::string message, argument, value, why;
+    std::string message, argument, value, reason;
 
     failure() = default;
-    failure(std::string of, std::string what, std::string reason)
-        : status(MD_INVALID_INPUT), argument(std::move(of)), value(std::move(what)), why(std::move(reason)) {
-        message = argument + " = " + value + ": " + why;
+    failure(std::string of, std::string what, std::string cause)
+        : status(MD_INVALID_INPUT), argument(std::move(of)), value(std::move(what)), reason(std::move(cause)) {
+        message = argument + " = " + value + ": " + reason;
     }
     [[nodiscard]] char const* what() const noexcept override { return message.c_str(); }
 };
@@ -53,7 +53,7 @@ void check(md_status status) {
     f.message = error.message;
     f.argument = error.argument;
     f.value = error.value;
-    f.why = error.why;
+    f.reason = error.reason;
     throw f;
 }
 
@@ -68,7 +68,7 @@ void raise(failure const& f) {
                 return;
             case MD_INVALID_INPUT: {
                 nb::object const type = nb::module_::import_("multidraft._errors").attr("InvalidInput");
-                nb::object const error = type(f.message, f.argument, f.index, f.value, f.why);
+                nb::object const error = type(f.message, f.argument, f.index, f.value, f.reason);
                 PyErr_SetObject(type.ptr(), error.ptr());
                 return;
             }
@@ -239,8 +239,8 @@ sampling sampling_of(nb::handle given) {
     return s;
 }
 
-void check_size(std::size_t size, std::size_t wanted, char const* name, char const* why) {
-    if (size != wanted) throw failure(std::string(name) + ".size", std::to_string(size), why);
+void check_size(std::size_t size, std::size_t wanted, char const* name, char const* reason) {
+    if (size != wanted) throw failure(std::string(name) + ".size", std::to_string(size), reason);
 }
 
 /// Which rows are read: all of row_of must lie in the matrix.
@@ -257,7 +257,7 @@ void check_rows(matrix const& of, std::optional<longs> const& row_of, std::size_
             failure f(std::string(name) + "_rows", std::to_string((*row_of)(k)),
                       "there are " + std::to_string(of.rows()) + " rows");
             f.index = static_cast<std::int64_t>(k);
-            f.message = f.argument + '[' + std::to_string(k) + "] = " + f.value + ": " + f.why;
+            f.message = f.argument + '[' + std::to_string(k) + "] = " + f.value + ": " + f.reason;
             throw f;
         }
 }
@@ -470,7 +470,7 @@ std::tuple<nb::object, nb::object, nb::object> trees_of_links(input<std::int32_t
                           is_node ? "a node is reached once"
                                   : "a node is in [0, " + std::to_string(width) + "), or -1 for none");
                 f.index = root + index;
-                f.message = f.argument + '[' + std::to_string(f.index) + "] = " + f.value + ": " + f.why;
+                f.message = f.argument + '[' + std::to_string(f.index) + "] = " + f.value + ": " + f.reason;
                 throw f;
             }
             seen[static_cast<std::size_t>(node)] = 1;

@@ -141,7 +141,7 @@ auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const&
                 validate_links<Id>({links.first_child + first, nodes}, {links.next_sibling + first, nodes});
             } catch (invalid_input const& e) {
                 throw invalid_input("links." + e.argument(), e.index() < 0 ? e.index() : first + e.index(), e.value(),
-                                    e.why() + ", request " + std::to_string(b));
+                                    e.reason() + ", request " + std::to_string(b));
             }
         }
     }

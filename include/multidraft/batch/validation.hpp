@@ -130,9 +130,9 @@ inline void refuse_reported(validation_report const& report) {
         refuse(name_of(report.what), report.value,
                std::string(text_of(static_cast<arithmetic_fault>(static_cast<std::int32_t>(report.value)))) +
                    ": see docs/floating_point.md");
-    std::string why = detail::rule_of(report.what);
-    if (report.token != none) why += " (token " + std::to_string(report.token) + ')';
-    refuse(name_of(report.what), report.index, report.value, why + ", request " + std::to_string(report.request));
+    std::string reason = detail::rule_of(report.what);
+    if (report.token != none) reason += " (token " + std::to_string(report.token) + ')';
+    refuse(name_of(report.what), report.index, report.value, reason + ", request " + std::to_string(report.request));
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -18,11 +18,11 @@ namespace MULTIDRAFT_NAMESPACE {
 class invalid_input : public std::invalid_argument {
 public:
     /// `value` is already printed; `node` is the node of the tree that is at fault, `none` where no node is concerned.
-    invalid_input(std::string argument, std::int64_t index, std::string value, std::string why, node_id node = none)
-        : std::invalid_argument(text(argument, index, value, why)),
+    invalid_input(std::string argument, std::int64_t index, std::string value, std::string reason, node_id node = none)
+        : std::invalid_argument(text(argument, index, value, reason)),
           argument_(std::move(argument)),
           value_(std::move(value)),
-          why_(std::move(why)),
+          reason_(std::move(reason)),
           index_(index),
           node_(node) {}
 
@@ -33,43 +33,43 @@ public:
     /// The offending value, printed.
     [[nodiscard]] std::string const& value() const noexcept { return value_; }
     /// What is wrong with it.
-    [[nodiscard]] std::string const& why() const noexcept { return why_; }
+    [[nodiscard]] std::string const& reason() const noexcept { return reason_; }
     /// The node of the tree whose row is at fault, or `none`.
     [[nodiscard]] node_id node() const noexcept { return node_; }
 
 private:
     static std::string text(std::string const& argument, std::int64_t index, std::string const& value,
-                            std::string const& why) {
+                            std::string const& reason) {
         std::string place = argument;
         if (index >= 0) {
             place += '[';
             place += std::to_string(index);
             place += ']';
         }
-        return place + " = " + value + ": " + why;
+        return place + " = " + value + ": " + reason;
     }
 
     std::string argument_;
     std::string value_;
-    std::string why_;
+    std::string reason_;
     std::int64_t index_;
     node_id node_;
 };
 
 /// Throws `invalid_input` for `argument` (or, with an index, its entry) of the given value.
 template <class T>
-[[noreturn]] void refuse(std::string argument, T const& value, std::string const& why) {
+[[noreturn]] void refuse(std::string argument, T const& value, std::string const& reason) {
     std::ostringstream printed;
     printed << value;
-    throw invalid_input(std::move(argument), -1, printed.str(), why);
+    throw invalid_input(std::move(argument), -1, printed.str(), reason);
 }
 
 /// The same for one entry of a sequence.
 template <class T>
-[[noreturn]] void refuse(std::string argument, std::int64_t index, T const& value, std::string const& why) {
+[[noreturn]] void refuse(std::string argument, std::int64_t index, T const& value, std::string const& reason) {
     std::ostringstream printed;
     printed << value;
-    throw invalid_input(std::move(argument), index, printed.str(), why);
+    throw invalid_input(std::move(argument), index, printed.str(), reason);
 }
 
 /// Throws `invalid_input` naming `argument` and `member` unless a row may have so many entries: 1 to `max_row_size`.

@@ -68,7 +68,7 @@ public:
         }
         tokens_.push_back(v.next);
         detail::text_cut const cut = detail::cut_at_limits(tokens_, limits);
-        why_ = cut.why;
+        reason_ = cut.reason;
         shorten(cut.count);
     }
 
@@ -82,17 +82,17 @@ public:
     [[nodiscard]] std::span<node_id const> nodes() const noexcept { return nodes_; }
 
     /// Why the text has ended; empty while it continues.
-    [[nodiscard]] std::optional<stop_reason> end() const noexcept { return why_; }
+    [[nodiscard]] std::optional<stop_reason> end() const noexcept { return reason_; }
     /// Whether the text has ended.
-    [[nodiscard]] bool ended() const noexcept { return why_.has_value(); }
+    [[nodiscard]] bool ended() const noexcept { return reason_.has_value(); }
 
     /// Ends the text after `count` of the tokens, for the engine's own reasons, such as a stop string. Throws
     /// `invalid_input` for more tokens than there are.
-    void truncate(std::int32_t count, stop_reason why = stop_reason::callback) {
+    void truncate(std::int32_t count, stop_reason reason = stop_reason::callback) {
         if (count < 0 || count > this->count())
             refuse("count", count, "the step has " + std::to_string(this->count()) + " tokens");
         shorten(static_cast<std::size_t>(count));
-        why_ = why;
+        reason_ = reason;
     }
 
     /// Writes the log-probability of each token under its row. The rows that were verified give those of the processed
@@ -125,7 +125,7 @@ private:
 
     std::vector<token_id> tokens_;
     std::vector<node_id> nodes_;
-    std::optional<stop_reason> why_;
+    std::optional<stop_reason> reason_;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

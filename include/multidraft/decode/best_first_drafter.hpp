@@ -101,7 +101,7 @@ class best_first_top_drafter : public detail::best_first_drafter<Draft, law::det
     using base::reach_;
 
 public:
-    static constexpr bool shape_looks_at_draws = false;
+    static constexpr bool shape_depends_on_draws = false;
 
     /// The model belongs to the caller. Throws `invalid_input` for options out of their range.
     explicit best_first_top_drafter(Draft& draft, best_first_options options = {}) : base(draft, options) {}
@@ -161,7 +161,7 @@ class best_first_drawn_drafter : public detail::best_first_drafter<Draft, law::s
     using base::reach_;
 
 public:
-    static constexpr bool shape_looks_at_draws = true;
+    static constexpr bool shape_depends_on_draws = true;
 
     /// The model belongs to the caller. Throws `invalid_input` for options out of their range.
     explicit best_first_drawn_drafter(Draft& draft, best_first_options options = {}) : base(draft, options) {}

@@ -23,7 +23,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// models belong to the caller.
 ///
 /// - `law`: of the children of one node; the verifier must be for the same.
-/// - `shape_looks_at_draws`: whether the number of children of a node depends on tokens drawn before them. Verifiers
+/// - `shape_depends_on_draws`: whether the number of children of a node depends on tokens drawn before them. Verifiers
 ///   that decide node by node are lossless for such trees; for a verifier of whole trees this must be proved, so the
 ///   loop does not accept it. A drafter may declare a static `shape_depends_on`; then every verifier that allows this
 ///   dependence is accepted (`verify::shape_may_depend_on`).
@@ -45,7 +45,7 @@ template <class D>
 concept drafter = requires {
     typename D::law;
     requires draft_law<typename D::law>;
-    { D::shape_looks_at_draws } -> std::convertible_to<bool>;
+    { D::shape_depends_on_draws } -> std::convertible_to<bool>;
 }
 &&requires(D& d, D const& fixed, host_group const& g, std::span<token_id const> text, std::int32_t number,
            sampling_params const& w, addressed_source& source, generation_metrics& m, std::span<node_id const> nodes) {

@@ -46,7 +46,7 @@ public:
             while (!state.ended()) self.step(state, options, source, m);
         }
         result.tokens = state.emitted();
-        result.why = state.why();
+        result.reason = state.reason();
         m.tokens = static_cast<std::int64_t>(result.tokens.size());
         return result;
     }

@@ -66,7 +66,7 @@ class independent_drafter : public candidate_tree_drafter<law::independent> {
 public:
     using logit = logit_of<Draft>;
     using view = typename model_rows<Draft>::view;
-    static constexpr bool shape_looks_at_draws = false;
+    static constexpr bool shape_depends_on_draws = false;
 
     /// Throws `invalid_input` when there is no model.
     independent_drafter(std::vector<Draft*> const& models, topology shape) : shape_(std::move(shape)) {

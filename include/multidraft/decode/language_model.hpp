@@ -65,7 +65,7 @@ concept language_model = requires(M& model, M const& fixed, token_batch const& b
 /// A model that can expose its logits in its own memory, for loops that read them before the next call:
 /// `forward_in_place(batch, rows)` does what `forward` does and returns the last `rows` rows, valid until then.
 template <class M>
-concept shows_logits_in_place = requires(M& model, token_batch const& batch, std::int32_t rows) {
+concept exposes_logits_in_place = requires(M& model, token_batch const& batch, std::int32_t rows) {
     { model.forward_in_place(batch, rows) } -> std::convertible_to<std::span<logit_of<M> const>>;
 };
 
@@ -76,7 +76,7 @@ namespace detail {
 template <language_model M>
 [[nodiscard]] std::span<logit_of<M> const> logits_of_call(M& model, token_batch const& batch, std::int32_t rows,
                                                           std::vector<logit_of<M>>& room) {
-    if constexpr (shows_logits_in_place<M>) {
+    if constexpr (exposes_logits_in_place<M>) {
         return model.forward_in_place(batch, rows);
     } else {
         std::size_t const wanted = static_cast<std::size_t>(rows) * static_cast<std::size_t>(model.vocabulary());

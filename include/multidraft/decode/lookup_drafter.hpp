@@ -69,7 +69,7 @@ inline void add_continuations(candidate_tree& tree, std::span<token_id const> te
 /// without a match is one target call for one token. Verify it with `verify::naive<law::deterministic>`.
 class lookup_drafter : public candidate_tree_drafter<law::deterministic> {
 public:
-    static constexpr bool shape_looks_at_draws = false;
+    static constexpr bool shape_depends_on_draws = false;
 
     /// Throws `invalid_input` for options that make no sense.
     explicit lookup_drafter(lookup_options options = {}) : options_(options) { options_.validate(); }
@@ -103,7 +103,7 @@ private:
 template <drafter Drafter>
 class with_lookup : public candidate_tree_drafter<law::deterministic> {
 public:
-    static constexpr bool shape_looks_at_draws = Drafter::shape_looks_at_draws;
+    static constexpr bool shape_depends_on_draws = Drafter::shape_depends_on_draws;
 
     /// Adds look-up with these options to the drafts of `other`. Throws `invalid_input` for options out of their range.
     explicit with_lookup(Drafter other, lookup_options options = {}) : other_(std::move(other)), options_(options) {

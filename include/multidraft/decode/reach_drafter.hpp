@@ -88,7 +88,7 @@ class reach_drafter {
 public:
     using law = typename Sampler::law;
     using logit = logit_of<Draft>;
-    static constexpr bool shape_looks_at_draws = true;
+    static constexpr bool shape_depends_on_draws = true;
     static constexpr multidraft::shape_depends_on shape_depends_on = Rule::shape_depends_on;
 
     /// The model belongs to the caller. Throws `invalid_input` for options out of their range.

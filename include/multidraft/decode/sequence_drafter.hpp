@@ -33,7 +33,7 @@ class sequence_drafter : public single_model_drafter<Draft, law::iid> {
     using base = single_model_drafter<Draft, law::iid>;
 
 public:
-    static constexpr bool shape_looks_at_draws = true;
+    static constexpr bool shape_depends_on_draws = true;
 
     /// Throws `invalid_input` for numbers that do not describe a tree.
     sequence_drafter(Draft& draft, std::int32_t sequences, std::int32_t length)

@@ -43,7 +43,7 @@ template <class Drafter, class Verifier>
     if constexpr (says_what_shape_depends_on<Drafter>)
         return Drafter::shape_depends_on <= verify::shape_may_depend_on<Verifier>;
     else
-        return !Drafter::shape_looks_at_draws || verify::decides_by_node<Verifier>;
+        return !Drafter::shape_depends_on_draws || verify::decides_by_node<Verifier>;
 }
 
 }  // namespace detail

@@ -27,7 +27,7 @@ class static_tree_drafter {
 public:
     using law = typename Sampler::law;
     using logit = logit_of<Draft>;
-    static constexpr bool shape_looks_at_draws = !std::is_same_v<StopRule, never_stop>;
+    static constexpr bool shape_depends_on_draws = !std::is_same_v<StopRule, never_stop>;
 
     /// Trees of `shape`; `StopRule` may omit the last levels. The model belongs to the caller and must outlive the
     /// drafter.

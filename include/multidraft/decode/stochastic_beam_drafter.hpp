@@ -39,7 +39,7 @@ class stochastic_beam_drafter : public beam_drafter<Draft, law::sequential> {
     using base = beam_drafter<Draft, law::sequential>;
 
 public:
-    static constexpr bool shape_looks_at_draws = true;
+    static constexpr bool shape_depends_on_draws = true;
 
     /// Throws `invalid_input` for a level without a sequence.
     stochastic_beam_drafter(Draft& draft, std::vector<std::int32_t> widths) : base(draft), widths_(std::move(widths)) {

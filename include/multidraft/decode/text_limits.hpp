@@ -25,7 +25,7 @@ namespace detail {
 /// How many tokens of a step are emitted, and why the text ends with them; no reason while it continues.
 struct text_cut {
     std::size_t count = 0;
-    std::optional<stop_reason> why;
+    std::optional<stop_reason> reason;
 };
 
 /// All tokens of a step, or those up to the first stop token or the limit; if both are reached the reason is the stop

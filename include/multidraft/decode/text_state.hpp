@@ -17,7 +17,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// What a decoding loop returns.
 struct generation {
     std::vector<token_id> tokens;  ///< emitted, without the prompt
-    stop_reason why = stop_reason::max_tokens;
+    stop_reason reason = stop_reason::max_tokens;
     multidraft::generation_metrics metrics;
 };
 
@@ -39,7 +39,7 @@ public:
     /// Whether no token may be emitted any more.
     [[nodiscard]] bool ended() const noexcept { return ended_; }
     /// Why it ended; meaningful once it has.
-    [[nodiscard]] stop_reason why() const noexcept { return why_; }
+    [[nodiscard]] stop_reason reason() const noexcept { return reason_; }
     /// All tokens, the prompt first. The last one is the root of the next tree.
     [[nodiscard]] std::span<token_id const> text() const noexcept { return text_; }
     /// Tokens of prompt and text together.
@@ -53,8 +53,8 @@ public:
     std::int32_t emit(std::span<token_id const> tokens) {
         detail::text_cut const cut = detail::cut_at_limits(tokens, {left(), options_.stop_tokens});
         text_.insert(text_.end(), tokens.begin(), tokens.begin() + static_cast<std::ptrdiff_t>(cut.count));
-        if (cut.why)
-            end(*cut.why);
+        if (cut.reason)
+            end(*cut.reason);
         else if (length() > context_limit_)
             end(stop_reason::context_limit);
         if (callback_ && cut.count > 0 && !callback_(tokens.first(cut.count)) && !ended_) end(stop_reason::callback);
@@ -67,9 +67,9 @@ public:
     }
 
 private:
-    void end(stop_reason why) {
+    void end(stop_reason reason) {
         ended_ = true;
-        why_ = why;
+        reason_ = reason;
     }
 
     std::vector<token_id> text_;
@@ -78,7 +78,7 @@ private:
     std::size_t prompt_;
     std::int32_t context_limit_;
     bool ended_ = false;
-    stop_reason why_ = stop_reason::max_tokens;
+    stop_reason reason_ = stop_reason::max_tokens;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

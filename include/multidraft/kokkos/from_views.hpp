@@ -43,23 +43,23 @@ constexpr void require_access() {
 }
 
 template <class View>
-void check_extent(View const& view, char const* name, std::int64_t wanted, char const* why) {
+void check_extent(View const& view, char const* name, std::int64_t wanted, char const* reason) {
     if (static_cast<std::int64_t>(view.extent(0)) != wanted)
         refuse(std::string(name) + ".extent(0)", view.extent(0),
-               std::string(why) + ": " + std::to_string(wanted) + " are wanted");
+               std::string(reason) + ": " + std::to_string(wanted) + " are wanted");
 }
 
 /// The entries of a view of rank 1, adjacent, `wanted` of them; null for `no_view`.
 template <class T, class Space, class View>
 [[nodiscard]] T* entries_of([[maybe_unused]] View const& view, [[maybe_unused]] char const* name,
-                            [[maybe_unused]] std::int64_t wanted, [[maybe_unused]] char const* why) {
+                            [[maybe_unused]] std::int64_t wanted, [[maybe_unused]] char const* reason) {
     if constexpr (std::is_same_v<View, no_view>) {
         return nullptr;
     } else {
         require_access<Space, View>();
         static_assert(View::rank == 1 && std::is_same_v<entry_of<View>, std::remove_const_t<T>>,
                       "multidraft: this is a view of rank 1 of the type that the struct points to");
-        check_extent(view, name, wanted, why);
+        check_extent(view, name, wanted, reason);
         if (!view.span_is_contiguous())
             refuse(std::string(name) + ".stride(0)", view.stride(0), "entries are adjacent");
         return view.data();
@@ -68,15 +68,15 @@ template <class T, class Space, class View>
 
 /// Fills in rows of any kind; `wanted` of them unless there is an index of rows.
 template <class Batch, class Space, class Rows, class Index>
-void fill_rows(Batch& batch, Rows const& rows, Index const& row_of, std::int64_t wanted, char const* why) {
+void fill_rows(Batch& batch, Rows const& rows, Index const& row_of, std::int64_t wanted, char const* reason) {
     require_access<Space, Rows>();
     static_assert(Rows::rank == 2, "multidraft: rows are a view of rank 2: a row, a token");
     validate_row_size(rows.extent(1), "rows", ".extent(1)");
-    if constexpr (std::is_same_v<Index, no_view>) check_extent(rows, "rows", wanted, why);
+    if constexpr (std::is_same_v<Index, no_view>) check_extent(rows, "rows", wanted, reason);
     batch.data = rows.data();
     batch.row_stride = static_cast<std::int64_t>(rows.stride(0));
     batch.vocabulary = static_cast<index_t>(rows.extent(1));
-    batch.row_of = entries_of<std::int64_t const, Space>(row_of, "row_of", wanted, why);
+    batch.row_of = entries_of<std::int64_t const, Space>(row_of, "row_of", wanted, reason);
     if constexpr (std::is_same_v<layout_of<Rows>, strided>)
         batch.layout.step = static_cast<std::int64_t>(rows.stride(1));
 }

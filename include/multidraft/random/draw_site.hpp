@@ -15,8 +15,8 @@ struct draw_site {
     node_id node = 0;
 
     /// The address of a draw for a purpose; `index` distinguishes draws with the same purpose at one node.
-    [[nodiscard]] MULTIDRAFT_HD constexpr address operator()(purpose why, index_t index) const noexcept {
-        return {position, node, why, index};
+    [[nodiscard]] MULTIDRAFT_HD constexpr address operator()(purpose use, index_t index) const noexcept {
+        return {position, node, use, index};
     }
 };
 

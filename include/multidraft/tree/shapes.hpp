@@ -138,9 +138,9 @@ public:
         return value;
     }
 
-    [[noreturn]] void fail(std::int64_t entry, std::string const& why) const {
+    [[noreturn]] void fail(std::int64_t entry, std::string const& reason) const {
         refuse("shape", entry, '"' + std::string(rest_.substr(0, 24)) + '"',
-               why +
+               reason +
                    "; a shape is 4x2x2x1, fork:3x4, chain:5, choices such as [[0], [1], [0, 0]] or parents such as "
                    "[-1 0 0 1]");
     }

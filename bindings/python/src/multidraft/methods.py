@@ -58,7 +58,7 @@ def method(name: Method | str) -> Method:
     try:
         return _described(name)
     except InvalidInput as error:
-        refuse("method", name, error.why.replace("method_names()", "multidraft.methods()"))
+        refuse("method", name, error.reason.replace("method_names()", "multidraft.methods()"))
 
 
 @lru_cache(maxsize=None)

@@ -31,7 +31,7 @@ class beam_sampling_drafter : public beam_drafter<Draft, Law> {
     using base = beam_drafter<Draft, Law>;
 
 public:
-    static constexpr bool shape_looks_at_draws = false;
+    static constexpr bool shape_depends_on_draws = false;
 
     /// Throws `invalid_input` for numbers below 1.
     beam_sampling_drafter(Draft& draft, std::int32_t width, std::int32_t length)

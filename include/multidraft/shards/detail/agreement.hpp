@@ -64,7 +64,7 @@ struct statement {
     std::int32_t is_bad = 0;
     char argument[60]{};
     char value[64]{};
-    char why[192]{};
+    char reason[192]{};
 
     /// What is wrong here.
     void set(invalid_input const& e) {
@@ -72,7 +72,7 @@ struct statement {
         index = e.index();
         copy(e.argument(), argument);
         copy(e.value(), value);
-        copy(e.why(), why);
+        copy(e.reason(), reason);
     }
 
 private:
@@ -90,7 +90,7 @@ inline void agree(exchange& ranks, statement const& mine) {
     for (int r = 0; r < ranks.ranks(); ++r) {
         statement const& s = *all.of<statement>(r);
         if (s.is_bad != 0)
-            throw invalid_input(s.argument, s.index, s.value, std::string(s.why) + ", rank " + std::to_string(r));
+            throw invalid_input(s.argument, s.index, s.value, std::string(s.reason) + ", rank " + std::to_string(r));
     }
     statement const& first = *all.of<statement>(0);
     for (int r = 1; r < ranks.ranks(); ++r)

@@ -133,11 +133,11 @@ MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
 
 /// Whether every node is the child of the one before. If not, throws on the host with the given reason.
 template <class G>
-[[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, char const* why) {
+[[nodiscard]] MULTIDRAFT_HD bool is_chain(tree_view tree, char const* reason) {
     for (node_id v = 1; v < tree.size(); ++v) {
         node_id const parent = tree.parents[v];
         if (parent == v - 1) continue;
-        refuse_on_host<G>("children", parent, tree.children(parent).count, why);
+        refuse_on_host<G>("children", parent, tree.children(parent).count, reason);
         return false;
     }
     return true;

@@ -56,7 +56,7 @@ private:
             std::string const& argument = e.argument();
             std::size_t const end = argument.find("logits");
             throw invalid_input(end == std::string::npos ? argument + " of the " + row : row + argument.substr(end + 6),
-                                e.index(), e.value(), e.why(), node);
+                                e.index(), e.value(), e.reason(), node);
         }
     }
 
