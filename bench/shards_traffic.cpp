@@ -25,7 +25,7 @@ using examples::made_up_rows;
 using examples::sharded_options;
 using examples::trees_of_step;
 
-/// Nodes share this many rows, so that large batches fit into memory. Every node's data is sent nevertheless.
+/// Nodes share this many rows, so that large batches fit into memory. The data of every node is sent nevertheless.
 constexpr std::int64_t distinct_rows = 16;
 
 struct result {

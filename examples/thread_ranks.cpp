@@ -1,5 +1,5 @@
-// Rows in shards over ranks of your own: here threads of one process, each with some columns of every row, which verify
-// a tree together without ever having a whole row. An engine writes the class below for its NCCL, gloo or UCX.
+// A communicator of your own for rows in shards. Here the ranks are threads of one process, each with some columns of
+// every row, which verify a tree without gathering a row. An engine writes the class below for NCCL, Gloo or UCX.
 #include <barrier>
 #include <cstdint>
 #include <cstdio>
@@ -17,7 +17,7 @@
 namespace md = multidraft;
 using verifier = md::verify::recursive_rejection<md::draft::sequential::law>;
 
-// The synchronisation of the ranks: each publishes its data, and all read between two barriers.
+// Synchronises the ranks: each publishes its data, and all read it between two barriers.
 struct meeting {
     explicit meeting(int ranks) : shown(static_cast<std::size_t>(ranks)), all_here(ranks) {}
     std::vector<void const*> shown;
@@ -54,7 +54,7 @@ private:
     int rank_;
 };
 
-// Logits that any thread can compute: an engine's ranks get theirs from their part of the last matrix.
+// Logits that any thread can compute. An engine's rank computes them with its part of the output matrix.
 float logit(int model, std::int64_t row, std::int32_t column) {
     md::addressed_uniforms const uniforms(7);
     float const base = uniforms.uniform<float>({static_cast<std::int32_t>(row), 0, md::purpose::test, column});
@@ -131,7 +131,7 @@ int main() {
     return same ? 0 : 1;
 }
 
-// Output (... is what depends on the machine):
+// Output (... depends on the machine):
 // ... accepted, then token ...
 // all 3 ranks agree: yes
 // ... calls; a rank received ... KiB, whole rows have 1177.9 KiB

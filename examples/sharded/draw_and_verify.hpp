@@ -1,4 +1,4 @@
-// Drawing and verifying the trees of a step, the same on a host and on ranks.
+// Drawing and verifying the trees of a step, by the same code on a host and on ranks.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace multidraft::examples {
 
-/// Draws the trees from the rows q by the method of the options, calls `drawn()`, and verifies them. `policy` is that
-/// of `draft_batch` and `verify_batch`. The result has the tokens and the seconds of the verification alone. Throws
-/// `std::runtime_error` for a method that does not exist or does not take trees of this shape.
+/// Draws the trees from the rows q by the method of the options, calls `drawn()`, and verifies them. `policy` is passed
+/// to `draft_batch` and `verify_batch`. The result has the tokens, and the seconds of the verification alone. Throws
+/// `std::runtime_error` for a method that does not exist or does not accept trees of this shape.
 template <class Policy, class P, class Q, class Drawn>
 sharded_result draw_and_verify(Policy& policy, sharded_options const& options, P const& p, Q const& q,
                                trees_of_step& step, Drawn const& drawn) {

@@ -1,4 +1,4 @@
-// The step on one host, whose rows are whole.
+// The step on one host, with whole rows.
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"

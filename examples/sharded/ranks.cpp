@@ -1,4 +1,4 @@
-// The step on ranks, each with some columns of every row.
+// The step on MPI ranks, each with some columns of every row.
 #include "sharded/ranks.hpp"
 
 #include <algorithm>
@@ -47,7 +47,7 @@ sharded_result run_on_ranks(mpi::communicator& ranks, sharded_options const& opt
     }
     auto const rows = static_cast<std::uint64_t>(nodes) * (options.draft_in_shards ? 2 : 1);
     result.gathered = static_cast<std::uint64_t>(options.vocabulary - mine.size()) * sizeof(entry) * rows;
-    // The largest number over the ranks.
+    // The maximum over the ranks.
     std::uint64_t const own[] = {result.bytes, result.gathered};
     std::vector<std::uint64_t> all(2 * static_cast<std::size_t>(ranks.size()));
     ranks.all_gather(own, sizeof own, all.data());

@@ -1,4 +1,4 @@
-// The step on ranks of MPI.
+// The step on MPI ranks.
 #pragma once
 
 #include "multidraft/mpi.hpp"
@@ -6,7 +6,7 @@
 
 namespace multidraft::examples {
 
-/// Called by all ranks, with the same options.
+/// Draws and verifies the trees of one step. Called by all ranks with the same options; all get the same tokens.
 sharded_result run_on_ranks(mpi::communicator& ranks, sharded_options const& options);
 
 }  // namespace multidraft::examples

@@ -33,15 +33,15 @@ struct sharded_options {
 };
 
 struct sharded_result {
-    std::vector<std::vector<token_id>> tokens;  ///< emitted, of each request
+    std::vector<std::vector<token_id>> tokens;  ///< the emitted tokens of each request
     std::vector<std::int32_t> accepted;
-    std::uint64_t calls = 0;     ///< of the communicator, by the verification
-    std::uint64_t bytes = 0;     ///< that a rank received by them, at most
-    std::uint64_t gathered = 0;  ///< that it would have received for whole rows
+    std::uint64_t calls = 0;     ///< of the communicator, in the verification
+    std::uint64_t bytes = 0;     ///< received in them, by the rank that receives the most
+    std::uint64_t gathered = 0;  ///< the same if whole rows were gathered
     double seconds = 0;          ///< of the verification
 };
 
-/// Columns of the rows of both models, generated from a seed: any rank can generate any of them.
+/// Columns [begin, end) of a model's rows, generated from a seed, so that any rank can generate any columns.
 class made_up_rows {
 public:
     using entry = bfloat16;
@@ -53,7 +53,7 @@ public:
         for (std::int64_t r = 0; r < rows; ++r)
             for (index_t i = begin; i < end; ++i) {
                 philox_block const words = uniforms.words({static_cast<std::int32_t>(r), 0, purpose::test, i});
-                // Sums of uniforms, bell-shaped, with the draft's close to the target's.
+                // Sums of uniforms have a bell shape. The draft's logits are the target's plus noise.
                 float const base = bell(words.word[0]) + bell(words.word[1]);
                 data_.push_back(entry(of_draft ? base + 0.4F * bell(words.word[2]) : base));
             }
@@ -63,7 +63,7 @@ public:
     [[nodiscard]] index_t columns() const noexcept { return columns_; }
 
 private:
-    /// Four uniforms of 8 bits, of mean 0 and deviation 2.3.
+    /// The sum of four uniforms of 8 bits, with mean 0 and standard deviation 2.3.
     static float bell(std::uint32_t word) {
         std::uint32_t const sum = (word & 255U) + (word >> 8 & 255U) + (word >> 16 & 255U) + (word >> 24);
         return (static_cast<float>(sum) - 510.0F) * (1.0F / 64.0F);
@@ -104,7 +104,7 @@ public:
     }
     [[nodiscard]] request_batch requests() const { return {seeds_.data(), positions_.data(), ids_.data()}; }
     [[nodiscard]] verdict_batch verdicts() { return {path_.data(), 0, accepted_.data(), next_.data()}; }
-    /// That of each tree.
+    /// The shape of each tree.
     [[nodiscard]] topology const& shape() const noexcept { return shape_; }
 
     /// Draws the children of all nodes, one level at a time: `draw(level, row_of, out)`.

@@ -36,8 +36,8 @@ struct rows_of_one_tree {
     }
 };
 
-/// Generates with the draws of `multidraft::speculative`. All ranks call it with the same prompt and options, and get
-/// the same text. Every rank has the whole draft model, so all draw the same tree.
+/// Generates with the same draws as `multidraft::speculative`. All ranks call it with the same prompt and options, and
+/// get the same text. Every rank has the whole draft model, so all draw the same tree.
 template <class Method>
 class sharded_generation : public generation_loop<sharded_generation<Method>> {
     using verifier = typename Method::verifier;

@@ -71,7 +71,7 @@ sharded_transformer::sharded_transformer(std::filesystem::path const& directory,
 
 // --- Weights ---------------------------------------------------------------------------------------------------------
 
-/// The rows of the feed-forward in block b.
+/// The rows of the gate and up matrices in block b.
 sharded_transformer::range sharded_transformer::block_of(std::int32_t b) const noexcept {
     auto const border = [&](std::int64_t k) {
         return static_cast<std::int32_t>(k * config_.intermediate / config_.heads);

@@ -6,18 +6,17 @@
 // - Attention: some of the heads, that is their rows of the query matrix, their columns of the output matrix, and the
 //   key-value heads that they read, with the cache of these. If heads of several ranks read one key-value head, each of
 //   these ranks has it.
-// - Feed-forward: it is divided into as many blocks as the model has heads, and each rank has its share of them: rows
-// of
-//   the gate and up matrices, and the same columns of the down matrix.
-// - Logits: the rows of some tokens of the last matrix.
+// - Feed-forward: it is divided into as many blocks as the model has heads, and each rank has some of them: rows of the
+//   gate and up matrices, and the same columns of the down matrix.
+// - Logits: some rows of the output matrix, one per token of the vocabulary.
 // - On all ranks: the norms and the residual. The embedding is read in place from the file, one row per token.
 //
 // Each layer communicates twice: sums over the ranks after attention and after the feed-forward. A sum of floats
 // depends on its order, so the text could depend on the number of ranks. Therefore the order is fixed: a sum has one
 // term per head, or per block, and terms are added by halves, (0 + 1) + (2 + 3) for four. If the number of ranks is a
-// power of two, the terms of one rank are one of these brackets. Every rank adds its own, gathers those of the others
-// and adds them by halves. The logits have the bits of one rank with the whole model. Two ranks send as many bytes as
-// for a sum by MPI.
+// power of two, the terms of one rank are one of these brackets. Every rank adds its own terms, gathers the sums of the
+// other ranks and adds them by halves. The logits have the same bits as on one rank with the whole model. With two
+// ranks this sends as many bytes as a sum by MPI.
 #pragma once
 
 #include <cstddef>
@@ -49,7 +48,7 @@ namespace multidraft::examples {
 class sharded_transformer {
 public:
     /// Loads this rank's part of a directory with `config.json` and safetensors. `tree_entries`: cache entries beyond
-    /// the positions, for the nodes of draft trees. The communicator outlives the model. Throws `std::runtime_error` as
+    /// the positions, for the nodes of draft trees. `ranks` must outlive the model. Throws `std::runtime_error` as
     /// `transformer_weights` does, and `invalid_input` if the number of ranks is not a power of two that divides the
     /// heads.
     sharded_transformer(std::filesystem::path const& directory, mpi::communicator& ranks, std::int32_t tree_entries);

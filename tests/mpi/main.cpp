@@ -1,4 +1,4 @@
-// GoogleTest on ranks: all run the same cases in the same order; the first one speaks, and the others when they fail.
+// GoogleTest on ranks: all run the same tests in the same order. Rank 0 prints everything, the others only failures.
 #include <gtest/gtest.h>
 #include <mpi.h>
 

@@ -1,4 +1,4 @@
-// Trees drawn and verified on the ranks of MPI: the tokens of one host, errors that all ranks throw, a rank that is
+// Trees drawn and verified on MPI ranks: the tokens of one host, errors that all ranks throw, and a rank that is
 // late.
 #include <gtest/gtest.h>
 
@@ -51,8 +51,8 @@ TEST(mpi_communicator, tells_all_ranks) {
         for (std::size_t k = 0; k < bytes[static_cast<std::size_t>(r)]; ++k) EXPECT_EQ(to[at++], static_cast<char>(r));
 }
 
-/// All methods and types of rows: tests/shards, on threads. Trees are drawn on the ranks, and verified there; and both
-/// on one host, by every rank for itself.
+/// Draws and verifies trees on the ranks, and compares with the results of one host, which every rank computes itself.
+/// tests/shards covers all methods and types of rows, on threads.
 template <class T, class Sampler, class Verifier>
 void expect_tokens_of_host(Sampler const& sampler, Verifier const& verifier, index_t v, std::uint64_t seed) {
     mpi::communicator ranks;
@@ -80,7 +80,7 @@ TEST(mpi_verify, has_the_tokens_of_one_host) {
     expect_tokens_of_host<float>(draft::stratified{}, nested_ranked_block<law::stratified>{}, 9001, 3);
 }
 
-/// What is begun goes on while the rank does other things.
+/// A verification makes progress while the rank does other work.
 TEST(mpi_verify, works_while_the_rank_does) {
     mpi::communicator ranks;
     ragged<float> b(ragged_shapes, 9001, samplings_of_all_kinds);
@@ -100,7 +100,7 @@ TEST(mpi_verify, works_while_the_rank_does) {
         call.wait();
     }
     EXPECT_EQ(out.outcomes(b.trees()), b.verify_alone<silent_group>(verifier));
-    // One that nobody waits for.
+    // A call without `wait`.
     verdict_memory unwritten(b.trees(), 0);
     {
         auto const call =
@@ -118,7 +118,7 @@ TEST(mpi_verify, has_the_tokens_of_one_host_in_random_cases) {
                                      static_cast<index_t>(1 + 20000 * numbers()), 10 + k);
 }
 
-/// One rank comes late to every call, one has a seed of its own, one has a row that is not a distribution.
+/// A rank that starts late, a rank with another seed, a rank with a row that is not a distribution.
 TEST(mpi_verify, ends_on_all_ranks) {
     mpi::communicator ranks;
     ragged<float> b(ragged_shapes, 9001, samplings_of_all_kinds);

@@ -1,4 +1,4 @@
-// The number of collective calls of a verification: independent of the batch and of the trees if the method allows it.
+// The number of collective calls of a verification: for some methods it depends neither on the batch nor on the trees.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,7 +22,7 @@ namespace {
 
 using shape = std::vector<node_id>;
 
-/// The calls and bytes of a verification, of the rank that receives the most bytes.
+/// The calls and bytes of a verification on the rank that receives the most bytes.
 template <class T, class Verifier, class Sampler>
 shards::traffic traffic_of(Verifier const& verifier, Sampler const& sampler,
                            std::vector<std::vector<node_id>> const& shapes, sampling_params const& w, int ranks = 3,
@@ -84,7 +84,7 @@ TEST(shard_calls, of_truncated_rows_are_a_few_more) {
     expect_calls<bfloat16>(naive, sampler, 8, {.top_k = 1000});
 }
 
-/// Far fewer bytes than whole rows, even if a few ranks have large parts of a small vocabulary.
+/// Far fewer bytes than gathering whole rows, even if a few ranks have large parts of a small vocabulary.
 TEST(shard_calls, move_few_bytes_of_truncated_rows) {
     verify::naive<law::sequential> const naive;
     index_t const v = 50257;
@@ -110,7 +110,7 @@ TEST(shard_calls, are_one_per_rejection) {
     EXPECT_LE(traffic_of<float>(verifier, draft::sequential{}, many, {}).calls, 2U + 2U * 7U + 1U);
 }
 
-/// Far fewer bytes than whole rows.
+/// Far fewer bytes than gathering whole rows.
 TEST(shard_calls, move_few_bytes) {
     shards::traffic const t =
         traffic_of<float>(verify::naive<law::sequential>{}, draft::sequential{}, {deep, deep}, {});

@@ -1,4 +1,4 @@
-// Levels drawn on ranks: the tokens of the host and their q, for every sampler.
+// Levels drawn on ranks: every sampler draws the tokens of the host, with the same q.
 #include <gtest/gtest.h>
 
 #include <cstddef>

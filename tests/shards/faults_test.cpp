@@ -1,4 +1,4 @@
-// What goes wrong on one rank: the same error on all of them, and none waits; and ranks that can only gather.
+// Errors on one rank: all ranks throw the same error, and none waits for another. Also communicators that only gather.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -21,7 +21,7 @@ namespace {
 TEST(shard_columns, follow_one_another) {
     using range = shards::column_range;
     auto const map_of = [](std::vector<range> const& ranges) { return shards::column_map(ranges); };
-    // Borders inside of chunks, ranks without columns, a rank that lies in a chunk of the rank before.
+    // Ranges that end inside of chunks, ranks without columns, and a rank with columns of an earlier rank's chunk only.
     auto const map = map_of({{0, 100}, {100, 100}, {100, 4000}, {4000, 4100}, {4100, 13000}, {13000, 13000}});
     EXPECT_EQ(map.vocabulary(), 13000);
     EXPECT_EQ(map.owner(0), 0);
@@ -57,7 +57,7 @@ TEST(shard_columns, follow_one_another) {
     }
 }
 
-/// The columns go round by gathering where a communicator can do no better.
+/// Columns are exchanged by gathering if the communicator has no `all_to_all`.
 TEST(shard_verify, needs_no_more_than_gathering) {
     ragged<float> b(ragged_shapes, 9001, samplings_of_all_kinds);
     b.draw_alone(draft::sequential{});
@@ -73,7 +73,7 @@ TEST(shard_verify, needs_no_more_than_gathering) {
     });
 }
 
-/// What `body` throws on all ranks, which must be the same.
+/// The error that `body` throws, which must be the same on all ranks.
 template <class Body>
 std::string error_of_all(int ranks, Body const& body) {
     std::vector<std::string> said(static_cast<std::size_t>(ranks));
@@ -120,7 +120,7 @@ TEST(shard_verify, refuses_on_all_ranks_what_is_wrong_on_one) {
               "parents[1] = 7: a parent comes before its child, and parents never decrease, request 0, rank 2");
     EXPECT_EQ(with(team_checks::arguments, on(1, [](ragged<float>& b) { b.vocabulary = 9000; })).substr(0, 24),
               "target.vocabulary = 9000");
-    // A row that is not a distribution, by the columns of one rank: the fault of its request, or an error of all.
+    // A row that is not a distribution, by one rank's columns: it affects its request, or is an error on all ranks.
     float const bad = std::numeric_limits<float>::quiet_NaN();
     auto const spoil = on(1, [&](ragged<float>& b) { b.target[4000] = bad; });
     EXPECT_EQ(with(team_checks::arguments, spoil), "");

@@ -1,5 +1,5 @@
-// Every operation, sampler and verifier over ranks, one call after another: the bits of the host group, whatever the
-// ranks and wherever their columns end.
+// Every operation over ranks, one call after another: the bits of the host group, for any number of ranks and any
+// ranges of columns.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -40,7 +40,7 @@ std::vector<T> logits(index_t n, std::uint64_t seed) {
     return row;
 }
 
-/// What a program makes of two rows of logits.
+/// The results of a program on two rows of logits.
 template <class G, class View, class Program>
 bits record_of(G const& g, View const& p, View const& q, sampling_params const& w, std::uint64_t seed,
                Program const& program) {
@@ -57,7 +57,7 @@ bits record_of(G const& g, View const& p, View const& q, sampling_params const& 
     return out;
 }
 
-/// Rows of which ranks have some columns, and rows that all of them have.
+/// Rows of which each rank has some columns, and rows that are on every rank.
 template <class T, class Program>
 void expect_parity(Program const& program, index_t n, std::uint64_t seed, sampling_params const& w, int ranks,
                    cut how) {
@@ -76,7 +76,7 @@ void expect_parity(Program const& program, index_t n, std::uint64_t seed, sampli
         shards::rank_team team(rank, mine);
         shards::shard_group const g(team);
         bits const whole = record_of(g, row_view<T>(p.data(), n), row_view<T>(q.data(), n), w, seed, program);
-        // Only what is this rank's, lest it read anything else.
+        // This rank's columns only, so that a read of any other is detected.
         std::vector<T> matrix(p.begin() + mine.begin, p.begin() + mine.end);
         matrix.insert(matrix.end(), q.begin() + mine.begin, q.begin() + mine.end);
         matrix.shrink_to_fit();

@@ -1,5 +1,5 @@
-// The exact law of the emitted tokens for rows in shards, by enumeration: every rank has a token with mass, and ranks
-// have borders inside chunks.
+// The exact law of the emitted tokens for rows in shards, by enumeration: every rank has a token with mass, and the
+// ranges of ranks end inside of chunks.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -36,7 +36,7 @@ constexpr index_t tokens_with_mass = 3;
 constexpr index_t vocabulary = 8193;
 constexpr int ranks = 3;
 
-/// The number of a token among them.
+/// The index of a token in `live`.
 [[nodiscard]] index_t number_of(token_id x) {
     index_t k = 0;
     while (live[k] != x) ++k;

@@ -1,4 +1,4 @@
-// Methods on rows that are shared out over ranks: the verdicts of the host, on all of them.
+// Methods on rows that are distributed over ranks: all ranks get the verdicts of the host.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 
 using shape = std::vector<node_id>;
 
-/// Trees that a method takes, of several requests.
+/// The trees of several requests, of a kind that a method accepts.
 inline std::vector<shape> shapes_for(allowed_trees trees) {
     switch (trees) {
         case allowed_trees::chains:
@@ -45,7 +45,7 @@ struct method_names {
 template <class... Methods>
 ::testing::Types<Methods...> types_of(method_list<Methods...>);
 
-/// A method decides on ranks as it does on one host, for any number of ranks and any borders.
+/// A method decides on ranks as it does on one host, for any number of ranks and any ranges of columns.
 template <class Method>
 void expect_method_of_host() {
     ragged<float> b(shapes_for(Method::trees), 9001, samplings_of_all_kinds);

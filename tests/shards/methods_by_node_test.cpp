@@ -1,4 +1,4 @@
-// Lossless methods that decide node by node, on rows that are shared out over ranks.
+// Lossless methods that decide node by node, on rows that are distributed over ranks.
 #include "shards/methods.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -1,4 +1,4 @@
-// Lossless methods by ranks, on rows that are shared out over ranks.
+// The ranked lossless methods, on rows that are distributed over ranks.
 #include "shards/methods.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -1,4 +1,4 @@
-// Lossless methods of whole paths and trees, on rows that are shared out over ranks.
+// Lossless methods that decide on whole paths and trees, on rows that are distributed over ranks.
 #include "shards/methods.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -1,4 +1,4 @@
-// A ragged batch of which every rank has some columns, and what ranks make of it together.
+// A ragged batch of which every rank has some columns, and its verification on ranks.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The columns of one rank, of all rows, with room between rows.
+/// The columns of one rank, of all rows, with padding between rows.
 template <class T>
 class columns_of_rows {
 public:
@@ -47,10 +47,10 @@ private:
     sampling_params const* sampling_;
 };
 
-/// Which rows are shared out.
+/// The models whose rows are distributed.
 enum class shared_out { target, both };
 
-/// What a rank makes of a batch: the verdicts.
+/// Verifies a batch on a rank and returns the verdicts.
 template <shared_out What, class Verifier, class T, shards::communicator C>
 [[nodiscard]] std::vector<outcome> verify_on(shards::rank_team<C>& team, Verifier const& verifier, ragged<T> const& b,
                                              std::int64_t stride = 0) {
@@ -71,7 +71,7 @@ template <shared_out What, class Verifier, class T, shards::communicator C>
     return out.outcomes(b.trees());
 }
 
-/// The verdicts of all ranks are those of the host for each request alone.
+/// Expects on all ranks the verdicts of the host for each request alone.
 template <shared_out What, class T, class Verifier>
 void expect_verdicts_of_host(Verifier const& verifier, ragged<T> const& b, int ranks, cut how,
                              std::string const& name) {

@@ -1,4 +1,4 @@
-// Batches verified on ranks: every type of entries, drafts that lie on every rank.
+// Batches verified on ranks: every type of entries, drafts that are on every rank, truncated rows.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -38,8 +38,8 @@ TEST(shard_verify, decides_as_one_host_does) {
     expect_all<bfloat16>(naive<law::deterministic>{}, draft::top_n{}, 9001);
 }
 
-/// Truncation by counts that are sent between ranks: of floats and of 16-bit numbers, with ties at the threshold, large
-/// and small.
+/// Truncation by counts that ranks exchange: of floats and of 16-bit numbers, with ties at the threshold, with large
+/// and small parameters.
 template <class T>
 void expect_cuts_of_host() {
     ragged<T> b(ragged_shapes, 9001,
@@ -60,7 +60,7 @@ TEST(shard_verify, truncates_rows_as_one_host_does) {
     expect_cuts_of_host<float16>();
 }
 
-/// Several nodes of a level have certain tokens and draws: verification that waits for other ranks starts anew.
+/// Several nodes of a level have certain tokens and draws: a verification that waits for other ranks is run again.
 TEST(shard_verify, sets_up_a_level_anew) {
     std::vector<std::vector<node_id>> const shapes(4, {none, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5, 6, 7, 8, 9});
     for (std::uint64_t seed = 0; seed < 12; ++seed) {

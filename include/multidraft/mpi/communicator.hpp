@@ -1,8 +1,8 @@
-// Ranks that tell each other by MPI.
+// MPI as the communicator of ranks that share rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-// Not the bindings for C++, which MPI 3 removed.
+// Excludes the C++ bindings, which MPI 3 removed.
 #if !defined(OMPI_SKIP_MPICXX)
 #define OMPI_SKIP_MPICXX 1
 #endif
@@ -26,13 +26,14 @@ namespace MULTIDRAFT_NAMESPACE::mpi {
 
 /// The ranks of an MPI communicator, for `shards::rank_team`.
 ///
-/// It works in a duplicate, so that its messages meet no one else's; made and destroyed by all ranks, between
-/// `MPI_Init` and `MPI_Finalize`. Calls are made by one thread at a time (`MPI_THREAD_SERIALIZED`; with one thread
-/// `MPI_THREAD_SINGLE` is enough). What goes wrong in MPI is for the communicator's error handler, by default the end
-/// of the program; a handler that returns makes it an `invalid_input`, as does a call of 2^31 bytes or more.
+/// It uses a duplicate (`MPI_Comm_dup`), so that its messages do not match those of others. Constructed and destroyed
+/// by all ranks, between `MPI_Init` and `MPI_Finalize`; used by one thread at a time (`MPI_THREAD_SERIALIZED`, or
+/// `MPI_THREAD_SINGLE` in a program of one thread). Errors of MPI go to the communicator's error handler, which by
+/// default ends the program; if it returns, `invalid_input` is thrown. So it is if a call is to move 2^31 bytes or more
+/// (in `all_reduce`, numbers).
 class communicator {
 public:
-    /// Collective.
+    /// Duplicates `ranks`. Collective.
     explicit communicator(MPI_Comm ranks = MPI_COMM_WORLD) {
         check(MPI_Comm_dup(ranks, &ranks_), "MPI_Comm_dup");
         check(MPI_Comm_rank(ranks_, &rank_), "MPI_Comm_rank");
@@ -62,7 +63,7 @@ public:
                             MPI_BYTE, ranks_),
               "MPI_Alltoallv");
     }
-    /// Begins: see `shards::has_start_all_to_all`.
+    /// See `shards::has_start_all_to_all`.
     void start_all_to_all(void const* from, span<std::size_t const> sent, void* to, span<std::size_t const> received) {
         place(sent, sent_, sent_at_);
         place(received, received_, received_at_);
@@ -70,13 +71,13 @@ public:
                              MPI_BYTE, ranks_, &started_),
               "MPI_Ialltoallv");
     }
-    /// Whether what was begun has ended.
+    /// Whether the call that was started has completed; true if there is none.
     [[nodiscard]] bool test() {
         int done = 0;
         check(MPI_Test(&started_, &done, MPI_STATUS_IGNORE), "MPI_Test");
         return done != 0;
     }
-    /// Returns when it has.
+    /// Returns when that call has completed.
     void wait() { check(MPI_Wait(&started_, MPI_STATUS_IGNORE), "MPI_Wait"); }
 
 private:

@@ -1,4 +1,4 @@
-// Which rank has which columns of a row, and which rank answers for which chunk.
+// The distribution of a row's columns over ranks, and the rank that processes each chunk.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,19 +14,19 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// Columns from `begin` to before `end`.
+/// The columns [begin, end) of a row.
 struct column_range {
     index_t begin = 0;
     index_t end = 0;
 
     [[nodiscard]] constexpr index_t size() const noexcept { return end - begin; }
-    /// Whether a column is one of them.
+    /// Whether column i is in the range.
     [[nodiscard]] constexpr bool holds(index_t i) const noexcept { return i >= begin && i < end; }
     friend constexpr bool operator==(column_range const&, column_range const&) = default;
 };
 
-/// The columns of rank r where a vocabulary is cut into parts of one size, as engines do: V / ranks, rounded up; the
-/// last parts are shorter or empty.
+/// The columns of rank r if a vocabulary of V entries is divided evenly, as engines do: ceil(V / ranks) columns per
+/// rank; the last ranks have fewer or none.
 [[nodiscard]] constexpr column_range even_columns(index_t vocabulary, int ranks, int r) noexcept {
     std::int64_t const part = (std::int64_t{vocabulary} + ranks - 1) / ranks;
     auto const border = [&](std::int64_t k) {
@@ -35,15 +35,15 @@ struct column_range {
     return {border(r), border(r + 1)};
 }
 
-/// The columns of all ranks, in the order of ranks, and the chunks that follow from them.
+/// The columns of all ranks, in the order of ranks, and the chunks that each rank processes.
 ///
-/// Borders lie anywhere. A chunk (`chunk_size` columns) belongs to the rank that has its first column, and what other
-/// ranks have of it is sent to that one: so every chunk is summed by one rank, in the order of a row that nobody cut.
+/// Ranges may end anywhere. A chunk (`chunk_size` columns) belongs to the rank that has its first column; other ranks
+/// send their columns of it to that rank. So each chunk is summed by one rank, in the order of an undivided row.
 class column_map {
 public:
     column_map() = default;
-    /// `ranges[r]` are the columns of rank r: those of a rank begin where those of the rank before end. Throws
-    /// `invalid_input` where that is not so. Allocates.
+    /// `ranges[r]`: the columns of rank r. The first range begins at 0, and each other one where the one before ends.
+    /// Throws `invalid_input` otherwise, and for no ranks or no columns. Allocates. O(ranks).
     explicit column_map(span<column_range const> ranges) {
         if (ranges.empty()) refuse("columns.size", 0, "there is one rank or more");
         for (std::size_t r = 0; r < ranges.size(); ++r) {
@@ -63,23 +63,23 @@ public:
     }
 
     [[nodiscard]] int ranks() const noexcept { return static_cast<int>(ranges_.size()); }
-    /// Entries of a row.
+    /// The number of entries of a row.
     [[nodiscard]] index_t vocabulary() const noexcept { return ranges_.back().end; }
-    /// The columns that a rank has.
+    /// The columns of rank r.
     [[nodiscard]] column_range of(int r) const noexcept { return ranges_[static_cast<std::size_t>(r)]; }
     /// The rank that has a column. O(log ranks).
     [[nodiscard]] int holder(index_t column) const noexcept {
         return last_not_above(column, [this](int r) { return of(r).begin; });
     }
-    /// The chunks that belong to a rank, of a row of n entries: `begin` and `end` are numbers of chunks. Rows longer
-    /// than the vocabulary end at the last rank that has chunks.
+    /// The chunks of rank r in a row of n entries: `begin` and `end` are numbers of chunks. If n exceeds the
+    /// vocabulary, the additional chunks belong to the last rank that has chunks.
     [[nodiscard]] column_range chunks(int r, index_t n) const noexcept {
         index_t const all = chunks_of(n);
         column_range c = chunks_[static_cast<std::size_t>(r)];
         if (r == last_owner_) c.end = all > c.end ? all : c.end;
         return {c.begin < all ? c.begin : all, c.end < all ? c.end : all};
     }
-    /// The most chunks of a row of n entries that a rank has.
+    /// The largest number of chunks that a rank has of a row of n entries. O(ranks).
     [[nodiscard]] index_t most_chunks(index_t n) const noexcept {
         index_t most = 0;
         for (int r = 0; r < ranks(); ++r) most = chunks(r, n).size() > most ? chunks(r, n).size() : most;
@@ -90,13 +90,13 @@ public:
         if (chunk >= chunks_[static_cast<std::size_t>(last_owner_)].begin) return last_owner_;
         return last_not_above(chunk, [this](int r) { return chunks_[static_cast<std::size_t>(r)].begin; });
     }
-    /// The first columns of a rank, which lie in a chunk of a rank before it.
+    /// The first columns of rank r that lie in a chunk of an earlier rank, to which they are sent.
     [[nodiscard]] column_range given_away(int r) const noexcept {
         column_range const c = of(r);
         std::int64_t const own = std::int64_t{chunks_of(c.begin)} * chunk_size;
         return {c.begin, static_cast<index_t>(own < c.end ? own : c.end)};
     }
-    /// The columns behind those of a rank that complete its last chunk.
+    /// The columns of later ranks that complete the last chunk of rank r, which receives them.
     [[nodiscard]] column_range received(int r) const noexcept {
         column_range const c = of(r);
         column_range const own = chunks_[static_cast<std::size_t>(r)];
@@ -106,7 +106,7 @@ public:
     }
 
 private:
-    /// The last rank with columns or chunks whose first is not above x. Ranks without have the first of the next one.
+    /// The last rank r with first(r) <= x. A rank without columns or chunks has the same `first` as the next rank.
     template <class First>
     [[nodiscard]] int last_not_above(index_t x, First const& first) const noexcept {
         int low = 0;

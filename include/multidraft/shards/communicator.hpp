@@ -1,4 +1,4 @@
-// The concept `communicator`: what ranks that share rows tell each other by, MPI's or an engine's own.
+// The concept `communicator`: collective calls of ranks that share rows, by MPI or an engine's own library.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,15 +12,15 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// Some ranks that call the same operations in the same order. Buffers are the caller's, contiguous, and do not
-/// overlap; an operation returns when its result is there. Every rank passes the same sizes.
+/// Ranks that call the same operations in the same order. Buffers belong to the caller, are contiguous and do not
+/// overlap; an operation returns when its result has arrived. All ranks pass the same `bytes` and as many numbers.
 ///
-/// - `comm.rank()`, `comm.size()`: which rank this is, of how many.
-/// - `comm.all_gather(from, bytes, to)`: `to` receives `bytes` of every rank, in the order of ranks.
-/// - `comm.all_reduce(numbers)`: every number becomes the sum of that number over the ranks, modulo 2^64.
+/// - `comm.rank()`, `comm.size()`: the number of this rank, from 0, and the number of ranks.
+/// - `comm.all_gather(from, bytes, to)`: `to` receives `bytes` from every rank, in the order of ranks.
+/// - `comm.all_reduce(numbers)`: every number becomes its sum over the ranks, modulo 2^64.
 ///
-/// Numbers are integers: sums of floats depend on the order of addition, which is not a communicator's to choose. It
-/// may have more (`has_all_to_all`).
+/// Only integers are summed: a sum of floats would depend on the communicator's order of addition. Optional operations:
+/// `has_all_to_all`, `has_start_all_to_all`.
 template <class C>
 concept communicator = requires(C& comm, void const* from, void* to, std::size_t bytes, span<std::uint64_t> numbers) {
     { comm.rank() } -> std::convertible_to<int>;
@@ -29,18 +29,18 @@ concept communicator = requires(C& comm, void const* from, void* to, std::size_t
     comm.all_reduce(numbers);
 };
 
-/// A communicator that can send every rank something of its own: `comm.all_to_all(from, sent, to, received)`. `from`
-/// holds `sent[r]` bytes for rank r, in the order of ranks, and `to` receives `received[r]` bytes of rank r. Columns of
-/// chunks that two ranks share then go to one of them and not to all.
+/// A communicator that can send different data to each rank: `comm.all_to_all(from, sent, to, received)`. `from` has
+/// `sent[r]` bytes for rank r, in the order of ranks, and `to` receives `received[r]` bytes from rank r. Columns that
+/// complete a chunk are then sent to one rank, and not to all.
 template <class C>
 concept has_all_to_all = communicator<C> &&
     requires(C& comm, void const* from, void* to, span<std::size_t const> sent, span<std::size_t const> received) {
     comm.all_to_all(from, sent, to, received);
 };
 
-/// A communicator that can do so while the rank does other work: `comm.start_all_to_all(from, sent, to, received)`
-/// returns at once, `comm.test()` says whether the bytes are there, and `comm.wait()` returns when they are. The
-/// buffers are not touched until then. One at a time.
+/// A communicator that can do this while the rank does other work: `comm.start_all_to_all(from, sent, to, received)`
+/// returns at once, `comm.test()` is whether the bytes have arrived (true if nothing was started), and `comm.wait()`
+/// returns when they have. Until then the caller does not access the buffers. One call at a time.
 template <class C>
 concept has_start_all_to_all = has_all_to_all<C> &&
     requires(C& comm, void const* from, void* to, span<std::size_t const> sent, span<std::size_t const> received) {
@@ -49,7 +49,7 @@ concept has_start_all_to_all = has_all_to_all<C> &&
     comm.wait();
 };
 
-/// One rank alone.
+/// The communicator of a single rank.
 struct single_rank {
     [[nodiscard]] static constexpr int rank() noexcept { return 0; }
     [[nodiscard]] static constexpr int size() noexcept { return 1; }
@@ -65,11 +65,11 @@ struct single_rank {
 
 static_assert(has_all_to_all<single_rank>);
 
-/// Calls of a communicator, and the bytes that this rank sent and received by them.
+/// The number of calls of a communicator, and the bytes that this rank sent and received in them.
 struct traffic {
     std::uint64_t calls = 0;
-    std::uint64_t sent = 0;      ///< given to the calls; a sum of numbers counts each of them once
-    std::uint64_t received = 0;  ///< from other ranks; sums of numbers once
+    std::uint64_t sent = 0;      ///< passed to gathers and sums, counted once; in `all_to_all` for other ranks
+    std::uint64_t received = 0;  ///< from other ranks; the results of sums, counted once
 
     friend constexpr bool operator==(traffic const&, traffic const&) = default;
 };

@@ -1,4 +1,4 @@
-// Drawing the children of a level of a batch whose rows are shared out over ranks, with the tokens of one host.
+// Drawing the children of a level of a batch whose rows are distributed over ranks, with the tokens of one host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,20 +23,20 @@
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Bytes that `draft_batch` works in on a rank, beside the team's own memory: none.
+/// Bytes of workspace for `draft_batch` on a rank, beside the team's own memory: none.
 template <shards::communicator C>
 [[nodiscard]] constexpr std::size_t draft_workspace_size(shards::rank_team<C> const&,
                                                          std::int32_t /*entries*/) noexcept {
     return 0;
 }
 
-/// Draws the children of the nodes of a level from rows that are shared out over the ranks of a team, with the
-/// arguments of every machine (`batch/draft.hpp`): called by all ranks, with the same level and requests, it gives all
-/// of them the same tokens, those of the host for whole rows, bit for bit.
+/// Draws the children of the nodes of a level from rows that are distributed over the ranks of a team. The arguments
+/// are those of the call on a host (`batch/draft.hpp`). Called by all ranks with the same level and requests; all get
+/// the same tokens, which are those of the host for whole rows.
 ///
-/// `rows`: `draft_rows` of a `shards::shard_batch`, or of a `logit_batch` that lies on every rank (then the ranks share
-/// the work). All entries are drawn together: as many calls of the communicator as the entry that takes the most of
-/// them, one that completes border chunks and one to compare arguments. Throws as `verify_batch` of a team does.
+/// `rows`: `draft_rows` of a `shards::shard_batch`, or of a `logit_batch` that is on every rank (the ranks then divide
+/// the work). All entries are drawn together. Calls of the communicator: one to compare arguments, one to complete
+/// chunks, and as many as the entry that needs the most. Throws like `verify_batch` of a team.
 template <shards::communicator C, sampler Sampler, class Rows>
 void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch const& level,
                  draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out,

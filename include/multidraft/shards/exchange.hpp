@@ -18,7 +18,7 @@ namespace MULTIDRAFT_NAMESPACE::shards {
 
 namespace detail {
 
-/// A hash table of 64-bit keys and values. Grows, and keeps its memory when it is cleared.
+/// A hash table of 64-bit keys and values. It keeps its memory when it is cleared.
 class value_table {
 public:
     void clear() noexcept {
@@ -65,15 +65,15 @@ private:
 
 }  // namespace detail
 
-/// The interface of `shard_group` and of rows in shards to the ranks: the columns of each rank, and collective calls.
+/// How `shard_group` and rows in shards communicate: the columns of each rank, and collective calls.
 ///
 /// An exchange is one call of the communicator; inside of `run_together` all tasks that wait for an exchange share one
 /// call. When the result has arrived, such a task is run again from its start and receives its earlier results again.
 /// So a task must be deterministic: the same results lead to the same operations, as in every sampler and verifier.
-/// Tasks need no threads and no stacks of their own, and a task that waits takes no time.
+/// Tasks need no threads and no stacks of their own, and a waiting task uses no CPU time.
 ///
-/// All ranks make the same exchanges in the same order: their decisions depend only on exchanged data and on data that
-/// all ranks have. Memory grows to the needs of the largest batch and is kept.
+/// All ranks must make the same exchanges in the same order: their decisions depend only on exchanged data and on data
+/// that all ranks have. Memory grows to the needs of the largest batch and is kept.
 class exchange {
 public:
     /// The data of all ranks in one exchange: `answers.of<T>(r)` is that of rank r.
@@ -92,7 +92,7 @@ public:
         std::size_t stride_;
     };
 
-    /// `rank` is this rank's number among those of `columns`.
+    /// `rank`: the number of this rank in `columns`.
     exchange(column_map columns, int rank) : columns_(std::move(columns)), rank_(rank) {}
     exchange(exchange const&) = delete;
     exchange& operator=(exchange const&) = delete;
@@ -102,9 +102,9 @@ public:
     [[nodiscard]] int ranks() const noexcept { return columns_.ranks(); }
     /// The columns of all ranks.
     [[nodiscard]] column_map const& columns() const noexcept { return columns_; }
-    /// Calls of the communicator so far, and the bytes sent and received by them.
+    /// The calls of the communicator so far, and their bytes; the call of `rank_team`'s constructor is not counted.
     [[nodiscard]] traffic const& sent() const noexcept { return traffic_; }
-    /// True while this rank processes its own columns: rows in shards are then read in place, in these columns only.
+    /// Whether this rank is processing its own chunks: rows in shards are then read locally, in these columns only.
     [[nodiscard]] bool walks() const noexcept { return walks_; }
 
     /// Every rank contributes `count` numbers of type T, written by `fill(T*)`, and receives those of all ranks. `fill`
@@ -149,10 +149,10 @@ public:
         wait(tag, offset);
     }
 
-    /// One number of type T from the rank `owner`, written by `fill(T*)` there; null while it is not known yet. Inside
-    /// of `run_together` it travels with the call of the next operation, for which a rank may use what it can derive of
-    /// the number locally. The task is then run again with both results. Until then ranks may differ in what they
-    /// compute on their columns, but not in their operations.
+    /// The number of type T that `fill(T*)` writes on rank `owner`; `fill` is called on every rank. Inside of
+    /// `run_together` the number is sent in the call of the next operation. Until it has arrived, the result is null;
+    /// then the task is run again with both results. For that next operation a rank uses what it can derive of the
+    /// number locally: ranks may differ in what they compute on their columns, but not in their operations.
     template <class T, class Fill>
     [[nodiscard]] T const* gather_later(void const* tag, int owner, Fill const& fill) {
         if (current_ == nullptr) return gather<T>(tag, 1, fill).template of<T>(owner);
@@ -171,8 +171,8 @@ public:
         return nullptr;
     }
 
-    /// An entry of a row that only the owner of its column has, by a key of row and token that is the same on all
-    /// ranks; exchanged if it is not known yet. `own()` is called on the owner, which reads its columns.
+    /// The bits of an entry of a row, which only the owner of its chunk can read, by `own()`. `key` identifies row and
+    /// token, and is the same on all ranks. The entry is exchanged if it is not known yet.
     ///
     /// Inside of `run_together` an unknown value is returned as 0, and results that depend on it are discarded: the
     /// task waits for the value at its next operation or at its end.
@@ -196,13 +196,13 @@ public:
         }
         return 0;
     }
-    /// Stores a known value. Called on all ranks.
+    /// Stores the value of a key, the same on all ranks.
     void know(std::uint64_t key, std::uint64_t bits) { values_.insert(key, bits); }
-    /// Discards all values: the rows have changed.
+    /// Discards all values, because the rows have changed.
     void forget() noexcept { values_.clear(); }
 
     /// Calls `task(k)` for k < count until all have ended. When all unfinished tasks wait for an exchange, one call is
-    /// made for all of them. Tasks are independent of one another and write to different memory.
+    /// made for all of them. Tasks must be independent of one another and write to different memory.
     template <class Task>
     void run_together(std::size_t count, Task const& task) {
         if (tasks_.size() < count) tasks_.resize(count);
@@ -222,7 +222,7 @@ public:
     }
 
     /// Inside of `run_together`: makes the exchanges of `body(k)`, k < count, together, before the operations that need
-    /// their results. The bodies are independent of one another and have no lasting effects.
+    /// their results. The bodies must be independent of one another and have no lasting effects.
     ///
     /// The result of a body's first exchange about a node (`at_node`) is that of the first operation with the same tag
     /// about that node, and so on in order, each time the task comes to the node. Outside of `run_together` this does
@@ -281,7 +281,7 @@ public:
             if (current_->logs[k].ended && current_->logs[k].node == node) current_->logs[k].next = 0;
     }
 
-    /// Scratch memory of one operation.
+    /// Scratch memory for one operation of `shard_group`.
     [[nodiscard]] std::vector<std::size_t>& places() noexcept { return places_; }
     /// The same for tokens.
     [[nodiscard]] std::vector<token_id>& tokens() noexcept { return tokens_; }
@@ -300,7 +300,7 @@ private:
         std::size_t offset;
         std::size_t ahead;  ///< the log of `look_ahead` that it is from, or 0
     };
-    /// The exchanges of a task in order, or of one body of `look_ahead`.
+    /// The exchanges of a task, or of one body of `look_ahead`, in order.
     struct log {
         std::vector<step> steps;
         std::vector<std::size_t> sections;  ///< the first log of each `look_ahead`
@@ -426,7 +426,7 @@ private:
         return !stalled_ && !late_;
     }
 
-    /// Both in one call: gathered data is added to zeros, which all other ranks have in its place.
+    /// Both in one call: each rank's data has its own place in the sum, where all other ranks add zeros.
     void reduce_and_gather(round& r) {
         std::size_t const counters = r.sums.size();
         r.sums.resize(counters + r.received.size() / sizeof(std::uint64_t), 0);

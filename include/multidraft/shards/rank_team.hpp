@@ -1,4 +1,4 @@
-// The ranks that share the columns of rows, over a communicator, with all that their calls work in.
+// The ranks over which columns of rows are distributed, with a communicator and the memory of their calls.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -18,21 +18,21 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// What calls of a team look at before they begin.
+/// What calls of a team check before they begin.
 enum class team_checks {
-    none,       ///< arguments of this rank: what is wrong is thrown here, and other ranks may wait for ever
-    arguments,  ///< arguments of all ranks, and whether they are the same, in one call of the communicator more
-    rows        ///< and the rows: see `validate_batch`
+    none,       ///< this rank's arguments: errors are thrown on this rank only, and other ranks may wait forever
+    arguments,  ///< the arguments of all ranks, and that they are equal, in one more call of the communicator
+    rows        ///< also the entries of rows, as `validate_batch` does
 };
 
-/// An entry of a row of a batch: token x of the row of node i.
+/// An entry of a batch's rows: that of `token` in the row of `node`, numbered across all requests.
 struct row_entry {
     std::int64_t node;
     token_id token;
 };
 
-/// Rows of a batch in shards that are to be completed: `nodes` are those whose rows are read, `entries` what all ranks
-/// are to know of them. `tails` is memory.
+/// Rows in shards for `rank_team::complete`: `nodes` are those whose rows are read, `entries` are needed by all ranks.
+/// `tails` is memory for the received columns; it is resized.
 template <class T, class Layout>
 struct incomplete_rows {
     shard_batch<T, Layout>* rows;
@@ -41,35 +41,35 @@ struct incomplete_rows {
     std::vector<std::byte>* tails;
 };
 
-/// Ranks that each have some columns of every row: what `verify_batch`, `draft_batch` and `validate_batch` take in the
-/// place of a policy, and where they work.
+/// Ranks that each have some columns of every row: the policy of `verify_batch`, `draft_batch` and `validate_batch` for
+/// rows in shards, with the memory of these calls.
 ///
 ///     shards::rank_team team(communicator, shards::even_columns(V, ranks, rank));
 ///     verify_batch(team, verifier, drawn_by<Law>(trees), target_rows(p), draft_rows(q), requests, out, workspace);
 ///
-/// Made and called by all ranks, in the same order. It allocates while batches grow, and no more after. One call at a
-/// time. The communicator stays the caller's and outlives the team.
+/// Constructed and called by all ranks, in the same order, one call at a time. It allocates only while batches grow.
+/// The communicator belongs to the caller and must outlive the team.
 template <communicator C>
 class rank_team final : public exchange {
 public:
-    /// `mine`: the columns of this rank; those of all ranks follow one another in the order of ranks, and together they
-    /// are the vocabulary. Throws `invalid_input` on all ranks where they do not. One call.
+    /// `mine`: the columns of this rank. The ranges of all ranks must follow one another in the order of ranks, from 0
+    /// to the size of the vocabulary; else throws `invalid_input` on all ranks. One call of the communicator.
     rank_team(C& comm, column_range mine, team_checks checks = team_checks::arguments)
         : exchange(columns_of_all(comm, mine), static_cast<int>(comm.rank())), comm_(&comm), checks_(checks) {}
 
-    /// What its calls look at before they begin.
+    /// What its calls check before they begin.
     [[nodiscard]] team_checks checks() const noexcept { return checks_; }
 
-    /// Has every rank get what it lacks of rows in shards, in one call for all that are given: the columns that
-    /// complete its last chunk, and entries that all are to know. Values known before are forgotten. Rows that lie on
-    /// every rank are complete as they are.
+    /// Sends every rank the parts that it lacks of rows in shards, in one call of the communicator: the columns that
+    /// complete its last chunk, and the entries that all ranks need. Discards entries known before. `rows`:
+    /// `incomplete_rows`, or `no_rows` for rows that are on every rank.
     template <class... Rows>
     void complete(Rows const&... rows) {
         start_completing(rows...);
         finish_completing(rows...);
     }
-    /// The same in two steps: where the communicator can (`has_start_all_to_all`), the first one returns at once, and
-    /// the second, with the same rows, waits. Nothing else of the team is called between them but `is_complete`.
+    /// The same in two steps: with a communicator that can (`has_start_all_to_all`), the first one returns at once, and
+    /// the second, with the same rows, waits. Between them only `is_complete` may be called.
     template <class... Rows>
     void start_completing(Rows const&... rows) {
         forget();
@@ -95,10 +95,10 @@ public:
             return true;
     }
 
-    /// Nothing to be completed.
+    /// A placeholder for rows that need not be completed.
     struct no_rows {};
 
-    /// Memory of the calls of a team: what they keep of one model.
+    /// The memory of the team's calls for the rows of one model.
     struct model_memory {
         std::vector<std::int64_t> nodes;
         std::vector<row_entry> entries;
@@ -118,7 +118,7 @@ private:
     void all_gather(void const* from, std::size_t bytes, void* to) override { comm_->all_gather(from, bytes, to); }
     void all_reduce(span<std::uint64_t> numbers) override { comm_->all_reduce(numbers); }
 
-    /// Whether there are rows to be completed.
+    /// Whether any rows have to be completed.
     template <class... Rows>
     [[nodiscard]] bool lacks() const noexcept {
         return (!std::is_same_v<Rows, no_rows> || ...) && ranks() > 1;
@@ -135,7 +135,7 @@ private:
         part.rows->tails = reinterpret_cast<T const*>(part.tails->data());
     }
 
-    /// The columns that rank `to` is given by rank `from`.
+    /// The columns that rank `from` sends to rank `to`.
     [[nodiscard]] column_range moved(int from, int to) const noexcept {
         column_range const given = columns().given_away(from);
         column_range const taken = columns().received(to);
@@ -155,7 +155,7 @@ private:
         return part.nodes.size() * sizeof(T);
     }
 
-    /// Writes columns of this rank's rows one after another, and returns where that ends.
+    /// Writes columns of this rank's rows, row after row, and returns the end of what it wrote.
     static std::byte* write(no_rows const&, column_range, std::byte* to) noexcept { return to; }
     template <class T, class Layout>
     std::byte* write(incomplete_rows<T, Layout> const& part, column_range columns_moved, std::byte* to) const {
@@ -168,7 +168,7 @@ private:
         }
         return to;
     }
-    /// Puts columns of another rank behind those of this one.
+    /// Stores columns of another rank in the tails of this rank's rows, and returns the end of what it read.
     static std::byte const* read(no_rows const&, column_range, std::byte const* from) noexcept { return from; }
     template <class T, class Layout>
     std::byte const* read(incomplete_rows<T, Layout> const& part, column_range columns_moved,
@@ -184,7 +184,7 @@ private:
         return from;
     }
 
-    /// `use(part's view, entry)` for the entries that a rank has the column of; for all with `none`.
+    /// Calls `use(part, entry)` for the entries whose column is in `held`.
     template <class Use>
     static void for_entries(no_rows const&, column_range, Use const&) noexcept {}
     template <class T, class Layout, class Use>
@@ -193,7 +193,7 @@ private:
             if (held.holds(e.token)) use(part, e);
     }
 
-    /// Writes an entry of this rank's.
+    /// Writes an entry whose column this rank has.
     template <class T, class Layout>
     void write_entry(incomplete_rows<T, Layout> const& part, row_entry const& e, std::byte* to) const {
         T const* const row = part.rows->data + part.rows->row(e.node) * part.rows->row_stride;
@@ -206,7 +206,7 @@ private:
         know(part.rows->view(e.node).key(e.token), bits);
     }
 
-    /// Every rank is sent what it lacks.
+    /// Sends to every rank what it lacks.
     template <class... Rows>
     void send_parts(Rows const&... rows) {
         auto const size = static_cast<std::size_t>(ranks());
@@ -264,7 +264,7 @@ private:
         }
     }
 
-    /// Every rank is sent what any rank lacks.
+    /// Sends to every rank what any rank lacks, for communicators without `all_to_all`.
     template <class... Rows>
     void complete_by_all(Rows const&... rows) {
         std::size_t most = 0;

@@ -22,8 +22,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// Ranks as a `group`: in every operation each rank processes the chunks that belong to it, and one exchange combines
-/// the results.
+/// Ranks as a `group` (see there for the operations): in every operation each rank processes the chunks that belong to
+/// it, and an exchange combines the results.
 ///
 /// All ranks call all operations with equal arguments and get equal results: those of `host_group` on the whole row,
 /// bit for bit, for any number of ranks and any borders. Functions of the index are only called with the columns of the
@@ -39,7 +39,7 @@ public:
     template <class Real>
     using chunk_sums_type = chunk_sums<Real>;
 
-    /// The exchange outlives the group.
+    /// `ranks` must outlive the group.
     explicit shard_group(exchange& ranks) noexcept : ranks_(&ranks) {}
 
     [[nodiscard]] bool leader() const noexcept { return true; }
@@ -81,7 +81,7 @@ public:
                 detail::from_column const own{f, begin};
                 index_t const where = host_group{}.argmax(size, own);
                 real const key = own(where);
-                // A row of NaN has a maximum too.
+                // A rank with nothing but NaN has no candidate.
                 return key == key ? keyed<real>{key, begin + where} : keyed<real>{};
             });
         });
@@ -93,7 +93,7 @@ public:
         return best.index == none ? 0 : best.index;
     }
 
-    /// Every rank gives its own `out.size()` largest entries.
+    /// Every rank contributes its `out.size()` largest entries.
     template <class F>
     void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;
@@ -127,7 +127,7 @@ public:
                 from = r;
             }
             winner = best.index;
-            // The largest logits are read next.
+            // The largest logits are read next: the entries that were exchanged with them save a call.
             if constexpr (is_read_in_shards<F>)
                 if (from != none) ranks_->know(f.key(winner), best.bits);
             if (from != none) ++next[static_cast<std::size_t>(from)];
@@ -259,7 +259,7 @@ public:
         });
     }
 
-    /// See `looks_ahead`.
+    /// See `looks_ahead` and `exchange::look_ahead`.
     template <class Body>
     void look_ahead(index_t count, Body const& body) const {
         ranks_->look_ahead(count, body);
@@ -324,7 +324,7 @@ public:
         return found == nullptr ? own : *found;
     }
 
-    /// The ranks.
+    /// The exchange of the ranks.
     [[nodiscard]] exchange& ranks() const noexcept { return *ranks_; }
 
 private:
@@ -361,7 +361,7 @@ private:
         Real sum;
     };
 
-    /// `of(begin, size)` for this rank's part of a row, or `without` if it has none.
+    /// `of(begin, size)` for the columns of this rank's chunks, or `without` if it has none.
     template <class T, class Of>
     [[nodiscard]] T walk(index_t n, T without, Of const& of) const {
         column_range const own = ranks_->columns().chunks(ranks_->rank(), n);

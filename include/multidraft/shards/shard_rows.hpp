@@ -1,4 +1,4 @@
-// Rows of which a rank has some columns: a view of one row, and the rows of a batch.
+// Rows of which each rank has some columns: a view of one row, and the rows of a batch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,8 +23,8 @@ namespace MULTIDRAFT_NAMESPACE::shards {
 /// A read-only view of one row of V entries of which this rank has some columns; T and Layout as in `row_view`.
 ///
 /// In an operation of `shard_group` the columns of the rank's chunks are read in place, and those that complete its
-/// last chunk from `tail`. Elsewhere an entry must be known to all ranks or is exchanged: `row(x)` is then collective,
-/// as operations are.
+/// last chunk from `tail`. Elsewhere an entry that the ranks do not know yet is exchanged: `row(x)` is then collective,
+/// like the operations.
 template <class T, class Layout = contiguous>
 class shard_view {
 public:
@@ -115,14 +115,14 @@ private:
     index_t size_ = 0;
 };
 
-/// The rows of logits of a batch, of which every rank has some columns: `logit_batch` in shards. T is float, double,
-/// `float16` or `bfloat16`.
+/// Rows of logits of a batch, of which each rank has some columns: `logit_batch` in shards. T: float, double, `float16`
+/// or `bfloat16`.
 ///
-/// Row r begins, on this rank, at `data + r * row_stride` with the rank's first column; a rank without columns has no
-/// data. Node i of the batch has row `row_of[i]`, or row i where `row_of` is null: ranks may differ in that. Sampling
-/// parameters are as in `logit_batch`, equal on all ranks.
+/// On each rank, row r begins at `data + r * row_stride` entries with the rank's first column; a rank without columns
+/// needs no data. Node i of the batch has row `row_of[i]`, or row i where `row_of` is null; `row_of` may differ between
+/// ranks. Sampling parameters are as in `logit_batch`, equal on all ranks.
 ///
-/// The last fields are set by the calls that take such rows (`ranks::complete`).
+/// The last three fields are set by the calls that take such rows (see `rank_team::complete`).
 template <class T, class Layout = contiguous>
 struct shard_batch {
     using element = T;
@@ -142,7 +142,7 @@ struct shard_batch {
     T const* tails = nullptr;     ///< the columns that complete this rank's last chunk, for all nodes
     std::uint32_t first_row = 0;  ///< the number of node 0's row in the keys of entries
 
-    /// The row of node i.
+    /// The index of node i's row.
     [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept { return row_of == nullptr ? i : row_of[i]; }
     /// The logits of node i.
     [[nodiscard]] shard_view<T, Layout> view(std::int64_t i) const noexcept {

@@ -1,4 +1,4 @@
-// Looking for what is wrong with a batch whose rows are shared out over ranks: the same report on all of them.
+// Validating a batch whose rows are distributed over ranks, with the same report on all of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -26,7 +26,7 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace shards::detail {
 
-/// The first row that is not a distribution. The rows are complete.
+/// The report of the first row that is not a distribution. The rows must be complete.
 template <class Team, draft_law Law, class Target, class Draft>
 [[nodiscard]] validation_report report_of_rows(Team& team, drafted_batch<Law> const& drafts, Target const& target,
                                                Draft const& draft, request_batch const& requests) {
@@ -47,7 +47,7 @@ template <class Team, draft_law Law, class Target, class Draft>
             fault = batch::check_row(g, trees, target, batch_argument::target, b, v);
         else if constexpr (has_draft)
             fault = batch::check_row(g, trees, draft, batch_argument::draft, b, v);
-        // A task may be here with a value that it waits for: which row is at fault is known before that.
+        // The task may still wait for the value that is at fault, but the row is known.
         batch::fault_key const key = batch::key_of(b, fault);
         first = key < first ? key : first;
     });
@@ -58,16 +58,16 @@ template <class Team, draft_law Law, class Target, class Draft>
 
 }  // namespace shards::detail
 
-/// Bytes that `validate_batch` works in on a rank, beside the team's own memory: none.
+/// Bytes of workspace for `validate_batch` on a rank, beside the team's own memory: none.
 template <shards::communicator C>
 [[nodiscard]] constexpr std::size_t validate_workspace_size(shards::rank_team<C> const&) noexcept {
     return 0;
 }
 
-/// Checks what `verify_batch` takes and writes the first fault to `*report`, the same on all ranks of a team, as
-/// `validate_batch` does on a host (`batch/validate.hpp`); called by all ranks. One pass over all rows. Throws
-/// `invalid_input` on all ranks where arrays are missing on one, or where ranks have other trees or requests than the
-/// first.
+/// Checks the arguments of `verify_batch` like the call on a host (`batch/validate.hpp`) and writes the first fault to
+/// `*report`, the same on all ranks of a team. Called by all ranks. One pass over all rows. Throws `invalid_input` on
+/// all ranks if arrays are missing on one, or if a rank's trees, requests or sampling parameters differ from those of
+/// rank 0.
 template <shards::communicator C, draft_law Law, row_batch Target, draft_row_batch Draft>
 void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts, target_rows<Target> const& target,
                     draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report,

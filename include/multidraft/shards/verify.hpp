@@ -1,4 +1,4 @@
-// Verifying a batch of draft trees whose rows are shared out over ranks, with the verdicts of one host on all of them.
+// Verifying a batch of draft trees whose rows are distributed over ranks, with the same verdicts as on one host.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -36,12 +36,12 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace shards::detail {
 
-/// The part of the workspace that a request has, of so many bytes that are needed at least.
+/// The bytes of a request's part of the workspace: at least `bytes`, rounded up to the alignment.
 [[nodiscard]] constexpr std::size_t slice_of_request(std::size_t bytes) noexcept {
     return (bytes + verify::scratch_alignment - 1) / verify::scratch_alignment * verify::scratch_alignment;
 }
 
-/// Refuses what one rank sees of the arguments of `verify_batch`.
+/// Refuses invalid arguments of `verify_batch` on this rank.
 template <verify::verifier Verifier, draft_law Law, class Target, class Draft>
 void refuse_bad_call(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
                      request_batch const& requests, verdict_batch const& out, workspace const& scratch) {
@@ -73,7 +73,7 @@ void refuse_bad_call(drafted_batch<Law> const& drafts, Target const& target, Dra
         refuse("workspace.data", address, "a workspace is aligned to 16 bytes");
 }
 
-/// The draft's rows, or none where the verifier reads none.
+/// The draft's rows, or `no_draft_rows` if the verifier reads none.
 template <verify::verifier Verifier, class Draft>
 [[nodiscard]] auto rows_read([[maybe_unused]] Draft const& draft) {
     if constexpr (verify::reads_draft<Verifier>)
@@ -82,7 +82,7 @@ template <verify::verifier Verifier, class Draft>
         return verify::no_draft_rows{};
 }
 
-/// Processes all rows that may be read, of both models, together.
+/// Processes all rows of both models that may be read, with shared calls of the communicator.
 template <class Team, class Target, class Draft>
 void process_rows(Team& team, tree_batch const& trees, Target const& target, Draft const& draft) {
     shard_group const g(team);
@@ -110,11 +110,11 @@ void process_rows(Team& team, tree_batch const& trees, Target const& target, Dra
 
 namespace shards {
 
-/// A verification that has begun: what `start_verify_batch` returns.
+/// A verification in progress, as `start_verify_batch` returns it.
 template <communicator C, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 class verify_call {
 public:
-    /// Begins; see `start_verify_batch`.
+    /// Begins the verification; see `start_verify_batch`.
     verify_call(rank_team<C>& team, Verifier const& by, drafted_batch<Law> const& drafts, Target const& target,
                 Draft const& draft, request_batch const& requests, verdict_batch const& out, workspace const& scratch)
         : team_(team),
@@ -137,15 +137,15 @@ public:
     }
     verify_call(verify_call const&) = delete;
     verify_call& operator=(verify_call const&) = delete;
-    /// A call that was not waited for gives no verdicts.
+    /// Waits for the exchange in progress. Without `wait` no verdicts are written.
     ~verify_call() {
         if (!ended_) detail::finish_completing(team_, target_, draft_);
     }
 
-    /// Whether the first exchange has arrived: `wait` then begins to work at once.
+    /// Whether the first exchange has arrived, so that `wait` does not have to wait for it.
     [[nodiscard]] bool test() { return ended_ || team_.is_complete(); }
 
-    /// Ends the verification: on all ranks.
+    /// Finishes the verification and writes the verdicts. Called by all ranks; called again, it does nothing.
     void wait() {
         if (ended_) return;
         ended_ = true;
@@ -182,9 +182,9 @@ private:
 
 }  // namespace shards
 
-/// Bytes that `verify_batch` works in on a rank of a team, beside the team's own memory, for batches of up to
-/// `requests` trees of up to `nodes` nodes (root included) and `depth` levels below the root: what the verifier needs
-/// for each, as they are walked together. Aligned to 16 bytes.
+/// Bytes of workspace for `verify_batch` on a rank of a team, beside the team's own memory, for batches of up to
+/// `requests` trees of up to `nodes` nodes (root included) and `depth` levels below the root: the verifier's scratch
+/// for each tree, since all are verified together. Aligned to 16 bytes.
 template <verify::verifier Verifier, shards::communicator C>
 [[nodiscard]] constexpr std::size_t verify_workspace_size(shards::rank_team<C> const&, std::int32_t requests,
                                                           node_id nodes, std::int32_t depth) {
@@ -192,22 +192,22 @@ template <verify::verifier Verifier, shards::communicator C>
            shards::detail::slice_of_request(verify::scratch_bytes<Verifier>(nodes, depth));
 }
 
-/// Verifies the trees of a batch whose rows are shared out over the ranks of a team, with the arguments of every
-/// machine (`batch/verify.hpp`): called by all ranks, with the same trees and requests, it gives all of them the same
-/// verdicts, those of the host for whole rows, bit for bit.
+/// Verifies the trees of a batch whose rows are distributed over the ranks of a team. The arguments are those of the
+/// call on a host (`batch/verify.hpp`). Called by all ranks with the same trees and requests; all get the same
+/// verdicts, which are those of the host for whole rows.
 ///
-/// - `target`, `draft`: `shards::shard_batch` for rows of which a rank has some columns. Other rows lie on every rank:
-///   a draft model that is not shared out is a `logit_batch`, as elsewhere.
+/// - `target`, `draft`: `shards::shard_batch` for rows of which each rank has some columns. Other rows are on every
+///   rank: the rows of a draft model that is not distributed are a `logit_batch`, as on a host.
 /// - `scratch`: `verify_workspace_size<Verifier>(team, ..)` bytes.
 ///
-/// Calls of the communicator: one to compare arguments (`team_checks`), one that completes border chunks and tells all
-/// ranks the entries of rows at the tree's tokens; then all rows of the batch are processed together, and all trees are
-/// walked together. Each step takes as many calls as the row, or tree, that takes the most of them.
+/// Calls of the communicator: one to compare arguments (`team_checks`), and one to complete chunks and to send the
+/// entries of rows at the trees' tokens to all ranks; then all rows of the batch are processed together, and all trees
+/// are verified together. Either step takes as many calls as the row, or the tree, that needs the most.
 ///
-/// Throws `invalid_input` on all ranks alike, before anything is written: for what `verify_batch` refuses on a host, on
-/// any rank, and where ranks have other trees, requests or sampling parameters than the first. With `team_checks::none`
-/// only the rank at fault throws. A row that is not a distribution is the fault of its request, which gets the token
-/// `none` on all ranks; with `team_checks::rows` it is an error too.
+/// Throws the same `invalid_input` on all ranks, before anything is written, if `verify_batch` on a host would refuse
+/// the arguments of any rank, or if a rank's trees, requests or sampling parameters differ from those of rank 0. With
+/// `team_checks::none` only the rank at fault throws. A row that is not a distribution affects its request only, which
+/// gets the token `none` on all ranks; with `team_checks::rows` it is an error.
 template <shards::communicator C, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 void verify_batch(shards::rank_team<C>& team, Verifier const& verifier, drafted_batch<Law> const& drafts,
                   target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
@@ -217,15 +217,16 @@ void verify_batch(shards::rank_team<C>& team, Verifier const& verifier, drafted_
         .wait();
 }
 
-/// Begins `verify_batch` and returns while the first exchange of rows is under way, where the communicator can
-/// (`shards::has_start_all_to_all`, as MPI's): the rank may do other work until it calls `wait`, which gives the
-/// verdicts.
+/// Begins `verify_batch` and returns while the first exchange of rows is in progress, with a communicator that can
+/// (`shards::has_start_all_to_all`, as MPI's). The rank may do other work until it calls `wait`, which writes the
+/// verdicts. All arguments must remain valid and unchanged until then, and the team must not be used.
 ///
-///     auto call = start_verify_batch(team, verifier, drawn_by<Law>(trees), target_rows(p), draft_rows(q), requests,
-///     out); prepare_the_next_step(); call.wait();
+///     auto call = start_verify_batch(team, verifier, drawn_by<Law>(trees), target_rows(p), draft_rows(q),
+///                                    requests, out, scratch);
+///     prepare_the_next_step();
+///     call.wait();
 ///
-/// What it is given stays as it is until then, and the team makes no other call. Arguments are compared before it
-/// returns.
+/// Throws like `verify_batch`; faults in the entries of rows (`team_checks::rows`) are thrown by `wait`.
 template <shards::communicator C, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 [[nodiscard]] shards::verify_call<C, Verifier, Law, Target, Draft> start_verify_batch(
     shards::rank_team<C>& team, Verifier const& verifier, drafted_batch<Law> const& drafts,

@@ -1,5 +1,5 @@
-// Whether all ranks were called with arguments that can be, and with the same: found in one exchange, so that all throw
-// the same error and none waits for another.
+// Checks that all ranks were called with valid and equal arguments, in one exchange: all throw the same error, and none
+// waits for another.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,7 +24,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards::detail {
 
-/// A number that is another one for other bytes, but for one case in 2^64.
+/// A 64-bit hash of values and arrays.
 class checksum {
 public:
     template <class T>
@@ -54,19 +54,19 @@ private:
     std::uint64_t sum_ = 0x243F6A8885A308D3U;
 };
 
-/// What a rank says of its arguments.
+/// What a rank sends about its arguments: their checksums, or an error.
 struct statement {
     static constexpr std::size_t kinds = 4;
     static constexpr std::array<std::string_view, kinds> names{"trees", "requests", "target", "draft"};
 
-    std::array<std::uint64_t, kinds> sums{};  ///< of what all ranks must have alike, by `names`
+    std::array<std::uint64_t, kinds> sums{};  ///< checksums of what must be equal on all ranks, by `names`
     std::int64_t index = -1;
     std::int32_t is_bad = 0;
     char argument[60]{};
     char value[64]{};
     char reason[192]{};
 
-    /// What is wrong here.
+    /// Records an error of this rank.
     void set(invalid_input const& e) {
         is_bad = 1;
         index = e.index();
@@ -84,7 +84,7 @@ private:
     }
 };
 
-/// Throws `invalid_input`, the same on all ranks, where one of them has a bad argument or others than the first rank.
+/// Throws the same `invalid_input` on all ranks if a rank's arguments are invalid or differ from those of rank 0.
 inline void agree(exchange& ranks, statement const& mine) {
     auto const all = ranks.gather<statement>(nullptr, 1, [&](statement* out) { *out = mine; });
     for (int r = 0; r < ranks.ranks(); ++r) {
@@ -101,7 +101,7 @@ inline void agree(exchange& ranks, statement const& mine) {
                        "rank");
 }
 
-/// What is alike on all ranks of rows.
+/// The checksum of what must be equal on all ranks about rows: size, type and sampling parameters.
 template <class Rows>
 [[nodiscard]] std::uint64_t checksum_of_rows(Rows const& rows, std::int32_t requests) {
     checksum sum;

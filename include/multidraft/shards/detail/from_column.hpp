@@ -1,4 +1,4 @@
-// A function of an entry, from a column on: what a rank walks of its chunks.
+// A function of the entries of a row, shifted to begin at a column: how a rank reads its chunks.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,7 +9,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards::detail {
 
-/// f(begin + i) as a function of i, with all that f has besides. `begin` is a multiple of `chunk_size`.
+/// f(begin + i) as a function of i, with the optional members of f. `begin` is a multiple of `chunk_size`.
 template <class F>
 struct from_column {
     F f;

@@ -1,4 +1,4 @@
-// Rows of a batch that all ranks have processed before a verifier asks for them: in as few exchanges as one row takes.
+// Rows of a batch that ranks process together before a verifier reads them, in as many exchanges as one row needs.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,18 +19,18 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards::detail {
 
-/// What is kept of a row: what makes it a distribution, and the chunk sums of its weights.
+/// A processed row: its distribution, and the chunk sums of its weights.
 template <class Rows>
 using processed_of =
     decltype(std::declval<Rows const&>().with_sums(std::declval<shard_group const&>(), std::int64_t{}, std::int32_t{}));
 
-/// Rows that are processed when they are asked for.
+/// Rows that have to be processed, such as logits (`with_sums`).
 template <class Rows>
 concept is_processed = requires(Rows const& rows, shard_group const& g) {
     rows.with_sums(g, std::int64_t{}, std::int32_t{});
 };
 
-/// The rows of one request that were processed before.
+/// The processed rows of one request.
 template <class Processed>
 class ready_rows {
 public:
@@ -54,7 +54,7 @@ private:
     index_t size_;
 };
 
-/// The rows of one request as a batch has them; whoever asks says which node it is about.
+/// The rows of one request that need no processing. Reading one sets the node of the exchanges that follow.
 template <class Rows>
 class noted_rows {
 public:
@@ -80,7 +80,7 @@ template <class Rows>
     return reinterpret_cast<processed*>(memory.data());
 }
 
-/// Calls `use` with the rows of request b: those that are ready, or the batch's own.
+/// Calls `use` with the rows of request b: the processed ones in `memory`, or the batch's own.
 template <class Rows, class Use>
 void with_rows_of(Rows const& rows, [[maybe_unused]] std::vector<std::byte> const& memory, tree_batch const& trees,
                   std::int32_t b, Use const& use) {

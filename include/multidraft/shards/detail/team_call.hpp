@@ -1,4 +1,4 @@
-// What the calls of a team share: rows that know their team, and what has to be completed of them.
+// Common parts of a team's calls: assigning rows to the team, completing them, and comparing arguments.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -23,7 +23,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 
-/// Refuses rows in shards that are not those of their team: found by the checks of every batch.
+/// Refuses rows in shards that do not match their team. The checks of every batch call this overload.
 template <class T, class Layout>
 void refuse_bad_extents(shard_batch<T, Layout> const& rows, char const* name) {
     index_t const all = rows.ranks->columns().vocabulary();
@@ -41,7 +41,7 @@ inline constexpr bool is_shard_batch = false;
 template <class T, class Layout>
 inline constexpr bool is_shard_batch<shard_batch<T, Layout>> = true;
 
-/// The nodes whose rows of a model may be read, and the children's tokens: what all ranks are to know of the rows.
+/// Lists the nodes whose rows of a model may be read, and the entries that all ranks need: at the children's tokens.
 inline void list_rows(tree_batch const& trees, batch_argument model, index_t vocabulary,
                       std::vector<std::int64_t>& nodes, std::vector<row_entry>& entries) {
     nodes.clear();
@@ -58,7 +58,7 @@ inline void list_rows(tree_batch const& trees, batch_argument model, index_t voc
     }
 }
 
-/// What is to be completed of rows: nothing of those that lie on every rank.
+/// The argument of `rank_team::complete` for these rows: `no_rows` if they are on every rank.
 template <class Team, class Rows, class Memory>
 [[nodiscard]] auto to_complete(Rows& rows, Memory& memory) {
     if constexpr (is_shard_batch<Rows>)
@@ -68,7 +68,7 @@ template <class Team, class Rows, class Memory>
         return typename Team::no_rows{};
 }
 
-/// A batch of rows for one call of a team: those in shards know their team.
+/// Assigns rows in shards to their team. `first_row` numbers their keys, so that those of two models differ.
 template <class Rows>
 void join_team([[maybe_unused]] Rows& rows, [[maybe_unused]] exchange& ranks, [[maybe_unused]] std::int64_t first_row) {
     if constexpr (is_shard_batch<Rows>) {
@@ -77,20 +77,20 @@ void join_team([[maybe_unused]] Rows& rows, [[maybe_unused]] exchange& ranks, [[
     }
 }
 
-/// Has every rank get what it lacks of the rows of both models: begins to.
+/// Begins to complete the rows of both models.
 template <class Team, class Target, class Draft>
 void start_completing(Team& team, tree_batch const& trees, Target& target, Draft& draft) {
     list_rows(trees, batch_argument::target, target.vocabulary, team.target_memory.nodes, team.target_memory.entries);
     list_rows(trees, batch_argument::draft, target.vocabulary, team.draft_memory.nodes, team.draft_memory.entries);
     team.start_completing(to_complete<Team>(target, team.target_memory), to_complete<Team>(draft, team.draft_memory));
 }
-/// And ends it.
+/// Finishes what `start_completing` began.
 template <class Team, class Target, class Draft>
 void finish_completing(Team& team, Target& target, Draft& draft) {
     team.finish_completing(to_complete<Team>(target, team.target_memory), to_complete<Team>(draft, team.draft_memory));
 }
 
-/// What a rank says of a call with trees; read only where the arguments can be.
+/// A function that writes the checksums of a call with trees. It is called when the checks have passed.
 template <class Target, class Draft>
 [[nodiscard]] auto statement_of(tree_batch const& trees, request_batch const& requests, Target const& target,
                                 Draft const& draft) {
@@ -100,8 +100,8 @@ template <class Target, class Draft>
     };
 }
 
-/// Calls `check`, which refuses bad arguments of this rank, and has all ranks refuse them where any does, or where the
-/// arguments differ (`state` says by what numbers).
+/// Calls `check`, which refuses invalid arguments of this rank. Throws on all ranks if it throws on one, or if the
+/// checksums that `state` writes differ. With `team_checks::none` only `check` is called.
 template <class Team, class State, class Check>
 void agree(Team& team, State const& state, Check const& check) {
     if (team.checks() == team_checks::none) {
