@@ -1,4 +1,4 @@
-// All of cuda/: batches on CUDA devices, for nvcc.
+// All of cuda/: batched calls on CUDA devices. For nvcc.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

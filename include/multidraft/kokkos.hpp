@@ -1,4 +1,4 @@
-// All of kokkos/: batches on Kokkos execution spaces.
+// All of kokkos/: batched calls on Kokkos execution spaces.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

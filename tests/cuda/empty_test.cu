@@ -14,13 +14,13 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-// nvcc warns of uncalled functions without linkage, such as those used in a concept only.
+// nvcc warns of uncalled functions without linkage, such as those that only a concept uses.
 namespace cuda_empty_test {
 
 using namespace multidraft;
 namespace mc = multidraft::cuda;
 
-/// A verifier of whole trees in the least sense, which compiles in no time.
+/// A minimal verifier of whole trees, quick to compile.
 struct silent_verifier {
     using law = multidraft::law::iid;
     MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t) {
@@ -33,7 +33,7 @@ struct silent_verifier {
     }
 };
 
-/// And such a sampler.
+/// A minimal sampler.
 struct silent_sampler {
     using law = multidraft::law::iid;
     template <class G, class Q, class Sums, class Source>

@@ -16,7 +16,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 template <class Group>
 inline constexpr bool is_grid = cuda::meets_in_memory<std::remove_cvref_t<decltype(std::declval<Group>().lanes())>>;
 
-/// Every thread of a group records what it gets; thread k of all ranks at `out + k * capacity`.
+/// Every thread of a group records its results; thread k of all ranks writes at `out + k * capacity`.
 template <class Program, class Group, class T, class Layout>
 __global__ void __launch_bounds__(256, 1)
     program_kernel(program_input<T, Layout> in, std::uint64_t* out, int* counts, std::byte* memory, int ranks) {

@@ -1,4 +1,4 @@
-// The operations of warp, block, cluster and grid on a device, bit for bit against the host group; exp and log.
+// The operations of warp, block, cluster and grid groups on a device, bit for bit against the host group; exp and log.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -76,7 +76,7 @@ __global__ void falling_kernel(exp_nonpositive<float> of, std::uint32_t begin, s
     if (k < count) out[k] = __builtin_bit_cast(std::uint32_t, of(__builtin_bit_cast(float, begin + k * stride)));
 }
 
-// All floats from -0 to minus infinity that are worth it, and NaN.
+// Every 64th float from -0 to minus infinity and beyond (NaN), then all floats from -32 to -64.
 TEST_F(cuda_device, falling_exponential_has_the_bits_of_the_host) {
     constexpr std::uint32_t count = 1U << 23;
     on_device<std::uint32_t> const out(count);
@@ -101,7 +101,7 @@ TEST_F(cuda_device, falling_exponential_has_the_bits_of_the_host) {
         }
 }
 
-// Every 64th float of all, then all floats with |x| in [64, 128), where results leave the range of floats.
+// Every 64th of all floats, then all floats with |x| in [64, 128), where results leave the range of floats.
 TEST_F(cuda_device, exponential_and_logarithm_have_the_bits_of_the_host) {
     constexpr std::uint32_t count = 1U << 23;
     on_device<std::uint32_t> const exps(count), logs(count), variates(count);

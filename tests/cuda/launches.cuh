@@ -18,7 +18,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// The draft's rows of a level, gathered as an engine's batch has them.
+/// The draft's rows of a level, gathered as in an engine's batch.
 template <class T>
 struct device_level {
     device_level(batch<T> const& b, typename batch<T>::level const& l)
@@ -44,7 +44,7 @@ struct device_level {
     std::int32_t entries;
 };
 
-/// What a step of an engine launches: the draft of each level, masks, positions, verification, compaction.
+/// The launches of an engine's step: drafting each level, masks, positions, verification, compaction.
 template <class T, class Sampler, class Verifier>
 struct step {
     explicit step(batch<T> const& host)
@@ -71,7 +71,7 @@ struct step {
         return bytes;
     }
 
-    /// `draft`: prepared rows with the states of the draft launches, or the logits once more.
+    /// `draft`: prepared rows with the states that the draft launches wrote, or the logits again.
     template <class Draft>
     void launch(cudaStream_t stream, Draft const& draft, cuda::launch_options const& options) const {
         auto const policy = cuda::on(stream, options);
@@ -110,7 +110,7 @@ struct step {
     std::int64_t path_stride;
 };
 
-/// Compares what a step wrote with the host.
+/// Compares the results of a step with the host's.
 template <class T, class Sampler, class Verifier>
 void expect_of_host(step<T, Sampler, Verifier> const& s, batch<T> const& blank) {
     auto host = blank;
@@ -190,7 +190,7 @@ void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::l
                                    cudaMemcpyHostToDevice));
             EXPECT_CUDA(cudaMemcpy(s.cache.data(), cache.data(), cache.size(), cudaMemcpyHostToDevice));
             EXPECT_CUDA(cudaMemset(s.next.data(), 0x55, s.next.size() * sizeof(token_id)));
-            EXPECT_CUDA(cudaMemset(s.memory.data(), 0xaa, s.memory.size()));  // its content means nothing
+            EXPECT_CUDA(cudaMemset(s.memory.data(), 0xaa, s.memory.size()));  // its contents do not matter
             EXPECT_CUDA(cudaGraphLaunch(executable, stream));
             EXPECT_CUDA(cudaStreamSynchronize(stream));
             expect_of_host(s, blank);

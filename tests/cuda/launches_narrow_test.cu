@@ -11,7 +11,7 @@
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/verifier.hpp"
 
-// nvcc warns of uncalled functions without linkage, such as those used in a concept only.
+// nvcc warns of uncalled functions without linkage, such as those that only a concept uses.
 namespace cuda_launches_narrow_test {
 
 using namespace multidraft;
@@ -30,7 +30,7 @@ TEST_F(cuda_device, bfloat16_steps_are_those_of_the_host) {
     expect(152064, {}, {.max_cluster = 1});
 }
 
-// `float16` has the bytes of `__half`: a row of those is read through a pointer to these.
+// `float16` has the bytes of `__half`: rows of one type are read through pointers to the other.
 TEST_F(cuda_device, half_steps_are_those_of_the_host) {
     for (index_t const n : {4999, 32000})
         mt::expect_step<multidraft::float16, draft::sequential, verifier>(n, {}, true, {}, how::at_once);
@@ -38,7 +38,7 @@ TEST_F(cuda_device, half_steps_are_those_of_the_host) {
                                                                       false, {}, how::at_once);
 }
 
-/// Leaves its mark on each node in scratch and walks down the first children that the target likes less than the mark.
+/// Writes a mark per node to scratch, and descends: a node's mark chooses its child, a mark of 0 ends the path.
 struct marking {
     using law = multidraft::law::sequential;
     static constexpr bool lossless = false;
@@ -73,7 +73,7 @@ struct marking {
 
 static_assert(!marking::lossless && !marking::reads_draft && verify::needs_scratch<marking>);
 
-// Rows of probabilities, and scratch: each request's own, none where there is too little.
+// Rows of probabilities; scratch for each request, and the token `none` if there is too little.
 TEST_F(cuda_device, whole_trees_are_verified_in_scratch_from_probabilities) {
     mt::batch<float> host(5001, {});
     for (std::size_t r = 0; r < host.parents.size(); ++r) {

@@ -1,4 +1,4 @@
-// What the tests on a device share: arrays there, the fixture that skips without one, batches.
+// Shared by the tests on a device: arrays there, batches, and the fixture that skips tests without one.
 #pragma once
 
 #include <cuda_runtime.h>
@@ -19,7 +19,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// n; at most `most` where kernels run on the CPU (tests/launches), which takes longer.
+/// n, but at most `most` if kernels run on the CPU (tests/launches), where they take longer.
 [[nodiscard]] constexpr index_t on_a_cpu(index_t n, index_t most) noexcept {
 #if defined(MULTIDRAFT_CUDA_STANDIN)
     return n < most ? n : most;
@@ -36,7 +36,7 @@ template <class T>
 class on_device {
 public:
     explicit on_device(std::vector<T> const& host) : size_(host.size()) {
-        // Rows that are aligned are read to the end of their last 16 bytes.
+        // Aligned rows are read to the end of their last 16 bytes.
         std::size_t const bytes = (size_ * sizeof(T) / 16 + 1) * 16;
         if (cudaMalloc(&data_, bytes) != cudaSuccess) data_ = nullptr;
         EXPECT_NE(data_, nullptr);
@@ -78,7 +78,7 @@ protected:
     }
 };
 
-/// Logits with ties, minus infinities and one that is neither.
+/// Logits with ties and minus infinities, and one that is always finite.
 template <class T>
 std::vector<T> random_logits(index_t n, std::uint64_t seed) {
     test_numbers numbers(seed);

@@ -52,7 +52,7 @@ sampling_params sampling_of(std::size_t request) {
     return all[request % std::size(all)];
 }
 
-/// Rows of logits of type T, one after another from the third entry on: not aligned to anything but T.
+/// Rows of logits of type T, adjacent, beginning at the third entry: aligned only as T requires.
 template <class T>
 struct matrix {
     matrix(std::int64_t row_count, index_t vocabulary) : rows(row_count), size(vocabulary), data(at(rows * size) + 2) {}
@@ -64,7 +64,7 @@ struct matrix {
     std::vector<T> data;
 };
 
-/// A copy of a matrix in the machine's memory, as adjacent rows.
+/// A copy of a matrix in the backend's memory, as adjacent rows.
 template <class T>
 struct machine_matrix {
     using rows_type = Kokkos::View<T const**, Kokkos::LayoutRight, memory, Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
@@ -76,7 +76,7 @@ struct machine_matrix {
     rows_type rows;
 };
 
-/// The same as columns of a matrix: the entries of a row lie apart.
+/// The same as columns of a matrix: the entries of a row are not adjacent.
 template <class T>
 Kokkos::View<T**, Kokkos::LayoutLeft, memory> transposed(matrix<T> const& from) {
     Kokkos::View<T**, Kokkos::LayoutLeft, memory> to("transposed", at(from.rows), at(from.size));
@@ -93,7 +93,7 @@ T number(double x) {
     return T(static_cast<float>(x));
 }
 
-/// A pool of normal numbers to be read from any offset: cheaper than new ones for every entry of long rows.
+/// A pool of normal variates, read from any offset: cheaper than new ones for every entry of long rows.
 std::vector<double> const& pool() {
     static std::vector<double> const numbers = [] {
         test_numbers fresh(7);
@@ -104,11 +104,11 @@ std::vector<double> const& pool() {
     return numbers;
 }
 
-/// Target and draft rows whose logits agree somewhat; some tokens have no mass.
+/// Target and draft rows with correlated logits; some tokens have no mass.
 template <class T>
 void fill(matrix<T>& target, matrix<T>& draft, test_numbers& numbers) {
     auto const& normal = pool();
-    std::size_t const step = 31;  // the pool's length is a prime
+    std::size_t const step = 31;  // the pool's length is prime
     for (std::int64_t i = 0; i < target.rows; ++i) {
         auto a = static_cast<std::size_t>(numbers.below(100003));
         auto b = static_cast<std::size_t>(numbers.below(100003));
@@ -159,7 +159,7 @@ struct tree_arrays {
     std::vector<std::int32_t> positions;
 };
 
-/// The arrays of a call, in the machine's memory.
+/// The arrays of a call, in the backend's memory.
 struct machine_trees {
     template <class Trees>
     explicit machine_trees(Trees const& b)
@@ -202,12 +202,12 @@ struct machine_verdicts {
     Kokkos::View<token_id*, memory> next;
 };
 
-/// Ragged trees of up to `most` children a node, the first of which is a lone root.
+/// Ragged trees with up to `most` children per node; the first is only a root.
 template <class Sampler, class T>
 trees<T> draw_trees(std::size_t requests, index_t vocabulary, index_t most, std::uint64_t seed) {
     test_numbers numbers(seed);
     trees<T> result;
-    // Shapes first: sizes are not known before the draws, so rows are made for the largest there can be.
+    // Sizes are not known before the draws, so rows are made for the largest possible trees.
     std::int64_t const room = 12;
     result.target = matrix<T>(static_cast<std::int64_t>(requests) * room, vocabulary);
     result.draft = matrix<T>(static_cast<std::int64_t>(requests) * room, vocabulary);
@@ -461,7 +461,7 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
         b.target = first_rows(b.target, b.parents.size());
         b.draft = first_rows(b.draft, b.parents.size());
         for (std::size_t r = 0; r < b.count(); ++r) {
-            // One bad entry, or a row of nothing but minus infinity.
+            // One bad entry, or a row of minus infinities only.
             T* const row = b.target.row(b.offsets[r]);
             if (entry < 0)
                 std::fill_n(row, b.target.size, number<T>(entry));
@@ -509,7 +509,7 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
     }
 }
 
-/// A candidate without mass in the draft's row, and two candidates for a verifier of one.
+/// A candidate without mass in the draft's row, and two candidates for a verifier that takes one.
 TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
     std::vector<float> const p{0.5F, 0.25F, 0.25F, 0.5F, 0.25F, 0.25F, 0.5F, 0.25F, 0.25F};
     std::vector<float> const q{0.0F, 0.5F, 0.5F, 0.0F, 0.5F, 0.5F, 0.0F, 0.5F, 0.5F};
@@ -530,7 +530,7 @@ TEST(kokkos_verify, answers_none_where_a_candidate_was_not_drawn) {
     EXPECT_EQ(to_host(out.next).at(0), none);
 }
 
-/// Verifiers of whole trees, each in its part of the workspace.
+/// Verifiers of whole trees, each with its part of the workspace.
 TEST(kokkos_verify, works_in_a_workspace) {
     using verifier = verify::traversal<law::sequential>;
     trees<float> b = draw_trees<draft::sequential, float>(6, 300, 3, 11);
@@ -711,7 +711,7 @@ TEST(kokkos_validate, names_the_first_fault) {
     expect(bad, batch_argument::positions, 1, 1);
 }
 
-// Conditions of some laws on children, and none on those below a child that could not be drawn.
+// The conditions of laws on children; none for those below a child that could not be drawn.
 TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
     tree_arrays const again{{0, 3}, {none, 0, 0}, {0, 5, 5}, {0, 0, 0}, {1}, {0}, {1}};
     EXPECT_EQ(report_of<law::iid>(again, 10).what, batch_argument::nothing);
@@ -724,8 +724,8 @@ TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
     EXPECT_EQ(report_of<law::stratified>(absent, 10).what, batch_argument::nothing);
 }
 
-/// Request 0: a cycle. Request 1: a chain all of which is accepted, and a row of NaN below it. The launch returns
-/// `none` for both at once, and nothing is accepted where no token follows.
+/// Request 0: a cycle. Request 1: a chain, all of it accepted, and below it a row of NaN. The launch returns `none` for
+/// both, and accepts no nodes where it returns no token.
 TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
     index_t const vocabulary = 40;
     test_numbers numbers(5);
@@ -757,7 +757,7 @@ TEST(kokkos_verify, accepts_nothing_where_no_token_follows) {
     EXPECT_LE(to_host(positions).at(2), 5);
 }
 
-/// Children that could not be drawn stay as `none`: the tree is verified as if they were not there.
+/// Children that could not be drawn stay `none`: the tree is verified as if they were absent.
 TEST(kokkos_verify, leaves_out_children_that_are_none) {
     using T = float;
     index_t const vocabulary = 40;
@@ -774,7 +774,7 @@ TEST(kokkos_verify, leaves_out_children_that_are_none) {
         verify_batch(m.here, verify::naive<law::sequential>{}, drawn_by<law::sequential>(m.trees()),
                      target_rows(kokkos::logits_from_views(m.here, m.trees(), machine_target.rows, sampling_params{})),
                      draft_rows(verify::no_draft_rows{}), m.requests(), out.of(m.trees()));
-        // The same walk, by hand: nodes 1 and 3 are the only ones that can be reached.
+        // The same walk by hand: only nodes 1 and 3 can be reached.
         addressed_source const source{addressed_uniforms(seed)};
         std::vector<node_id> path;
         node_id node = 0;

@@ -1,4 +1,4 @@
-// A team of host threads that looks to a group like a Kokkos team: real teams where Kokkos was built without threads.
+// A team of host threads with the interface of a Kokkos team, for Kokkos builds without threads.
 #pragma once
 
 #include <Kokkos_Core.hpp>

@@ -96,7 +96,7 @@ MULTIDRAFT_HD void probe(G const& g, index_t n, Real const* weights, Real const*
     put(sums.total);
     for (double const u : {0.0, 1e-12, 0.1, 0.5, 0.77, 0.999, 1.0 - 0x1p-53, 1.0, 1.5})
         put(g.inverse_cdf(sums, n, w, u, {}));
-    put(g.sum(n, finite));  // leaves the chunk sums alone
+    put(g.sum(n, finite));  // does not change the chunk sums
     token_id taken[4];
     for (std::size_t k = 0; k < 4; ++k) {
         span<token_id const> const before(taken, k);
@@ -234,12 +234,12 @@ TYPED_TEST(kokkos_group, has_them_for_odd_rows) {
         for (index_t const n : {1, 5, 300, 4097, 70001}) check_row<TypeParam>(n, kind, 1);
 }
 
-/// Teams of host threads, also where Kokkos has only one.
+/// Teams of host threads, even if Kokkos has one thread only.
 TYPED_TEST(kokkos_group, has_them_in_teams_of_threads) {
     using group_type = typename std::tuple_element_t<0, TypeParam>::template type<emulated_member>;
     using real = std::tuple_element_t<1, TypeParam>;
     static_assert(group<group_type>);
-    // Without threads Kokkos has additions that are not atomic.
+    // Without threads, Kokkos's atomic additions are not atomic.
     constexpr bool counting = !std::is_same_v<Kokkos::DefaultHostExecutionSpace, Kokkos::Serial>;
     for (index_t const n : {1, 100, 4097, 60001, 152064}) {
         std::vector<real> weights(static_cast<std::size_t>(n));

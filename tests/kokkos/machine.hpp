@@ -16,7 +16,7 @@ using memory = space::memory_space;
 
 inline constexpr bool on_cpu = std::is_same_v<memory, Kokkos::HostSpace>;
 
-/// Sizes of teams that this machine can run. On a CPU, as many as Kokkos was given threads.
+/// Team sizes that this backend can run: on a CPU, at most Kokkos's number of threads.
 inline std::vector<int> team_sizes() {
     if (!on_cpu) return {32, 96, 256};
     std::vector<int> sizes;
@@ -26,7 +26,7 @@ inline std::vector<int> team_sizes() {
     return sizes;
 }
 
-/// The group of the machine's own kind, and the one for devices, which is tested on a CPU too.
+/// The group of this backend, and the one for devices, which is also tested on a CPU.
 struct own_group {
     template <class Member>
     using type = kokkos::team_group<Member>;

@@ -1,2 +1,2 @@
-// The test of batches without requests of tests/cuda.
+// The test of tests/cuda for batches without requests.
 #include "cuda/empty_test.cu"

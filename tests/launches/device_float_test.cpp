@@ -1,2 +1,2 @@
-// The tests of drafting, verifying and validating float rows of tests/cuda.
+// The tests of tests/cuda for drafting, verifying and validating float rows.
 #include "cuda/launches_float_test.cu"

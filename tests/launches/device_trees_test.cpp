@@ -1,2 +1,2 @@
-// The tests of masks, compaction, level order and offsets of tests/cuda.
+// The tests of tests/cuda for masks, compaction, level order and offsets.
 #include "cuda/trees_test.cu"

@@ -1,4 +1,4 @@
-// The calls of a launch to the CUDA runtime, on the devices that the stand-in models.
+// The calls that a launch makes to the CUDA runtime, on the devices that the stand-in models.
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>
 
@@ -74,7 +74,7 @@ TEST(launch, takes_no_clusters_with_code_for_older_devices) {
     expect(chosen(1, 128256, {}, true), 1, false, false);
 }
 
-// That clusters do not fit is a result, not an error of the launch that follows.
+// Clusters that do not fit are an answer, not an error of the launch that follows.
 TEST(launch, clusters_that_do_not_fit_are_no_error) {
     standin::fail("cudaOccupancyMaxActiveClusters", cudaErrorInvalidValue);
     EXPECT_EQ(chosen(1).ranks, 8);
@@ -84,7 +84,7 @@ TEST(launch, clusters_that_do_not_fit_are_no_error) {
     EXPECT_EQ(cudaPeekAtLastError(), cudaSuccess);
 }
 
-// An error that the caller has not read yet is kept.
+// An error that the caller has not read yet is preserved.
 TEST(launch, leaves_the_callers_error_to_be_read) {
     for (bool const fails : {false, true}) {
         standin::reset(standin::h200());
@@ -134,7 +134,7 @@ TEST(launch, is_made_as_it_was_chosen) {
     auto const grid = launched(2, {5, true, true});
     EXPECT_EQ(grid.cluster, 1U);
     EXPECT_TRUE(grid.cooperative);
-    EXPECT_FALSE(launched(2, {1, true, true}).cooperative) << "a block alone waits for nobody";
+    EXPECT_FALSE(launched(2, {1, true, true}).cooperative) << "a single block waits for no other";
     EXPECT_EQ(standin::launches().size(), 5U);
 }
 

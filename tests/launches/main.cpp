@@ -9,7 +9,7 @@ namespace {
 
 struct fresh_device : testing::EmptyTestEventListener {
     void OnTestStart(testing::TestInfo const& info) override {
-        // Tests of what needs no device run without one.
+        // Tests that need no device run without one.
         bool const needs_one = std::string_view(info.test_suite_name()) != "cuda_empty";
         standin::reset(needs_one ? standin::h200() : standin::none());
     }

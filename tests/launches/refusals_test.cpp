@@ -38,7 +38,7 @@ struct most_likely {
     }
 };
 
-/// The same, by way of one word of scratch for each node.
+/// The same, through one word of scratch per node.
 struct most_likely_in_scratch {
     using law = multidraft::law::iid;
     static constexpr bool lossless = false;

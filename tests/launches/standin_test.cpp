@@ -1,4 +1,4 @@
-// The stand-in for the CUDA runtime itself: launches, and the faults that it must find.
+// The stand-in for the CUDA runtime itself: its launches, and the faults that it must find.
 #include <cooperative_groups.h>
 #include <cuda_runtime.h>
 #include <gtest/gtest.h>

@@ -51,7 +51,7 @@ protected:
     }
 };
 
-// Level by level, every node's children are those that the host draws; then every verdict is the host's.
+// Level by level, every node's children are those drawn on the host; then every verdict is the host's.
 template <class Sampler, class Verifier, int Threads, int Split>
 void draft_and_verify(int ranks, sampling_params w, index_t vocabulary) {
     mt::batch<float> batch(vocabulary, w);
@@ -94,7 +94,7 @@ TEST_F(simt_batch, drafts_and_verifies_as_the_host_does) {
     draft_and_verify<draft::top_n, verify::naive<law::deterministic>, 32, 1>(1, {}, 4096);
 }
 
-// Two tokens have mass where up to four children are wanted.
+// Only one or two tokens have mass, while up to four children are wanted.
 TEST_F(simt_batch, takes_trees_whose_support_ended) {
     draft_and_verify<draft::sequential, verify::recursive_rejection<law::sequential>, 64, 1>(1, {.top_k = 2}, 300);
     draft_and_verify<draft::sequential, verify::recursive_rejection<law::sequential>, 32, 1>(1, {.temperature = 0.0F},
@@ -124,7 +124,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
     EXPECT_EQ(small.next[0], none);
 }
 
-// A padded request, with parents of an earlier batch: the result is `none` at once, whatever they are.
+// A padded request with parents of an earlier batch: the result is `none` at once, whatever they are.
 TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
     using traversal = verify::traversal<law::sequential>;
     using nested = verify::nested_ranked_block<law::iid>;
@@ -154,7 +154,7 @@ TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
         EXPECT_EQ(answer(batch, traversal{}), none);
         EXPECT_EQ(answer(batch, nested{}), none);
         EXPECT_EQ(answer(batch, verify::multi_path_block{}), none);
-        // Masks and positions: some bits and some number, inside of the row.
+        // Masks and positions are arbitrary, but stay inside of the row.
         std::vector<std::uint64_t> words(batch.parents.size(), 99);
         mc::detail::packed_word const packed{batch.trees(), words.data(), 1};
         std::vector<std::int32_t> positions(batch.parents.size());
@@ -267,7 +267,7 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
         EXPECT_EQ(got.next, expected.next);
         EXPECT_EQ(got.path, expected.path);
     }
-    // Too little of it, or none.
+    // Too little scratch, or none.
     for (std::size_t const size : {std::size_t{0}, std::size_t{32}}) {
         mt::verdicts result(batch.size(), batch.path_stride);
         md::verify_request(host_group{}, counting{}, 0, drawn_by<law::sequential>(batch.trees()), batch.target_logits(),
@@ -277,7 +277,7 @@ TEST_F(simt_batch, verifiers_of_whole_trees_work_in_scratch) {
     }
 }
 
-// The choices of `detail::choose`, on an H200 (132 multiprocessors) and on a device without clusters (108).
+// The choices of `detail::choose_shape`, on an H200 (132 multiprocessors) and on a device without clusters (108).
 TEST(simt_shape, spreads_rows_over_a_device) {
     using mc::detail::choose_shape;
     auto const expect = [](mc::detail::shape const& s, int ranks, bool split, bool grid) {
@@ -291,12 +291,12 @@ TEST(simt_shape, spreads_rows_over_a_device) {
     expect(choose_shape(64, 128256, 132, 8, 128), 2, false, false);
     expect(choose_shape(256, 128256, 132, 8, 128), 1, false, false);
     expect(choose_shape(256, 1000, 132, 8, 128), 1, true, false);
-    // One chunk a block at least; several sampling a chunk where all chunks are then at hand at once.
+    // At least one chunk per block; several warps per chunk if they can then sum all chunks at once.
     expect(choose_shape(1, 32000, 132, 8, 128), 8, true, false);
     expect(choose_shape(1, 16000, 132, 8, 128), 4, true, false);
     expect(choose_shape(1, 151936, 132, 8, 128), 8, false, false);
     expect(choose_shape(1, 151936, 132, 16, 128), 16, true, false);
-    // Long rows, and no memory for the exchange between blocks of a grid.
+    // Long rows, with and without memory for the exchange between blocks of a grid.
     expect(choose_shape(1, 262144, 132, 8, 128), 32, true, true);
     expect(choose_shape(1, 1 << 20, 132, 8, 128), 128, true, true);
     expect(choose_shape(2, 1 << 20, 132, 8, 128), 66, true, true);
@@ -415,7 +415,7 @@ TEST(simt_validation, names_the_first_fault) {
     EXPECT_EQ(report_of(missing).what, batch_argument::nothing);
 }
 
-// Conditions of some laws on children, and none on those below a child that could not be drawn.
+// The conditions of laws on children; none for those below a child that could not be drawn.
 TEST(simt_validation, asks_of_children_what_their_law_gives) {
     mt::batch<float> drawn(300, {});
     drawn.draft_on_host(draft::sequential{});
@@ -441,7 +441,7 @@ TEST(simt_validation, asks_of_children_what_their_law_gives) {
     EXPECT_EQ(report.value, 2);
     EXPECT_THROW(refuse_reported(report), invalid_input);
 
-    // Nodes 3 and 4 of request 3 are children of node 1, which is not there, after node 2, which is not there either.
+    // Nodes 3 and 4 of request 3 are children of node 1, which is absent, as is node 2.
     auto absent = drawn;
     std::size_t const first = 16;
     absent.tokens[first + 1] = absent.tokens[first + 2] = none;

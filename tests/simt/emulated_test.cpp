@@ -79,7 +79,7 @@ bits on_host(Program const& program, Input const& in) {
     return out;
 }
 
-/// Runs the program on an emulated group; every thread must get what the host group got.
+/// Runs the program on an emulated group; every thread must get the host group's results.
 template <int Threads, int Split, class Program, class T, int Wide = 1>
 void expect_parity(int ranks, Program const& program, index_t n, std::uint64_t seed, sampling_params w, order o) {
     using lanes = mt::emulated_lanes<Threads>;
@@ -154,7 +154,7 @@ constexpr bool sanitized = false;
 #endif
 constexpr order orders[] = {order::first_come, order::last_come, order::warp_by_warp};
 
-/// Warp, block and cluster, one and several samplings a chunk.
+/// A warp, a block and a cluster; one and several warps per chunk.
 template <class Program>
 void all_groups(Program const& program, index_t n, std::uint64_t seed, sampling_params w, order o) {
     expect_parity<32, 1, Program, float>(1, program, n, seed, w, o);
@@ -204,14 +204,14 @@ TEST_F(emulated, operations_over_a_large_vocabulary) {
     expect_parity<64, 1, operations, float>(8, {}, 151936, 3, {}, order::last_come);
 }
 
-// More chunks than sums are kept: sums are computed in windows.
+// More chunks than the kept sums: sums are computed in windows.
 TEST_F(emulated, operations_over_more_chunks_than_sums_are_kept_of) {
     if (sanitized) GTEST_SKIP() << "slow with sanitizers";
     expect_parity<64, 1, operations, float>(2, {}, 257 * 4096 + 300, 4, {}, order::first_come);
     expect_parity<64, 2, operations, float>(1, {}, 257 * 4096 + 300, 5, {}, order::last_come);
 }
 
-// Up to eight windows of a warp, and more chunks than sums are kept of.
+// Searches over up to eight windows of a warp, and in rows with more chunks than the kept sums.
 TEST_F(emulated, searches_find_the_tokens_of_the_host_group) {
     for (index_t const n : sizes) all_groups(searches{}, n, static_cast<std::uint64_t>(n) + 3, {}, orders[n % 3]);
     for (order const o : orders) {

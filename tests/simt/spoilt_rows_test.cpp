@@ -1,5 +1,5 @@
 // Every verifier, where rows that it must not read are NaN: those of nodes that were not drawn, and of nodes that the
-// target does not reach. On the silent host group and on emulated lanes.
+// target does not reach. On the host group that does not throw, and on emulated lanes.
 #include <gtest/gtest.h>
 
 #include <cstddef>
@@ -46,7 +46,7 @@ shapes const pairs{{none, 0, 0, 1, 1, 2, 3, 3, 5}, {none, 0, 0}};
 shapes const forks{{none, 0, 0, 0, 1, 2, 3, 4, 5, 6}, {none, 0, 0, 0, 0}};
 shapes const wide{{none, 0, 0, 0, 0, 1, 1, 1, 2, 2, 5, 5, 5}, {none, 0, 0, 0, 1, 2, 3, 4, 4}};
 
-/// Temperature 0; two tokens of mass; four.
+/// Temperature 0, two tokens with mass, and four.
 std::vector<sampling_params> const samplings{{.temperature = 0}, {.top_k = 2}, {.temperature = 0.5F, .top_k = 4}};
 
 struct counts {
@@ -55,7 +55,7 @@ struct counts {
     int accepted = 0;
 };
 
-/// Verdicts are those of good rows, on the host and on lanes.
+/// Expects the verdicts of good rows, on the host and on emulated lanes.
 template <class Sampler, class Verifier>
 counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes const& trees) {
     counts found;
@@ -65,7 +65,7 @@ counts expect_unread(Sampler const& sampler, Verifier const& verifier, shapes co
             batch.share_rows_of_depths();
             for (auto& s : batch.seeds) s += seed * 100;
             batch.draft_on_host(sampler);
-            // A node below a child that could not be drawn has children nevertheless.
+            // Nodes below a child that could not be drawn have children all the same.
             auto spoilt = batch;
             auto const nodes = spoilt.spoil();
             found.absent += nodes.absent;

@@ -86,7 +86,7 @@ TEST(simt_trees, come_into_level_order_as_a_walk_by_levels_finds_them) {
         auto const begin = in.offsets[b];
         auto const n = static_cast<node_id>(in.offsets[b + 1] - begin);
         auto const at = [begin](node_id v) { return static_cast<std::size_t>(begin + v); };
-        // A queue: a node's children join in the order of the input.
+        // Breadth first: a node's children enter the queue in the order of the input.
         std::vector<node_id> order;
         for (node_id v = 0; v < n; ++v)
             if (in.parents[at(v)] == none) order.push_back(v);
@@ -95,7 +95,7 @@ TEST(simt_trees, come_into_level_order_as_a_walk_by_levels_finds_them) {
                 if (in.parents[at(v)] == order[head]) order.push_back(v);
         ASSERT_EQ(static_cast<node_id>(order.size()), n);
         auto const shape = topology::from_parents(
-            span<node_id const>(out.parents.data() + begin, static_cast<std::size_t>(n)));  // throws if it is none
+            span<node_id const>(out.parents.data() + begin, static_cast<std::size_t>(n)));  // throws if not a tree
         for (node_id k = 0; k < n; ++k) {
             node_id const from = order[static_cast<std::size_t>(k)];
             ASSERT_EQ(out.order[at(k)], from);
@@ -106,7 +106,7 @@ TEST(simt_trees, come_into_level_order_as_a_walk_by_levels_finds_them) {
         }
         EXPECT_EQ(out.faults[b], 0);
     }
-    // Trees that are in level order already stay as they are.
+    // Trees that are already in level order stay unchanged.
     shuffled again = in;
     again.parents = out.parents;
     again.tokens = out.tokens;

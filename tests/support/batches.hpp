@@ -162,7 +162,7 @@ struct batch {
         }
     }
 
-    /// Gives the nodes of a depth the same rows, so that paths of equal tokens have equal rows, as with models.
+    /// Gives all nodes of a depth the same rows, so that equal paths of tokens have equal rows, as with models.
     void share_rows_of_depths() {
         auto const v = static_cast<std::size_t>(vocabulary);
         for (std::int32_t b = 0; b < size(); ++b) {

@@ -13,8 +13,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Every chi-squared test of the suite, by name. Their number divides the budget, so a test that is added is declared
-/// here; each is run once.
+/// The names of all chi-squared tests of the suite. Their number divides the budget, so every new test is declared
+/// here; each runs once.
 enum class chi_squared_test : int {
     iid_first_32k,
     iid_second_32k,
@@ -53,11 +53,11 @@ enum class chi_squared_test : int {
     count,
 };
 
-/// The probability that a correct library fails the suite with random seeds (the seeds are fixed, so it either fails or
-/// not).
+/// The probability that a correct library would fail the suite if seeds were random. They are fixed, so that the
+/// outcome is reproducible.
 inline constexpr double failure_budget = 1e-6;
 
-/// The significance level of one test: the budget in equal parts (Bonferroni).
+/// The significance level of one test: an equal part of the budget (Bonferroni).
 inline constexpr double failure_level = failure_budget / static_cast<double>(chi_squared_test::count);
 
 /// The regularised upper incomplete gamma function Q(a, x) = Gamma(a, x) / Gamma(a), a > 0, x >= 0.
@@ -125,8 +125,8 @@ struct chi_squared {
 
 /// A law over a large vocabulary, pooled into bins with sufficient expected counts.
 ///
-/// Tokens are taken by probability, largest first, and fill one bin after another until `draws` draws are expected to
-/// put at least max(10, draws / 500) into it: likely tokens have separate bins, the others share. Tokens of no mass
+/// Tokens are taken in order of probability, largest first. Each bin is filled until `draws` draws are expected to put
+/// at least max(10, draws / 500) into it, so likely tokens have bins of their own and others share. Tokens without mass
 /// have one more bin, which must stay empty.
 class pooled_law {
 public:

@@ -27,8 +27,8 @@
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #define MULTIDRAFT_EMULATOR_ASSEMBLY 1
-// A function whose callers must not look inside: the other stack also uses registers that the assembly does not name,
-// such as xmm16, and g++ keeps values in them across the call of a function that is merely not inlined.
+// A function that is opaque to its callers: the other stack also uses registers that the assembly does not name, such
+// as xmm16, and g++ keeps values in them across calls of a function that is merely not inlined.
 #if defined(__clang__)
 #define MULTIDRAFT_EMULATOR_OPAQUE __attribute__((noinline))
 #else
@@ -286,8 +286,8 @@ private:
     void const* argument_ = nullptr;
 };
 
-/// What a thread of the emulator can do: the `lane_context` of groups under test. The shared memory of rank r is
-/// `shared[r]`, `stride` bytes apart.
+/// The operations of an emulated thread: the `lane_context` of groups under test. The shared memory of rank r is
+/// `shared[r]`; ranks are `stride` bytes apart.
 template <int Threads>
 class emulated_lanes {
 public:
@@ -335,11 +335,11 @@ struct emulated_grid_memory {
     std::uint64_t accumulators[2][Storage::count_capacity] = {};
 };
 
-/// The `lane_context` of groups whose ranks meet in memory. `Storage` is the group's.
+/// The `lane_context` of groups whose ranks communicate through memory. `Storage` is the group's.
 template <int Threads>
 class emulated_grid_lanes : public emulated_lanes<Threads> {
 public:
-    static constexpr int max_grid_ranks = Threads / 2;  // as many as the storage of such a block takes
+    static constexpr int max_grid_ranks = Threads / 2;  // the limit of the storage of such a block
 
     template <class Storage>
     emulated_grid_lanes(simt_emulator& emulator, int rank, int thread, Storage& shared,

@@ -7,7 +7,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Expects that `prove_lossless` proves the verifier lossless for the sampler, and that it ran more than a few cases.
+/// Expects that `prove_lossless` proves the verifier lossless for the sampler, in more than a few cases.
 template <class Sampler, class Verifier>
 void expect_proved(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
     static_assert(Verifier::lossless);

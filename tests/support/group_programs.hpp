@@ -32,7 +32,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
-/// Writes what a lane gets into a buffer; runs on a device too.
+/// Writes the results of a lane to a buffer; also runs on a device.
 class recorder {
 public:
     static constexpr int capacity = 1024;
@@ -54,7 +54,7 @@ private:
     int size_ = 0;
 };
 
-/// The input of a program: rows of logits of some type. `tokens` and `path` are memory that all lanes of a group see.
+/// The input of a program: rows of logits of some type. `tokens` and `path` are memory that a group's lanes share.
 template <class View>
 struct program_input_of {
     View p;  ///< logits
@@ -68,7 +68,7 @@ struct program_input_of {
 template <class T, class Layout = contiguous>
 using program_input = program_input_of<row_view<T, Layout>>;
 
-/// Every operation of the concept, one after the other.
+/// Every operation of the concept, one after another.
 template <class G, class View>
 MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, recorder& record) {
     auto const x = in.p;
@@ -77,7 +77,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
     record(g.sum(n, x));
     record(g.max(n, x));
     record(g.argmax(n, x));
-    // Two operations of one kind in a row, and of different kinds, use the same memory in turn.
+    // Operations of the same kind and of different kinds in a row use the same memory in turn.
     record(g.sum(n, weight));
     record(g.sum(n, x));
     record(g.max(n, in.q));
@@ -95,7 +95,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
     for (double const u : steps) record(g.inverse_cdf(sums, n, weight, u, {}));
     token_id taken[5];
     for (int k = 0; k < 5; ++k) {
-        // Not in the shared list: each lane has its own, equal one.
+        // Each lane has its own, equal list, not the shared one.
         taken[k] = g.inverse_cdf(sums, n, weight, 0.5, span<token_id const>(taken, static_cast<std::size_t>(k)));
         record(taken[k]);
         if (taken[k] == none) break;
@@ -125,7 +125,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
         if (size == 7)
             for (std::size_t b = 0; b < size; ++b) record(bins.data()[b]);
     }
-    // Nearly all in bin 0, whose sum passes 32 bits.
+    // Nearly all entries in bin 0, whose sum exceeds 32 bits.
     for (index_t const few : {5, 37, 1000}) {
         g.histogram(
             n, [few](index_t i) { return i % few != 0 ? 0 : i / few % 2049 - 1; },
@@ -203,8 +203,8 @@ MULTIDRAFT_HD void run_searches(G const& g, program_input_of<View> const& in, re
     }
 }
 
-/// Two levels of stochastic beam search, from rows that are p and q in turn. Logarithms of doubles are the machine's
-/// own, so the sequences are compared bit for bit and their scores to a part in 2^16.
+/// Two levels of stochastic beam search, with rows p and q in turn. Logarithms of doubles depend on the machine, so
+/// sequences are compared bit for bit and scores to a part in 2^16.
 template <class G, class View>
 MULTIDRAFT_HD void run_beams(G const& g, program_input_of<View> const& in, recorder& record) {
     addressed_source source{addressed_uniforms(in.seed, 6)};
@@ -273,7 +273,7 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input_of<View> const& in, re
     run_beams(g, in, record);
 }
 
-/// Candidates of two draft models at one node, whose rows are q and p in turn, against the target p.
+/// Candidates of two draft models at one node, with rows q and p in turn, against the target p.
 template <class G, class View>
 MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, recorder& record) {
     using view = View;

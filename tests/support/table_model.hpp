@@ -43,8 +43,8 @@ inline conditional random_conditional(std::int32_t vocabulary, std::uint64_t see
     };
 }
 
-/// Satisfies `language_model`. The cache keeps the tokens; a mask, position or cache entry that is wrong changes the
-/// law or throws.
+/// Satisfies `language_model`. The cache stores tokens; a wrong mask, position or cache entry changes the law or
+/// throws.
 template <class Logit = double>
 class table_model {
 public:

@@ -1,4 +1,4 @@
-// Ranks that are threads of one process: a communicator for tests, and one that counts the calls of another.
+// Ranks that are threads of one process: a communicator for tests, and one that counts another's calls.
 #pragma once
 
 #include <condition_variable>
@@ -53,7 +53,7 @@ private:
     std::condition_variable all_here_;
 };
 
-/// A rank that is a thread. Throws where ranks make different calls, for which MPI would wait forever.
+/// A rank that is a thread. Throws if ranks make different calls, which would deadlock in MPI.
 class thread_rank {
 public:
     thread_rank(meeting& all, int rank) : all_(&all), rank_(rank) {}
@@ -123,7 +123,7 @@ private:
 static_assert(shards::has_all_to_all<thread_rank>);
 static_assert(shards::communicator<plain_thread_rank> && !shards::has_all_to_all<plain_thread_rank>);
 
-/// Runs `body(rank)` on as many threads as there are ranks, and throws what the first rank threw.
+/// Runs `body(rank)` on a thread per rank, and rethrows what the first failed rank threw.
 template <class Body>
 void run_ranks(int ranks, Body const& body) {
     meeting all(ranks);
@@ -143,7 +143,7 @@ void run_ranks(int ranks, Body const& body) {
         if (f != nullptr) std::rethrow_exception(f);
 }
 
-/// Ways to cut a row into columns of ranks.
+/// Ways to split the columns of a row over ranks.
 enum class cut { even, uneven, by_chunks, first_has_all, ends_are_empty };
 inline constexpr cut all_cuts[] = {cut::even, cut::uneven, cut::by_chunks, cut::first_has_all, cut::ends_are_empty};
 

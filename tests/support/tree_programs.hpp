@@ -33,7 +33,7 @@ inline constexpr std::size_t tree_program_scratch = 65536;
 
 namespace detail {
 
-/// Rows of logits: those of odd nodes are the other model's, so that no two levels are alike.
+/// Rows of logits: odd nodes have the other model's, so that successive levels differ.
 template <class View>
 struct swapping_rows {
     View even;
@@ -104,7 +104,7 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
 
 }  // namespace detail
 
-/// Every verifier of whole trees, a few times. Needs `in.scratch`.
+/// Every verifier of whole trees, several times. Needs `in.scratch`.
 template <class G, class Input, class Recorder>
 MULTIDRAFT_HD void run_tree_verifiers(G const& g, Input const& in, Recorder& record) {
     using detail::verify_drawn;

@@ -12,7 +12,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 /// The uniforms of a draw are k * 2^-53 for k below this.
 inline constexpr std::int64_t uniforms = std::int64_t{1} << 53;
 
-/// The uniform number k.
+/// Uniform number k.
 [[nodiscard]] inline double uniform_at(std::int64_t k) { return static_cast<double>(k) * 0x1p-53; }
 
 /// The smallest k in [low, high] with `holds(k)`, which is monotone and assumed true at `high`. The search starts at
@@ -37,9 +37,9 @@ template <class Holds>
     return true_at;
 }
 
-/// How many uniforms give each of n tokens. `draw(u)` is nondecreasing in u. `weight(i)` is the expected weight of
-/// token i and only saves time, since every border is located exactly between two neighbouring uniforms. Borders
-/// between chunks of a search, then of runs, then of tokens.
+/// How many uniforms give each of n tokens. `draw(u)` must be nondecreasing in u. `weight(i)` is the expected weight of
+/// token i; it only saves time, since every border is located exactly, between two neighbouring uniforms. Borders are
+/// searched between chunks first, then between runs, then between tokens.
 template <class Draw, class Weight>
 [[nodiscard]] std::vector<std::int64_t> count_uniforms(index_t n, Draw const& draw, Weight const& weight) {
     std::vector<long double> before(static_cast<std::size_t>(n) + 1, 0.0L);  // sums of weights

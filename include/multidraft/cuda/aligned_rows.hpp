@@ -1,4 +1,4 @@
-// Rows that begin at multiples of 16 bytes, and how many of their entries a thread then reads at a time.
+// Rows that begin at multiples of 16 bytes, and how many of their entries a thread reads at a time.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 
-/// Rows whose layout says at which multiple of bytes each begins.
+/// Rows whose layout declares an alignment, in bytes.
 template <class Rows>
 concept has_aligned_layout = has_alignment<typename Rows::layout_type>;
 
@@ -27,12 +27,12 @@ inline constexpr int read_at_once = [] {
         return 1;
 }();
 
-/// Rows whose entries lie one after another, of which nobody has said that they are aligned.
+/// Rows with adjacent entries and no declared alignment.
 template <class Rows>
 concept contiguous_rows = std::is_same_v<typename Rows::layout_type, contiguous>;
 
-/// Whether rows of this type can be aligned to 16 bytes, which the absence of rows counts as. Kernels for aligned rows
-/// are compiled for such types only.
+/// Whether rows of this type can be aligned to 16 bytes; true if there are no rows. Kernels for aligned rows are
+/// compiled for such types only.
 template <class Rows>
 inline constexpr bool may_be_aligned = contiguous_rows<Rows> || !row_batch<Rows> || (read_at_once<Rows> > 1);
 
@@ -46,13 +46,13 @@ template <class Rows>
         return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
 }
 
-/// Rows that are read through a map are read entry by entry, so alignment does not matter.
+/// Rows that are read through a map are read entry by entry, so their alignment does not matter.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(widened_batch<Rows> const&) noexcept {
     return true;
 }
 
-/// The same rows with the layout that says so.
+/// The same rows with their alignment declared in the layout.
 template <class Rows>
 [[nodiscard]] Rows as_aligned(Rows const& rows) noexcept {
     return rows;

@@ -7,7 +7,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// A block of `Threads` threads, a multiple of 32 * `Split`; `Split` warps sum a chunk together, a thread reads `Wide`
+/// A block of `Threads` threads, a multiple of 32 * `Split`. `Split` warps sum a chunk together; a thread reads `Wide`
 /// entries at a time (see `simt_group`).
 template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
 using block_group = simt_group<block_lanes<Threads>, Split, Widest, Wide>;

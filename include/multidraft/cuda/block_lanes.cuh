@@ -1,4 +1,4 @@
-// What the threads of a warp and of a block can do together on a device.
+// Lane contexts of a warp and of a block on a device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
-/// Shuffles and votes of a whole warp.
+/// Shuffles and ballots of a whole warp, and atomic addition in shared memory.
 struct warp_exchange {
     template <class T>
     [[nodiscard]] __device__ __forceinline__ T shuffle_xor(T x, int mask) const {
@@ -28,7 +28,7 @@ struct warp_exchange {
 
 }  // namespace detail
 
-/// One warp of a block. The block's number of threads is a multiple of 32; its warps do not wait for each other.
+/// One warp of a block. The block's number of threads is a multiple of 32; its warps are independent.
 struct warp_lanes : detail::warp_exchange {
     static constexpr int threads = warp_size;
 

@@ -1,4 +1,4 @@
-// Trees of a batch from parents in any order, their offsets, and the best nodes of each: sorts and scans by CUB.
+// Trees of a batch from parents in any order, their offsets, and the best nodes of each tree, by CUB's sorts and scans.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,14 +24,14 @@ struct set_first {
     __device__ void operator()(std::int64_t) const { offsets[0] = 0; }
 };
 
-/// The running sums of sizes, in 64 bits.
+/// Inclusive prefix sums of the sizes, in 64 bits. With a null workspace: only the size it needs.
 [[nodiscard]] inline cudaError_t scan_sizes(void* workspace, std::size_t& workspace_size, std::int32_t const* sizes,
                                             std::int32_t requests, std::int64_t* sums, cudaStream_t stream) {
     return cub::DeviceScan::InclusiveScan(workspace, workspace_size, thrust::make_transform_iterator(sizes, to_long{}),
                                           sums, add_long{}, requests, stream);
 }
 
-/// Hands out parts of a workspace, each aligned to 256 bytes; of a null workspace it only counts.
+/// Allocates parts of a workspace, each aligned to 256 bytes; with a null workspace only counts the bytes.
 class parts_of {
 public:
     explicit parts_of(void* workspace) noexcept : begin_(static_cast<std::byte*>(workspace)) {}
@@ -52,14 +52,14 @@ private:
     std::size_t used_ = 0;
 };
 
-/// Bytes that CUB's sort of so many nodes takes.
+/// Bytes of workspace that CUB's merge sort of `nodes` keys needs.
 template <class Less>
 [[nodiscard]] cudaError_t sort_bytes(std::int64_t nodes, std::size_t& bytes) {
     bytes = 0;
     return cub::DeviceMergeSort::SortKeys(nullptr, bytes, static_cast<std::int64_t*>(nullptr), nodes, Less{});
 }
 
-/// The parts of the workspace of `build_trees`, or with a null workspace their size.
+/// The parts of the workspace of `build_trees`; of a null workspace only their total size.
 struct build_parts {
     build_scratch scratch;
     void* sort = nullptr;
@@ -99,22 +99,22 @@ struct best_parts {
 
 }  // namespace detail
 
-/// Bytes of device memory that `build_trees` works in, for batches of `nodes` nodes; 0 when CUB does not find a device.
+/// Bytes of device memory that `build_trees` needs as workspace, for `nodes` nodes in all; 0 if CUB finds no device.
 [[nodiscard]] inline std::size_t build_workspace_size(std::int64_t nodes) {
     detail::build_parts parts;
     return detail::build_parts::of(nullptr, nodes, parts) == cudaSuccess ? parts.bytes : 0;
 }
 
-/// Brings trees whose nodes stand in any order into level order: what best-first growth or an engine's own list of
-/// edges leaves.
+/// Sorts the nodes of trees into level order, for example those of a tree that was grown best-first or given as a list
+/// of edges.
 ///
-/// `trees`: `parents` are nodes of the input, -1 for the root, which may stand anywhere. The children of a node keep
-/// the order in which they came, so draws keep theirs, and trees their law. `out`: as many nodes; `out.order[k]` says
-/// which input node a request's node k was, for rows and caches that were laid out before. A request whose `faults` is
-/// not 0 is not a tree.
+/// `trees`: `parents` are nodes of the input, -1 for the root, which may be anywhere. The children of a node keep their
+/// order, so a law that depends on the order of draws is preserved. `out`: arrays for the same number of nodes;
+/// `out.order[k]` is the input node of a request's node k, for rows and caches in input order. A request is not a tree
+/// if its `faults` is not 0.
 ///
-/// One merge sort of all requests' nodes, O(N log N depth) comparisons. Workspace and outputs are device memory, the
-/// workspace aligned to 256 bytes; neither allocates nor synchronises; may be captured in a graph.
+/// One merge sort, O(N log N depth); before it, one thread per node, O(depth + the root's place). All memory is the
+/// device's, the workspace aligned to 256 bytes. Neither allocates nor synchronises; may be captured in a graph.
 [[nodiscard]] inline cudaError_t build_trees(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                              tree_batch const& trees, built_trees const& out) {
     if (trees.requests == 0) return cudaSuccess;
@@ -135,14 +135,14 @@ struct best_parts {
     return detail::for_each(trees.requests, stream, detail::count_lost{trees, parts.scratch, out.faults});
 }
 
-/// Bytes of device memory that `write_offsets` works in; 0 when CUB does not find a device.
+/// Bytes of device memory that `write_offsets` needs as workspace; 0 if CUB finds no device.
 [[nodiscard]] inline std::size_t offsets_workspace_size(std::int32_t requests) {
     std::size_t bytes = 0;
     return detail::scan_sizes(nullptr, bytes, nullptr, requests, nullptr, nullptr) == cudaSuccess ? bytes : 0;
 }
 
-/// The offsets of a ragged batch from the sizes of its trees: offsets[0] = 0, offsets[b + 1] = offsets[b] + sizes[b],
-/// in 64 bits. See `build_trees` for what holds of the launch.
+/// Writes the offsets of a ragged batch from the sizes of its trees: offsets[0] = 0, offsets[b + 1] = offsets[b] +
+/// sizes[b], in 64 bits. Workspace, allocation and graphs: as for `build_trees`.
 [[nodiscard]] inline cudaError_t write_offsets(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                                std::int32_t const* sizes, std::int32_t requests,
                                                std::int64_t* offsets) {
@@ -152,16 +152,16 @@ struct best_parts {
     return detail::scan_sizes(workspace, workspace_size, sizes, requests, offsets + 1, stream);
 }
 
-/// Bytes of device memory that `write_best` works in, for batches of `nodes` nodes; 0 when CUB does not find a device.
+/// Bytes of device memory that `write_best` needs as workspace, for `nodes` nodes in all; 0 if CUB finds no device.
 [[nodiscard]] inline std::size_t best_workspace_size(std::int64_t nodes) {
     detail::best_parts parts;
     return detail::best_parts::of(nullptr, nodes, parts) == cudaSuccess ? parts.bytes : 0;
 }
 
-/// The `wanted` nodes of each request with the largest scores, best first, ties to the lower node, to `out[b * wanted]
-/// ..`; `none` where a request has fewer. One score a node of the batch: trees that are cut down to their most
-/// promising nodes. Where scores depend on what was drawn, what is left has no longer the sampler's law:
-/// `verify::naive` takes it. See `build_trees` for what holds of the launch.
+/// Writes the `wanted` nodes of each request with the largest scores to `out[b * wanted] ..`, best first, ties to the
+/// lower node, NaN last; `none` where a request has fewer nodes. `scores`: one per node. For pruning trees to their
+/// most promising nodes; if scores depend on the draws, the remaining nodes no longer have the sampler's law: verify
+/// them with `verify::naive`. Workspace, allocation and graphs: as for `build_trees`.
 [[nodiscard]] inline cudaError_t write_best(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                             tree_batch const& trees, float const* scores, std::int32_t wanted,
                                             node_id* out) {

@@ -7,8 +7,8 @@
 #include "multidraft/cuda/block_lanes.cuh"
 #include "multidraft/cuda/simt_group.hpp"
 
-// Whether this code can query its cluster: device code for compute capability 9.0 or higher. Other environments that
-// have clusters define it before they include this header.
+// Whether this code can query its cluster: device code for compute capability 9.0 or higher. Other environments with
+// clusters define it before including this header.
 #if !defined(MULTIDRAFT_HAS_CLUSTERS)
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
 #define MULTIDRAFT_HAS_CLUSTERS 1
@@ -19,8 +19,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// The blocks of a cluster of up to `max_ranks`, `Threads` threads each; a block launched without one is a cluster of
-/// its own. Below compute capability 9.0 there are no clusters and this is `block_lanes`.
+/// A cluster of up to `max_ranks` blocks of `Threads` threads each; a block launched without a cluster is a cluster of
+/// one. Below compute capability 9.0 there are no clusters, and this equals `block_lanes`.
 template <int Threads>
 class cluster_lanes : public detail::warp_exchange {
 public:
@@ -60,7 +60,7 @@ private:
     int ranks_ = 1;
 };
 
-/// A cluster (see `cluster_lanes`, and `simt_group` for the parameters): for few rows of many entries, where one
+/// The group of a cluster (see `cluster_lanes`, and `simt_group` for the parameters): for few long rows, which one
 /// multiprocessor would read too slowly.
 template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
 using cluster_group = simt_group<cluster_lanes<Threads>, Split, Widest, Wide>;

@@ -1,4 +1,4 @@
-// Compacting the caches of a batch on the device, in place.
+// Compaction of the caches of a batch on a CUDA device, in place.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -24,7 +24,7 @@ template <class Cache>
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// Moves the kept nodes' entries together behind the root's, on a stream; see the overload for hosts. Returns
+/// Moves the entries of the kept nodes together, behind the root's, on a stream; see the overload for hosts. Returns
 /// `cudaErrorInvalidValue` for invalid sizes. Neither allocates nor synchronises; may be captured in a graph.
 template <class Cache>
 [[nodiscard]] cudaError_t compact_caches(cuda::stream_policy const& policy, Cache const& cache,

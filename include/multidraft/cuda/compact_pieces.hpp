@@ -1,4 +1,4 @@
-// The types of `batch/caches.hpp` in the namespace of CUDA.
+// The types of `batch/caches.hpp` in namespace `cuda`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -1,4 +1,4 @@
-// Drawing candidates on a device: all nodes of a level of all trees in one launch, straight from logits.
+// Drawing candidates on a CUDA device, directly from logits: one launch for a level of all trees.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -50,20 +50,20 @@ __global__ void __launch_bounds__(row_threads, 1)
 
 }  // namespace cuda::detail
 
-/// Bytes of device memory that `draft_batch` works in on a stream, for levels of up to `entries` nodes. See
+/// Bytes of device memory that `draft_batch` needs as workspace on a stream, for levels of up to `entries` nodes. See
 /// `verify_workspace_size`.
 [[nodiscard]] constexpr std::size_t draft_workspace_size(cuda::stream_policy const&, std::int32_t entries) noexcept {
     return cuda::detail::workspace_size(entries, 0);
 }
 
-/// Draws the children of the nodes of a level on a device, with the arguments of every machine (`batch/draft.hpp`): the
-/// normaliser and the draws in one kernel; a block, a cluster or many blocks a node.
+/// Draws the children of the nodes of a level on a CUDA device, with the arguments of every backend
+/// (`batch/draft.hpp`). One kernel computes the normaliser and draws: a block, a cluster or many blocks per node.
 ///
 /// `rows`: a `logit_batch` or an `adjusted_batch` of float, `float16` or `bfloat16`. The tokens are those that the host
-/// draws from the same seed. `scratch`: `draft_workspace_size(..)` bytes, or none: then never grid-wide.
-/// `cudaErrorInvalidValue` for a sampler of a law with certain children that has no `out.certain` to write to, for one
-/// that draws by text without `level.depths`, for `out.first` without `level.wanted`, and for `out.states` with
-/// adjusted rows. See `verify_batch` for what holds of every launch.
+/// draws from the same seed. `scratch`: `draft_workspace_size(..)` bytes, or none, which excludes grid-wide launches.
+/// Returns `cudaErrorInvalidValue` for missing arrays (`out.certain` if the law has certain children, `level.depths` if
+/// the sampler is addressed by text, `level.wanted` with `out.first`) and for `out.states` with adjusted rows. For
+/// alignment, allocation and errors of the launch see `verify_batch`.
 template <sampler Sampler, logit_row_batch Rows>
 [[nodiscard]] cudaError_t draft_batch(cuda::stream_policy const& policy, Sampler const& sampler,
                                       level_batch const& level, draft_rows<Rows> const& rows,
@@ -107,7 +107,7 @@ template <sampler Sampler, logit_row_batch Rows>
                         device::draft_grid_kernel<Sampler, aligned_rows>, q);
         }
     }
-    // One shape serves rows that are read entry by entry, and those never grid-wide.
+    // Rows that are read entry by entry have one kernel, and never a grid-wide launch.
     parts.has_grid = false;
     return with(device::draft_kernel<device::short_split, Sampler, Rows>,
                 device::draft_kernel<device::short_split, Sampler, Rows>, nullptr, rows.rows);

@@ -1,4 +1,4 @@
-// Calls for each index of a range on a stream, one per thread: for masks, links and outputs in engines' formats.
+// A function called for each index of a range on a stream: for masks, links and outputs in engines' formats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -16,7 +16,7 @@ namespace detail {
 
 inline constexpr int element_threads = 256;
 
-/// Calls `body(k)` for k < count, one per thread.
+/// Calls `body(k)` for k < count in a grid-stride loop.
 template <class Body>
 __global__ void __launch_bounds__(element_threads) for_each_kernel(std::int64_t count, Body body) {
     std::int64_t const step = static_cast<std::int64_t>(gridDim.x) * element_threads;
@@ -34,9 +34,9 @@ template <class Body>
 
 }  // namespace detail
 
-/// Calls `body(k)` for 0 <= k < count on a stream, in one launch. With this header the functions of `batch/` that write
-/// masks, links and outputs in engines' formats take `cuda::on(stream)` and return the launch's error. Neither
-/// allocates nor synchronises; may be captured in a graph.
+/// Calls `body(k)` for 0 <= k < count on a stream, in one launch, and returns its error. With this header the functions
+/// of `batch/` that write masks, links and outputs in engines' formats accept `cuda::on(stream)`. Neither allocates nor
+/// synchronises; may be captured in a graph.
 template <class Body>
 [[nodiscard]] cudaError_t for_each_piece(stream_policy const& policy, std::int64_t count, Body const& body) {
     return detail::for_each(count, policy.stream, body);

@@ -1,4 +1,4 @@
-// The group of many blocks of a grid: for one huge row, or a device without clusters. Its ranks meet in device memory.
+// The group of many blocks of a grid, for a huge row or a device without clusters. They exchange data in device memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,8 +14,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// The device memory in which the blocks of one group meet: a counter of arrivals and two arrays of counters, which are
-/// 0 when the launch begins, and a mirror of the group's shared storage.
+/// The device memory through which the blocks of a group communicate: a counter of arrivals and two arrays of counters,
+/// all 0 when the launch begins, and a copy ("mirror") of the group's shared storage.
 template <class Storage>
 struct grid_memory {
     static constexpr std::size_t line = 128;
@@ -25,23 +25,23 @@ struct grid_memory {
     std::byte* cleared = nullptr;
     std::byte* mirrors = nullptr;
 
-    /// Bytes for so many groups, aligned to 128.
+    /// Bytes for `groups` groups. The memory is aligned to 128 bytes.
     [[nodiscard]] static constexpr std::size_t bytes(std::int32_t groups) noexcept {
         return static_cast<std::size_t>(groups) * (cleared_bytes + mirror_bytes);
     }
-    /// The parts of `bytes(groups)` bytes at `memory`.
+    /// Divides the `bytes(groups)` bytes at `memory`.
     [[nodiscard]] static grid_memory at(void* memory, std::int32_t groups) noexcept {
         auto* const begin = static_cast<std::byte*>(memory);
         return {begin, begin + static_cast<std::size_t>(groups) * cleared_bytes};
     }
-    /// Makes it ready for a launch, in the stream's order.
+    /// Sets the counters to 0 before a launch, in stream order.
     [[nodiscard]] cudaError_t clear(std::int32_t groups, cudaStream_t stream) const {
         return cudaMemsetAsync(cleared, 0, static_cast<std::size_t>(groups) * cleared_bytes, stream);
     }
 };
 
-/// `ranks` blocks of a cooperative launch, `Threads` threads each: block `rank` of group `group`. All blocks of the
-/// grid are there at once, so they may wait for each other; groups do not wait for other groups.
+/// `ranks` blocks of a cooperative launch, `Threads` threads each: this is block `rank` of group `group`. All blocks of
+/// the grid are resident at once, so they may wait for each other; groups are independent.
 template <int Threads>
 class grid_lanes : public detail::warp_exchange {
 public:
@@ -64,7 +64,7 @@ public:
     [[nodiscard]] __device__ __forceinline__ int ranks() const { return ranks_; }
     __device__ __forceinline__ void sync() const { __syncthreads(); }
 
-    /// Every block adds one to the counter of arrivals, which never turns back, and waits until all have.
+    /// Every block increments the counter of arrivals, which is never reset during a launch, and waits for all others.
     __device__ __noinline__ void sync_all() const {
         expected_ += static_cast<unsigned>(ranks_);
         __syncthreads();
@@ -99,8 +99,8 @@ private:
     mutable unsigned expected_ = 0;
 };
 
-/// Blocks of a grid (see `grid_lanes`): for one row of millions of entries, or one request on a device without
-/// clusters.
+/// The group of many blocks of a grid (see `grid_lanes`, and `simt_group` for the parameters): for one row of millions
+/// of entries, or one request on a device without clusters.
 template <int Threads, int Split = 1, class Widest = float, int Wide = 1>
 using grid_group = simt_group<grid_lanes<Threads>, Split, Widest, Wide>;
 

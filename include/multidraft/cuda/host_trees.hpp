@@ -1,4 +1,4 @@
-// The sorts and scans of `build_trees.cuh` by Thrust, with whatever execution policy the caller names.
+// The sorts and scans of `build_trees.cuh` by Thrust, with an execution policy of the caller's choice.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,9 +19,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// `build_trees` on the CPU: the same result from the same functions, through Thrust. `policy`: `thrust::host`,
-/// `thrust::seq`, `thrust::omp::par`, .. All pointers are to host memory. Throws `invalid_input` for a request that is
-/// not a tree, after writing what `build_trees` writes. O(N log N depth).
+/// `build_trees` on the CPU through Thrust: the same functions, the same result. `policy`: `thrust::host`,
+/// `thrust::seq`, `thrust::omp::par`, .. All pointers are to host memory. O(N log N depth). Throws `invalid_input` for
+/// the first request that is not a tree, after writing the trees, and `out.faults` up to that request.
 template <class Policy>
 void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_trees const& out) {
     std::int64_t const nodes = trees.nodes;
@@ -55,7 +55,7 @@ void write_offsets_on_host(Policy const& policy, std::int32_t const* sizes, std:
     thrust::inclusive_scan(policy, begin, begin + requests, offsets + 1, detail::add_long{});
 }
 
-/// `write_best` on the CPU, through Thrust.
+/// `write_best` on the CPU, through Thrust. All pointers are to host memory.
 template <class Policy>
 void write_best_on_host(Policy const& policy, tree_batch const& trees, float const* scores, std::int32_t wanted,
                         node_id* out) {

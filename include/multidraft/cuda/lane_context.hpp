@@ -1,4 +1,4 @@
-// What the threads of a group can do together on a device: the few things that its row operations are written over.
+// The primitives of a group's threads on a device, from which its row operations are built.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,8 +7,8 @@
 
 #include "multidraft/core/abi.hpp"
 
-// Loops over a thread's registers are unrolled. A pass over a row is a function of its own: inlined wherever it is
-// called, a verifier takes nvcc half a minute and more registers than there are.
+// Loops over a thread's registers are unrolled. Passes over a row are not inlined: with a copy at every call, a
+// verifier takes nvcc half a minute and exceeds the register limit.
 #if defined(__CUDA_ARCH__)
 #define MULTIDRAFT_UNROLL _Pragma("unroll")
 #define MULTIDRAFT_PRAGMA(text) _Pragma(#text)
@@ -25,28 +25,28 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 /// Threads of a warp.
 inline constexpr int warp_size = 32;
 
-/// Blocks of a cluster at most: 8 on every device that has clusters, 16 where the kernel asks for it.
+/// The largest cluster size in blocks: 8 on every device that has clusters, 16 if a kernel opts in.
 inline constexpr int max_ranks = 16;
 
-/// Whether the ranks of a lane context meet in memory that all of them see (`grid_lanes`), instead of writing to each
-/// other's shared memory.
+/// Whether the ranks of a lane context communicate through global memory (`grid_lanes`), not through each other's
+/// shared memory.
 template <class L>
 inline constexpr bool meets_in_memory = requires {
     L::max_grid_ranks;
 };
 
-/// What the threads of a group can do together: a warp, a block, the blocks of a cluster, or many blocks of a grid (its
-/// *ranks*). The device's are in `block_lanes.cuh`, `cluster_group.cuh` and `grid_group.cuh`; the tests have two that
-/// run on a CPU.
+/// What the threads of a group can do together: those of a warp, a block, a cluster or many blocks of a grid. Its
+/// blocks are the *ranks*. Models: `block_lanes.cuh`, `cluster_group.cuh` and `grid_group.cuh` for devices, and two in
+/// the tests that run on a CPU.
 ///
-/// - `L::threads`: threads of one rank, a multiple of 32. `thread()`, `rank()`, `ranks()`: where this one stands.
-/// - `sync()`, `sync_all()`: a barrier of the rank, of all ranks; what was written to shared memory before is seen
-/// after.
+/// - `L::threads`: threads of one rank, a multiple of 32. `thread()`, `rank()`: the caller's. `ranks()`: how many.
+/// - `sync()`, `sync_all()`: a barrier of the rank, of all ranks. Shared memory written before it is visible to the
+///   threads after it.
 /// - `shuffle_xor(x, mask)`, `shuffle(x, lane)`, `ballot(b)`: within a warp, called by all of its threads.
-/// - `add(p, x)`: adds to a counter in shared memory and returns what it held.
-/// - `at_rank(p, r)`: the same place in the shared memory of rank r. Or, where ranks meet in memory: `max_grid_ranks`;
-///   `mirror(p)`, the place that stands for p, one for all ranks; `accumulators(turn)`, one of two arrays of counters
-///   for all ranks that are 0 at first, and `add_to(p, x)`, which adds to such a counter.
+/// - `add(p, x)`: adds atomically to a counter in shared memory and returns the old value.
+/// - `at_rank(p, r)`: the same location in the shared memory of rank r. Or, if ranks communicate through memory:
+///   `max_grid_ranks`; `mirror(p)`, the location of p in a copy that all ranks share; `accumulators(turn)`, one of two
+///   arrays of counters that all ranks share, 0 at first; `add_to(p, x)`, which adds atomically to such a counter.
 template <class L>
 concept lane_context = requires(L const& lanes, float x, int k, std::uint32_t* p) {
     { L::threads } -> std::convertible_to<int>;

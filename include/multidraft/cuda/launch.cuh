@@ -1,4 +1,4 @@
-// Launches of blocks, clusters and cooperative grids in the shape that suits a batch and a device.
+// Kernel launches as independent blocks, clusters or a cooperative grid, in the shape that suits a batch and a device.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,17 +14,17 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
-/// Blocks of a cluster that every device with clusters can place.
+/// The largest cluster size, in blocks, that every device with clusters supports.
 inline constexpr int portable_cluster = 8;
 
-/// Lets a kernel be launched in clusters of more than `portable_cluster` blocks.
+/// Allows a kernel clusters of more than `portable_cluster` blocks.
 template <class Kernel>
 [[nodiscard]] cudaError_t allow_large_clusters(Kernel* kernel) {
     return cudaFuncSetAttribute(reinterpret_cast<void const*>(kernel), cudaFuncAttributeNonPortableClusterSizeAllowed,
                                 1);
 }
 
-/// What makes clusters of `ranks` blocks of a launch.
+/// The launch attribute for clusters of `ranks` blocks.
 [[nodiscard]] inline cudaLaunchAttribute cluster_attribute(int ranks) {
     cudaLaunchAttribute cluster{};
     cluster.id = cudaLaunchAttributeClusterDimension;
@@ -34,7 +34,7 @@ template <class Kernel>
     return cluster;
 }
 
-/// What makes all blocks of a launch be there at once.
+/// The launch attribute of a cooperative launch: all its blocks are resident at once.
 [[nodiscard]] inline cudaLaunchAttribute cooperative_attribute() {
     cudaLaunchAttribute cooperative{};
     cooperative.id = cudaLaunchAttributeCooperative;
@@ -42,11 +42,11 @@ template <class Kernel>
     return cooperative;
 }
 
-/// Whether the device has room for `batch` clusters of a kernel at once, all of them of `ranks` blocks of
-/// `row_threads`.
+/// Whether `batch` clusters of a kernel fit on the device at once, each of `ranks` blocks of `row_threads`
+/// threads.
 ///
-/// "No" is an answer, not an error of the launch that follows, so it is taken back from the runtime; where an error of
-/// the caller's is still to be read nothing is asked, for it would be lost.
+/// "No" is a valid answer, so the runtime's error is cleared and does not reach the launch that follows. While an error
+/// of the caller's is pending the runtime is not asked, since that would clear it: the answer is "no".
 template <class Kernel>
 [[nodiscard]] bool can_place(Kernel* kernel, std::int64_t batch, int ranks) {
     if (cudaPeekAtLastError() != cudaSuccess) return false;
@@ -64,7 +64,7 @@ template <class Kernel>
     return false;
 }
 
-/// The shape for a kernel on the current device; grid-wide only when `has_memory` for it.
+/// Chooses the launch shape of a kernel on the current device; grid-wide only with `has_memory`.
 template <class Kernel>
 [[nodiscard]] cudaError_t choose_for(Kernel* kernel, std::int64_t batch, index_t vocabulary,
                                      launch_options const& options, bool has_memory, shape& result) {
@@ -73,7 +73,7 @@ template <class Kernel>
     if (cudaError_t const e = cudaGetDevice(&device)) return e;
     if (cudaError_t const e = cudaDeviceGetAttribute(&multiprocessors, cudaDevAttrMultiProcessorCount, device))
         return e;
-    // Clusters take a device that has them and code that was compiled for it.
+    // Clusters need a device that has them and code that was compiled for it.
     int has_clusters = 0;
     if (cudaError_t const e = cudaDeviceGetAttribute(&has_clusters, cudaDevAttrClusterLaunch, device)) return e;
     cudaFuncAttributes attributes{};
@@ -91,7 +91,7 @@ template <class Kernel>
     return cudaSuccess;
 }
 
-/// Launches `batch` groups of `s.ranks` blocks: clusters, or a grid whose blocks are all there at once.
+/// Launches `batch` groups of `s.ranks` blocks, as clusters or as one cooperative grid. Returns the launch's error.
 template <class... Parameters, class... Arguments>
 [[nodiscard]] cudaError_t launch(void (*kernel)(Parameters...), std::int64_t batch, shape const& s, int threads,
                                  cudaStream_t stream, Arguments const&... arguments) {
@@ -107,12 +107,12 @@ template <class... Parameters, class... Arguments>
     cudaLaunchAttribute together = s.grid ? cooperative_attribute() : cluster_attribute(ranks);
     configuration.attrs = &together;
     configuration.numAttrs = ranks > 1 ? 1 : 0;
-    // The arguments have the types of the kernel's parameters: no conversion is hidden here.
+    // Argument types must equal the kernel's parameter types: no implicit conversions.
     static_assert(sizeof...(Parameters) == sizeof...(Arguments) && (std::is_same_v<Parameters, Arguments> && ...));
     return cudaLaunchKernelEx(&configuration, kernel, arguments...);
 }
 
-/// Launches `blocks` blocks that know nothing of each other.
+/// Launches `blocks` independent blocks.
 template <class... Parameters, class... Arguments>
 [[nodiscard]] cudaError_t launch_blocks(void (*kernel)(Parameters...), std::int64_t blocks, int threads,
                                         cudaStream_t stream, Arguments const&... arguments) {

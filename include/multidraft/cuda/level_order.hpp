@@ -1,4 +1,4 @@
-// Bringing trees whose nodes stand in any order into level order: what one thread does, and the order nodes sort in.
+// Sorting the nodes of trees into level order: the work of one thread, and the comparison.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -15,20 +15,20 @@ using multidraft::built_trees;
 
 namespace detail {
 
-/// What building keeps for each node of the batch: 20 bytes.
+/// The scratch of `build_trees`: 20 bytes for each node of the batch.
 struct build_scratch {
     std::int64_t* keys = nullptr;     ///< nodes of the batch, sorted
     std::int32_t* request = nullptr;  ///< of each node of the input
-    std::int32_t* depth = nullptr;    ///< of each node of the input; `lost` when it hangs on no root
-    node_id* place = nullptr;         ///< in the output, of each node of the input
+    std::int32_t* depth = nullptr;    ///< of each node of the input; `lost` if not connected to the root
+    node_id* place = nullptr;         ///< number in the output of each node of the input
 
     static constexpr std::int32_t lost = max_nodes;
 
     [[nodiscard]] MULTIDRAFT_HD bool is_lost(std::int64_t node) const noexcept { return depth[node] == lost; }
 };
 
-/// Finds the request and the depth of a node. A node is lost when its chain of parents leaves the tree or never ends,
-/// or ends in another root than the request's first.
+/// Finds the request and the depth of a node. A node is lost if its chain of parents leaves the tree, does not end, or
+/// ends in a root other than the request's first.
 struct look_at_node {
     tree_batch trees;
     build_scratch scratch;
@@ -58,7 +58,7 @@ struct look_at_node {
     }
 };
 
-/// Level order, stable: by request, depth, the parents' own order, and the place in the input. O(depth).
+/// Level order, stable: by request, depth, order of the parents, and place in the input. O(depth).
 struct before_in_level_order {
     tree_batch trees;
     build_scratch scratch;
@@ -79,7 +79,7 @@ struct before_in_level_order {
     }
 };
 
-/// Once sorted: tells each node of the input its place.
+/// After the sort: writes the output number of each input node.
 struct number_node {
     tree_batch trees;
     build_scratch scratch;
@@ -90,7 +90,7 @@ struct number_node {
     }
 };
 
-/// Once numbered: writes a node. A lost one gets the parent `none`, as a second root, which `validate_batch` names.
+/// After the numbering: writes a node. A lost one becomes a second root, which `validate_batch` reports.
 struct write_node {
     tree_batch trees;
     build_scratch scratch;
@@ -123,7 +123,7 @@ struct count_lost {
     }
 };
 
-/// Sizes are added up in 64 bits.
+/// Sizes are summed in 64 bits.
 struct to_long {
     [[nodiscard]] MULTIDRAFT_HD std::int64_t operator()(std::int32_t x) const noexcept { return x; }
 };
@@ -131,7 +131,7 @@ struct add_long {
     [[nodiscard]] MULTIDRAFT_HD std::int64_t operator()(std::int64_t a, std::int64_t b) const noexcept { return a + b; }
 };
 
-/// The order of scores within requests: larger ones first, ties to the lower node; NaN after all others.
+/// The order of nodes by score within requests: larger scores first, ties to the lower node, NaN last.
 struct before_by_score {
     float const* scores;
     std::int32_t const* request;
@@ -159,7 +159,7 @@ struct look_at_score {
     }
 };
 
-/// The k-th best of a request, or `none`.
+/// Writes the k-th best node of a request, or `none`.
 struct write_best_node {
     tree_batch trees;
     std::int64_t const* keys;

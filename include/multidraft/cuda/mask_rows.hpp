@@ -1,4 +1,4 @@
-// What one thread writes of the masks of a batch of trees.
+// The work of one thread on the masks of a batch of trees.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -11,14 +11,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// Dense masks of a batch, one row a node: columns are `contexts[b]` that every node of request b attends to, then one
-/// a node of the tree, then hidden ones up to `columns`.
+/// Dense masks of a batch, one row per node. Columns: `contexts[b]` that every node of request b attends to, then one
+/// for each node of the tree, then hidden ones up to `columns`.
 template <class T>
 struct dense_rows {
     T* data = nullptr;
     std::int64_t columns = 0;
     std::int64_t row_stride = 0;             ///< elements from one row to the next, at least `columns`
-    std::int64_t const* contexts = nullptr;  ///< one a request; may be null: 0
+    std::int64_t const* contexts = nullptr;  ///< one per request; may be null: 0
 };
 
 namespace detail {
@@ -36,7 +36,7 @@ struct position_of_node {
     }
 };
 
-/// 16 bytes of a row of the dense masks, fewer at its end.
+/// 16 bytes of a row of the dense masks, or fewer at its end.
 template <class T>
 struct dense_run {
     static constexpr int width = static_cast<int>(16 / sizeof(T));
@@ -48,7 +48,7 @@ struct dense_run {
     std::uint64_t const* words;
     std::int64_t row_words;
     dense_rows<T> out;
-    std::int64_t runs;  ///< of a row
+    std::int64_t runs;  ///< per row
     T attends;
     T hidden;
 

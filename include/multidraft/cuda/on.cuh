@@ -1,4 +1,4 @@
-// Where a batched call runs on a device: on a stream.
+// The policy of batched calls on a CUDA device: a stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -9,15 +9,15 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// A stream, and what its caller decides about launches there.
+/// A stream and launch options.
 struct stream_policy {
     cudaStream_t stream = nullptr;
     launch_options options{};
 };
 
-/// Has `verify_batch`, `draft_batch` and `validate_batch` run on a stream: all their pointers are then to device
-/// memory, and they return the launch's error. Nothing allocates, synchronises or throws; all of it may be captured in
-/// a graph.
+/// Runs `verify_batch`, `draft_batch` and `validate_batch` on a stream. All their pointers are then to device memory,
+/// and they return the launch's error (`cudaError_t`). They do not allocate, synchronise or throw, and may be captured
+/// in a CUDA graph.
 [[nodiscard]] inline stream_policy on(cudaStream_t stream, launch_options const& options = {}) noexcept {
     return {stream, options};
 }

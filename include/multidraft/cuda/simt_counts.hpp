@@ -1,4 +1,4 @@
-// Counting the entries of a row in bins by a CUDA group, and what a radix descent does with the counters.
+// Histograms of a row's entries by a CUDA group, and the steps of a radix descent over their counters.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// `histogram` and `histogram_pairs`: counters in the shared memory of each rank, whose sums all ranks get.
+/// `histogram` and `histogram_pairs`: counters in the shared memory of each rank; all ranks get their sums.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_counts : public simt_search<Lanes, Split, Widest, Wide> {
     using base = simt_search<Lanes, Split, Widest, Wide>;
@@ -26,14 +26,14 @@ public:
 
     using storage = typename base::storage;
 
-    /// The group's own counters for `histogram`, for as long as they are used no other's.
+    /// The group's own counters for `histogram`, in shared memory. Every call returns the same ones.
     template <std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const noexcept {
         static_assert(N <= storage::counters_size);
         return {shared_->counters, N};
     }
 
-    /// The sum of all counters: a span of them, or what reads as one.
+    /// The sum of all counters, given as a span or anything with `size()` and `operator[]`.
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint64_t histogram_total(Counters const& counters) const {
         std::uint64_t total = 0;
@@ -44,17 +44,17 @@ public:
         return total;
     }
 
-    /// The bin in which a running sum from the last bin downwards reaches `wanted`, which becomes what is wanted of it;
-    /// bin 0 when none does. The number of bins is a multiple of 32.
+    /// The bin in which a running sum from the last bin downwards reaches `wanted`; on return `wanted` is what is left
+    /// to take from that bin. Bin 0 if none does. The number of bins is a multiple of 32.
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t histogram_bin_reaching(Counters const& counters,
                                                                                   std::uint64_t& wanted) const {
         auto const run = static_cast<index_t>(counters.size()) / warp_size;
         index_t const first = lane() * run;
         std::uint64_t sum = 0;
-        for (index_t k = 0; k < run; ++k)  // each thread starts elsewhere, to meet different banks
+        for (index_t k = 0; k < run; ++k)  // threads start at different bins to avoid bank conflicts
             sum += counters[static_cast<std::size_t>(first + (k + lane()) % run)];
-        std::uint64_t from_here = sum;  // with the runs above
+        std::uint64_t from_here = sum;  // including the runs above
         for (int step = 1; step < warp_size; step *= 2) {
             std::uint64_t const above = lanes_.shuffle(from_here, (lane() + step) % warp_size);
             from_here += lane() + step < warp_size ? above : 0;
@@ -70,8 +70,8 @@ public:
         return b;
     }
 
-    /// Counts in the shared memory of each rank, 64 bits as two words, and adds the ranks' counts. Bin 0 is summed in
-    /// registers: where it is the bin of most entries they do not wait for one another.
+    /// Counts in the shared memory of each rank, 64 bits as two words, then adds the ranks' counts. Bin 0 is summed in
+    /// registers: if most entries fall into it, they do not contend for its counter.
     template <class Bin, class Mass>
     MULTIDRAFT_HD MULTIDRAFT_OUTLINE void histogram(index_t n, Bin const& bin_of, Mass const& mass_of,
                                                     span<std::uint64_t> bins) const {
@@ -126,7 +126,7 @@ public:
             },
             [](index_t, two&) MULTIDRAFT_INLINE_LAMBDA {},
             [&](two const& item, std::uint32_t* low, std::uint32_t* high) MULTIDRAFT_INLINE_LAMBDA {
-                // Tokens that no model likes are many, in few bins: spare them turns at a counter.
+                // Tokens of negligible mass are many and share few bins: skipping zeros avoids contention.
                 if (item.at >= 0 && item.first != 0) add_wide(low + item.at, high + item.at, item.first);
                 if (item.at >= 0 && item.second != 0) add_wide(low + item.at + 1, high + item.at + 1, item.second);
             },
@@ -144,9 +144,9 @@ protected:
     using base::shared_;
     using base::wide_lanes;
 
-    /// Counts `here` bins from `begin` on at a time. `place(i, begin, here, item)` and then `weigh(i, item)` say what
-    /// entry i adds to them (an `Item` is nothing at first); `add(item, low, high)` adds it; `finish(low, high)` adds
-    /// what a thread has kept.
+    /// Counts the bins in windows: `here` bins from `begin` on. `place(i, begin, here, item)`, then `weigh(i, item)`,
+    /// set what entry i adds (a default `Item` adds nothing); `add(item, low, high)` adds it; `finish(low, high)` adds
+    /// what a thread has kept in registers.
     template <class Item, class Place, class Weigh, class Add, class Finish>
     MULTIDRAFT_HD MULTIDRAFT_INLINE void count_in_windows(index_t n, span<std::uint64_t> bins, Place const& place,
                                                           Weigh const& weigh_item, Add const& add,
@@ -163,7 +163,7 @@ protected:
                 high[b] = 0;
             }
             lanes_.sync();
-            // One after the other for all entries of a run: loads are not joined across a branch or an addition.
+            // One step for all entries of a run, then the next: loads are not joined across a branch or an addition.
             for_runs(n, [&](index_t run, index_t left) MULTIDRAFT_INLINE_LAMBDA {
                 Item items[wide_lanes];
                 for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
@@ -185,7 +185,7 @@ protected:
                 }
                 lanes_.sync_all();
                 for (index_t b = lanes_.thread(); b < here; b += threads) bins[begin + b] = all[b];
-                // Nobody reads the other array any more, and nobody adds to it before the barrier.
+                // No thread reads the other array any more, and none adds to it before the barrier.
                 std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
                 for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
                     other[b] = 0;
@@ -202,7 +202,7 @@ protected:
         }
     }
 
-    /// Adds to a counter of two words.
+    /// Adds to a counter of two words, with carry.
     MULTIDRAFT_HD void add_wide(std::uint32_t* low, std::uint32_t* high, std::uint32_t more) const {
         if (lanes_.add(low, more) > ~more) lanes_.add(high, 1U);
     }

@@ -15,7 +15,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// `max`, `argmax` and `top_k`: each thread's or warp's best, then the best of those.
+/// `max`, `argmax` and `top_k`: the best of each thread or warp, then the best of those.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_largest : public simt_counts<Lanes, Split, Widest, Wide> {
     using base = simt_counts<Lanes, Split, Widest, Wide>;
@@ -37,7 +37,7 @@ public:
         });
         best = warp_largest(best);
         real* all = detail::next<real>(shared_->best, best_turn_);
-        if constexpr (in_memory) {  // one value a block: the others read them all from far away
+        if constexpr (in_memory) {  // one value per block, since all are read from global memory
             if (lane() == 0) all[warp()] = best;
             lanes_.sync();
             best = warp_largest(lane() < warps ? all[lane()] : minus_infinity<real>);
@@ -96,8 +96,8 @@ public:
         return best.index == nowhere ? 0 : best.index;
     }
 
-    /// Each warp keeps its 32 largest sorted, one a thread, and the warps' lists are merged. More than 32 take a pass
-    /// for every 32.
+    /// Each warp keeps its 32 largest entries sorted, one per thread, and the warps' lists are merged. Every further 32
+    /// results take another pass.
     template <class F>
     MULTIDRAFT_HD MULTIDRAFT_OUTLINE void top_k(index_t n, F const& function, span<token_id> out) const {
         using real = detail::result_of<F>;
@@ -106,11 +106,11 @@ public:
         real* const keys = reinterpret_cast<real*>(shared_->scratch);
         auto* const indices = reinterpret_cast<index_t*>(shared_->scratch + sizeof(real) * std::size_t(threads));
         static_assert((sizeof(real) + sizeof(index_t)) * std::size_t(threads) <= sizeof(shared_->scratch));
-        entry<real> bound;  // entries up to this one are out already
+        entry<real> bound;  // entries up to this one have been written
         bool bounded = false;
         for (index_t begin = 0; begin < k; begin += warp_size) {
             index_t const wanted = k - begin < warp_size ? k - begin : warp_size;
-            entry<real> kept;  // of the warp's list, the one at this thread's lane
+            entry<real> kept;  // this thread's entry of the warp's list
             entry<real> least;
             index_t const chunks = chunks_of(n);
             index_t const step = static_cast<index_t>(warps * lanes_.ranks());
@@ -131,7 +131,7 @@ public:
                     }
                 }
             }
-            lanes_.sync();  // whoever used the scratch memory before is done
+            lanes_.sync();  // earlier uses of the scratch memory have ended
             keys[lanes_.thread()] = kept.key;
             indices[lanes_.thread()] = kept.index;
             merge_lists(wanted, keys, indices, kept);
@@ -139,7 +139,7 @@ public:
             lanes_.sync_all();
             if (begin + wanted < k) {
                 index_t const last = out[begin + wanted - 1];
-                // Nothing left: an entry that all others stand before.
+                // Nothing left: the default entry, which comes after all others.
                 bound = last == none ? entry<real>{} : entry<real>{f(last), last};
                 bounded = true;
             }
@@ -162,14 +162,14 @@ protected:
 
     static constexpr index_t nowhere = largest_number<index_t>;
 
-    /// An entry of a row by its key; the default stands after every entry there is.
+    /// An entry of a row with its key; the default comes after every entry of a row.
     template <class Real>
     struct entry {
         Real key = minus_infinity<Real>;
         index_t index = nowhere;
     };
 
-    /// Larger keys first, ties to the lower index. NaN stands before nothing.
+    /// Larger keys first, ties to the lower index. NaN precedes nothing.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD static bool before(entry<Real> const& a, entry<Real> const& b) noexcept {
         return (a.key > b.key) | ((a.key == b.key) & (a.index < b.index));
@@ -187,7 +187,7 @@ protected:
 
     [[nodiscard]] MULTIDRAFT_HD bool leading_warp() const noexcept { return lanes_.rank() == 0 && warp() == 0; }
 
-    /// Puts the entries that the threads of a warp offer, one each, into the warp's sorted list.
+    /// Inserts the entries that the threads of a warp offer, one each, into the warp's sorted list.
     template <class Real>
     MULTIDRAFT_HD void insert(entry<Real> const& offered, index_t wanted, entry<Real>& kept, entry<Real>& least) const {
         for (std::uint32_t better = lanes_.ballot(before(offered, least)); better != 0;) {
@@ -205,14 +205,14 @@ protected:
         }
     }
 
-    /// Merges the lists that the warps of all ranks wrote to `keys` and `indices`; the leading warp has the result.
+    /// Merges the lists that the warps of all ranks wrote to `keys` and `indices`; the leading warp gets the result.
     template <class Real>
     MULTIDRAFT_HD void merge_lists(index_t wanted, Real* keys, index_t* indices, entry<Real>& kept) const {
         entry<Real> least;
         auto const insert_list = [&](entry<Real> const& here) { insert(here, wanted, kept, least); };
         if constexpr (in_memory) {
             lanes_.sync();
-            // The lists of the blocks go where the mirrors of two large arrays lie.
+            // The lists of the blocks are written to the mirrors of two large arrays.
             static_assert(std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(Widest) <= sizeof(shared_->scratch) &&
                           std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(index_t) <=
                               sizeof(shared_->counters) &&

@@ -1,4 +1,4 @@
-// Searches in a row by a CUDA group: which entry a running sum reaches, and the chunk sums when an entry has changed.
+// Searches in a row by a CUDA group: the entry that a running sum reaches, and chunk sums after an entry has changed.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// `inverse_cdf` and `update_chunk`: what looks into a single chunk. Each rank does it alike.
+/// `inverse_cdf` and `update_chunk`: operations on a single chunk, repeated by each rank.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_search : public simt_sums<Lanes, Split, Widest, Wide> {
     using base = simt_sums<Lanes, Split, Widest, Wide>;
@@ -28,7 +28,7 @@ public:
     using base::threads;
     using base::wide;
 
-    /// The first warp of a rank chooses and tells the others: on many devices doubles are dear.
+    /// The first warp of a rank searches (doubles are slow on many devices) and broadcasts the result.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t inverse_cdf(shared_chunk_sums<Real> const& sums, index_t n,
                                                                        W const& w, double u,
@@ -45,7 +45,7 @@ public:
             c = choose_of_many<Real>(chunks, n, without(w, taken), u);
         }
         if (c == none) {
-            lanes_.sync();  // all have been told, before the next search tells
+            lanes_.sync();  // all have read the result before the next search writes one
             return none;
         }
         Real const* const values = evaluate<Real>(c, n, w, taken);
@@ -105,7 +105,7 @@ protected:
         return total;
     }
 
-    /// A row of weights without some tokens.
+    /// A row of weights with those of some tokens set to 0.
     template <class W>
     [[nodiscard]] MULTIDRAFT_HD static auto without(W const& w, span<token_id const> taken) {
         return [w, taken](index_t i) MULTIDRAFT_INLINE_LAMBDA {
@@ -117,7 +117,7 @@ protected:
         };
     }
 
-    /// What the first warp found, on every thread of the rank, by one of two places in turn; a barrier of the rank.
+    /// Broadcasts the first warp's result to its rank, through one of two places; a barrier of the rank.
     [[nodiscard]] MULTIDRAFT_HD index_t told(index_t found, int place) const {
         if (lanes_.thread() == 0) shared_->found[place] = found;
         lanes_.sync();
@@ -125,17 +125,17 @@ protected:
     }
 
     // A warp walks over runs as `multidraft::detail::choose_run` does, with the same bits, 32 runs at a time: thread k
-    // has the k-th of them and gets what the runs up to it add up to.
+    // has the k-th of them and gets the sum of the runs up to it.
 
     struct walk {
-        double t = 0;       ///< what is looked for
-        double passed = 0;  ///< the runs walked over
-        double before = 0;  ///< the runs before the one found
-        double size = 0;    ///< the one found
+        double t = 0;       ///< the value to find
+        double passed = 0;  ///< sum of the runs walked over
+        double before = 0;  ///< sum of the runs before the one found
+        double size = 0;    ///< sum of the run found
         index_t found = none;
     };
 
-    /// `passed` and the runs of the threads 0 .. lane(), of which `histogram` have one, added in this order.
+    /// The sum of `passed` and the runs of threads 0 .. lane(), in this order; the first `count` threads have one.
     [[nodiscard]] MULTIDRAFT_HD double add_in_order(double mine, int count, double passed) const {
         MULTIDRAFT_UNROLL_BY(4)
         for (int k = 0; k < count; ++k) {
@@ -145,8 +145,8 @@ protected:
         return passed;
     }
 
-    /// Looks for t among the next runs, the first of which is run `first`; `up_to` is what they add up to. True where t
-    /// is passed; else `found` is the last run with mass.
+    /// Looks for t among the next runs, which begin with run `first`; `up_to` is the running sum. Returns true if t is
+    /// passed; otherwise `found` is the last run with mass.
     [[nodiscard]] MULTIDRAFT_HD bool passes(walk& at, index_t first, double mine, double up_to) const {
         std::uint32_t const with_mass = lanes_.ballot(mine > 0);
         std::uint32_t const beyond = lanes_.ballot(mine > 0 && up_to > at.t);
@@ -162,7 +162,7 @@ protected:
         return beyond != 0;
     }
 
-    /// `choose_run` by the first warp: a thread has one of the first 32 runs, or 0; the others are read.
+    /// `choose_run` by the first warp: a thread has one of the first 32 runs, or 0; others are read from `sums`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t choose(Real mine, index_t count, Real const* sums,
                                                                   double& u) const {
@@ -193,8 +193,8 @@ protected:
         return at.found;
     }
 
-    /// The first warp walks over a window of sums, the first of which is run `first`, to add them or to look for t;
-    /// true when that is passed.
+    /// The first warp walks over a window of sums that begins with run `first`, to add them or to look for t; returns
+    /// true if t is passed.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE bool walk_over(walk& at, Real const* sums, index_t first,
                                                                   index_t count, bool adds) const {
@@ -213,7 +213,7 @@ protected:
         return passed;
     }
 
-    /// The chunk of a row of more chunks than sums are kept of: they are made twice, to add them and to choose one.
+    /// The chunk, if there are too many to keep their sums: these are computed twice, to add and to choose.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w, double& u) const {
         walk at;
@@ -236,7 +236,7 @@ protected:
         return none;
     }
 
-    /// The weights of chunk c in shared memory, those taken and those beyond the row 0. Behind a barrier of the rank.
+    /// The weights of chunk c in shared memory; 0 for taken tokens and beyond the row. Ends with a barrier of the rank.
     template <class Real, class W>
     [[nodiscard]] MULTIDRAFT_HD Real const* evaluate(index_t c, index_t n, W const& function,
                                                      span<token_id const> taken) const {
@@ -266,7 +266,7 @@ protected:
         return values;
     }
 
-    /// The term of a chunk at the fraction u of its sum, which the first warp knows.
+    /// The term of a chunk at the fraction u of its sum; u is known to the first warp only.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD index_t descend(Real const* values, double u) const {
         Real* const runs = detail::as<Real>(shared_->runs);
@@ -284,7 +284,7 @@ protected:
         return told(found, 1);
     }
 
-    /// By one warp: a thread has one of the 16 runs of 256.
+    /// By one warp: each of 16 threads has one of the 16 runs of 256 terms.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD index_t term_at(Real const* values, Real run_of_256, double u) const {
         bool const chooses = lane() < 16;

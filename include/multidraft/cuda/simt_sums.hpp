@@ -15,7 +15,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// `sum`, `sum_chunks` and `softmax`: sums of chunks in the fixed order, each by a team of warps.
+/// `sum`, `sum_chunks` and `softmax`: chunks are summed in the fixed order, each by a team of warps.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_sums : public simt_threads<Lanes, Split, Widest, Wide> {
     using base = simt_threads<Lanes, Split, Widest, Wide>;
@@ -120,8 +120,8 @@ protected:
     static constexpr index_t reading_step = chunk_lanes * rows_at_once;  ///< entries from one reading to the next
     static constexpr auto readings = static_cast<std::size_t>(chunk_size / reading_step);  ///< of a whole chunk
 
-    /// Sums chunks first .. last - 1 of f into `sums[0 ..]` of every rank. A thread reads `Entries` before it adds them
-    /// (16 rows at most).
+    /// Sums chunks first .. last - 1 of f into `sums[0 ..]` of every rank. A thread reads `Entries` entries before it
+    /// adds them (at most 16 rows).
     template <int Entries, class Real, class F>
     MULTIDRAFT_HD void sum_chunks(index_t first, index_t last, index_t n, F const& function, Real* sums) const {
         [[maybe_unused]] constexpr int together = Entries / wide < 1 ? 1 : Entries / wide;
@@ -146,7 +146,7 @@ protected:
                     for (index_t j = 0; j < wide; ++j) values[j] = f(entry_of(run + r * (reading_step / wide), j));
                     add(values);
                 }
-                if (size % reading_step != 0) {  // a term more of 0 changes no sum
+                if (size % reading_step != 0) {  // an added 0 does not change a sum
                     Real values[wide_lanes];
                     MULTIDRAFT_UNROLL
                     for (index_t j = 0; j < wide; ++j) {
@@ -164,22 +164,22 @@ protected:
         collect(sums, last - first);
     }
 
-    /// Whether the thread's warp is the one of its team that has the results.
+    /// Whether the thread's warp is the one of its team that gets the results.
     [[nodiscard]] MULTIDRAFT_HD bool leads_team() const noexcept { return warp() % Split == 0; }
 
-    /// Which of the rows that its warp reads at once the thread reads.
+    /// Which of the rows that its warp reads at once this thread reads.
     [[nodiscard]] MULTIDRAFT_HD int reads_row() const noexcept { return lane() / threads_a_row; }
 
-    /// Which run of `wide` entries of the row the thread reads first in chunk c; those that it reads next are
-    /// `runs_a_row` times a row of the chunk further.
+    /// The first run of `wide` entries that this thread reads in chunk c. Each further run is `runs_a_row` times
+    /// `rows_at_once` runs later.
     [[nodiscard]] MULTIDRAFT_HD index_t first_run(index_t c) const noexcept {
         return c * (chunk_size / wide) + reads_row() * runs_a_row + warp() % Split * threads_a_row +
                lane() % threads_a_row;
     }
 
-    /// Makes of the `wide` adjacent entries of one row that a thread has read its own lanes of all rows that the warp
-    /// has read, row by row. Thread t of row u has lanes u * own, u * own + 1, .. of those that it read. A
-    /// transposition: in each step threads that differ in one bit of their row give each other half of what they have.
+    /// Transposes what a warp has read: from `wide` adjacent entries of one row per thread to each thread's own lanes
+    /// of all rows read, row by row. Thread t of row u gets lanes u * own, u * own + 1, .. of those that it read. In
+    /// each step, threads that differ in one bit of their row exchange half of their values.
     template <class Real>
     MULTIDRAFT_HD void exchange([[maybe_unused]] Real (&v)[wide_lanes]) const {
         MULTIDRAFT_UNROLL
@@ -199,8 +199,8 @@ protected:
         }
     }
 
-    /// The largest entry of chunk c and the sum of weight(x - largest), which the team's leading warp gets; n =
-    /// 0 for a team without a chunk.
+    /// The largest entry of chunk c, and the sum of weight(x - largest), which the team's leading warp gets; n = 0 for
+    /// a team without a chunk.
     template <class X, class Real>
     [[nodiscard]] MULTIDRAFT_HD Real exponentials_of_chunk(index_t c, index_t n, X const& row,
                                                            exp_nonpositive<Real> const& weight, Real& peak) const {
@@ -208,7 +208,7 @@ protected:
         X const x = row;
         index_t const run = first_run(c);
         Real acc[own_lanes];
-        constexpr int chains = own < 4 ? own : 4;  // comparisons that do not wait for one another
+        constexpr int chains = own < 4 ? own : 4;  // independent chains of comparisons
         Real best[static_cast<std::size_t>(chains)];
         MULTIDRAFT_UNROLL
         for (int j = 0; j < own; ++j) acc[j] = 0;
@@ -217,7 +217,7 @@ protected:
         index_t const size = n - c * chunk_size < chunk_size ? n - c * chunk_size : chunk_size;
         index_t const whole = size / reading_step;
         Real kept[readings][wide_lanes];
-        // Of the last reading, which is not whole; it is read twice, for want of registers to keep it in.
+        // The last, partial reading. It is read twice, since registers do not suffice to keep it.
         auto const read_rest = [&](Real(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
             MULTIDRAFT_UNROLL
             for (index_t j = 0; j < wide; ++j) {
@@ -231,7 +231,7 @@ protected:
             MULTIDRAFT_UNROLL
             for (int k = 0; k < wide; ++k) best[k % chains] = larger(values[k], best[k % chains]);
         };
-        if (whole > 0) {  // all threads alike, and no branch between loads: those beyond the row read its beginning
+        if (whole > 0) {  // uniform, without branches between loads: readings beyond the row read its beginning
             MULTIDRAFT_UNROLL
             for (std::size_t r = 0; r < readings; ++r) {
                 index_t const reading = static_cast<index_t>(r) < whole ? static_cast<index_t>(r) : 0;
@@ -265,7 +265,7 @@ protected:
         MULTIDRAFT_UNROLL
         for (std::size_t r = 0; r < readings; ++r)
             if (static_cast<index_t>(r) < whole) add(kept[r]);
-        if (size != chunk_size) {  // exp(-inf) = 0 for what lies beyond the row
+        if (size != chunk_size) {  // entries beyond the row: exp(-inf) = 0
             Real rest[wide_lanes];
             read_rest(rest);
             add(rest);
@@ -286,10 +286,10 @@ protected:
         return best;
     }
 
-    /// The sum of a chunk from the threads' lanes, in the fixed order; the leading warp of the team gets it.
+    /// The sum of a chunk from the threads' lanes, in the fixed order; the team's leading warp gets it.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD Real pairwise(Real (&acc)[own_lanes]) const {
-        if constexpr (Split > 1) {  // the strides that reach across warps come first
+        if constexpr (Split > 1) {  // strides across warps come first
             constexpr int others = (Split - 1) * warp_size;
             Real* const all = detail::next<Real>(shared_->partial, partial_turn_) + warp() / Split * (others * own);
             if (!leads_team()) {
@@ -317,22 +317,22 @@ protected:
         return fold<rows_at_once>(acc);
     }
 
-    /// Adds `Width` adjacent lanes a thread over a warp: the strides across threads, the largest first, then Width / 2
-    /// .. 1 within a thread. While a thread has several values, each of a pair of threads takes over half of them, so
-    /// that 8 a thread cost 12 shuffles instead of 40. Sums do not depend on which operand stands first.
+    /// Sums `Width` adjacent lanes per thread over a warp: first the strides across threads, largest first, then Width
+    /// / 2 .. 1 within a thread. While a thread has several values, each thread of a pair takes half of them, so that 8
+    /// per thread take 12 shuffles instead of 40. Additions commute, so the operands' order does not matter.
     ///
-    /// Where the warp reads `Rows` rows at once, threads of one row stand `Width * Rows` lanes apart and the next row's
+    /// If the warp reads `Rows` rows at once, threads of one row are `Width * Rows` lanes apart, with the next row's
     /// threads between them: see `exchange`.
     template <int Rows, std::size_t Width, class Real>
     [[nodiscard]] MULTIDRAFT_HD Real fold(Real (&v)[Width]) const {
         Real total = across<0, Rows>(v);
-        // The thread's value is one of Width; the strides within a thread are the bits that chose it.
+        // The thread has one of `Width` values; the strides within a thread are the bits that selected it.
         MULTIDRAFT_UNROLL
         for (int k = 0; (1 << k) < static_cast<int>(Width); ++k) total += lanes_.shuffle_xor(total, bit_of<Rows>(k));
         return total;
     }
 
-    /// The bit of a thread's number that stands for the k-th largest stride across threads.
+    /// The bit of a thread's number for the k-th largest stride across threads.
     template <int Rows>
     [[nodiscard]] MULTIDRAFT_HD static constexpr int bit_of(int k) noexcept {
         int const bit = (warp_size / 2 / Rows) >> k;

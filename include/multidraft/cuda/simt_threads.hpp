@@ -1,4 +1,4 @@
-// The threads of a CUDA group, the shared memory they have, and how the entries and chunks of a row fall to them.
+// The threads of a CUDA group, their shared memory, and the distribution of a row's entries and chunks over them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -12,14 +12,14 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// The chunk sums of a device group lie in shared memory, whole in every rank; the total is at hand.
+/// The chunk sums of a device group: in shared memory, complete in every rank. The total is kept by every thread.
 template <class Real>
 struct shared_chunk_sums {
     Real* values = nullptr;
     Real total = 0;
 };
 
-/// What a group of threads keeps in shared memory: one for each rank. `Real` is the widest type of its rows.
+/// The shared memory of a group, one object per rank. `Real` is the widest type of its rows.
 template <class Real, std::size_t Threads, std::size_t Split>
 struct group_storage {
     static constexpr std::size_t slots = chunk_sums<Real>::capacity;
@@ -28,8 +28,8 @@ struct group_storage {
     static constexpr std::size_t count_capacity =
         chunk_size * sizeof(Real) / 8;  ///< bins that `histogram` counts at once
 
-    // Everything that ranks or warps write for one another comes twice and is used in turn: an operation then needs one
-    // barrier, since whoever is an operation ahead writes the other copy.
+    // Whatever ranks or warps write for each other is double-buffered. An operation then needs one barrier: a thread
+    // that is an operation ahead writes the other copy.
     Real row_sums[2][slots];
     Real peaks[2][slots];
     Real temporary[2][slots];
@@ -45,7 +45,7 @@ struct group_storage {
 
 namespace detail {
 
-/// What a function of an index gives.
+/// The type of a function's value at an index.
 template <class F>
 using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
@@ -56,7 +56,7 @@ template <class Real, class Widest>
     return reinterpret_cast<Real*>(p);
 }
 
-/// Of two copies in shared memory the one whose turn it is.
+/// The copy of a double buffer in shared memory whose turn it is.
 template <class Real, class Widest, std::size_t N>
 [[nodiscard]] MULTIDRAFT_HD Real* next(Widest (&copies)[2][N], unsigned& turn) noexcept {
     return as<Real>(copies[turn++ & 1U]);
@@ -64,7 +64,7 @@ template <class Real, class Widest, std::size_t N>
 
 }  // namespace detail
 
-/// The threads of a group and what is common to its operations over a row; see `simt_group` for the parameters.
+/// The threads of a group, and what its operations over a row have in common; see `simt_group` for the parameters.
 template <lane_context Lanes, int Split, class Widest, int Wide>
 class simt_threads {
     static_assert(Split == 1 || Split == 2 || Split == 4 || Split == 8);
@@ -81,17 +81,17 @@ public:
     static constexpr int threads = Lanes::threads;
     static constexpr int warps = threads / warp_size;
     static constexpr int teams = warps / Split;
-    static constexpr int own = 8 / Split;                 ///< adjacent lanes of the fixed order that a thread has
+    static constexpr int own = 8 / Split;                 ///< adjacent lanes of the fixed order per thread
     static constexpr int wide = Wide > own ? Wide : own;  ///< adjacent entries that it reads at a time
     static constexpr index_t slots = chunk_sums<Widest>::capacity;
 
     MULTIDRAFT_HD simt_threads(Lanes lanes, storage& shared) noexcept : lanes_(lanes), shared_(&shared) {
-        lanes_.sync_all();  // no rank writes to another that has not started
+        lanes_.sync_all();  // a rank must have started before others write to it
     }
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return lanes_.rank() == 0 && lanes_.thread() == 0; }
     MULTIDRAFT_HD void barrier() const { lanes_.sync_all(); }
-    /// Has some bytes brought into the second-level cache, a line a thread at a time. Nothing is waited for.
+    /// Prefetches bytes into the L2 cache, a line per thread at a time. Does not wait.
     MULTIDRAFT_HD void prefetch([[maybe_unused]] void const* data, [[maybe_unused]] std::int64_t bytes) const {
 #if defined(__CUDA_ARCH__)
         constexpr std::int64_t line = 128;
@@ -116,7 +116,7 @@ protected:
         return chunks - first < slots ? chunks : first + slots;
     }
 
-    /// Writes a value that all threads of a warp have to one place of every rank's shared memory.
+    /// Writes a value that all threads of a warp have to the same place in every rank's shared memory.
     template <class T>
     MULTIDRAFT_HD void push(T* at, index_t k, T value) const {
         if constexpr (in_memory) {
@@ -126,7 +126,7 @@ protected:
         }
     }
 
-    /// After a barrier: what was pushed to `at .. at + count` is there.
+    /// After a barrier: makes what was pushed to `at .. at + count` available in this rank's shared memory.
     template <class T>
     MULTIDRAFT_HD void collect([[maybe_unused]] T* at, [[maybe_unused]] index_t count) const {
         if constexpr (in_memory) {
@@ -141,13 +141,13 @@ protected:
         return total;
     }
 
-    /// Entry j of a run. The compiler joins the loads of entries of which it sees that they differ in these bits alone.
+    /// Entry j of a run. Written as `|` so that the compiler joins the loads of adjacent entries.
     [[nodiscard]] MULTIDRAFT_HD static constexpr index_t entry_of(index_t run, index_t j) noexcept {
         return wide * run | j;
     }
 
-    /// Calls `body(j, j < left)` for j < `wide`: the second argument is a constant where all are there, so that what
-    /// the body reads at j is adjacent.
+    /// Calls `body(j, j < left)` for j < `wide`. For a whole run the second argument is a constant, so that the loads
+    /// in the body can be joined.
     template <class Body>
     MULTIDRAFT_HD MULTIDRAFT_INLINE void for_adjacent_of(index_t left, Body const& body) const {
         if (left >= wide) {
@@ -159,8 +159,8 @@ protected:
         }
     }
 
-    /// Calls `body(run, entries)` for the runs of `wide` adjacent entries that the thread has of a row of n, and how
-    /// many of the row there are from the run on; in what order does not matter.
+    /// Calls `body(run, entries)` for this thread's runs of `wide` adjacent entries of a row of n; `entries` is how
+    /// many entries the row has from the run on. The order of runs does not matter.
     template <class Body>
     MULTIDRAFT_HD void for_runs(index_t n, Body const& body) const {
         index_t const runs = n / wide + (n % wide != 0 ? 1 : 0);
@@ -169,7 +169,7 @@ protected:
             body(k, n - wide * k);
     }
 
-    /// Calls `body(i)` for the entries, in runs of `wide` adjacent ones a thread.
+    /// Calls `body(i)` for this thread's entries, in runs of `wide` adjacent ones.
     template <class Body>
     MULTIDRAFT_HD void for_adjacent(index_t n, Body const& body) const {
         for_runs(n, [&](index_t run, index_t left) MULTIDRAFT_INLINE_LAMBDA {
@@ -179,20 +179,20 @@ protected:
         });
     }
 
-    /// Calls `body(c, c < last)` so often that all threads call it equally often, each chunk with the threads of one
-    /// team.
+    /// Calls `body(c, c < last)` for this team's chunks; with several warps per team equally often on all threads, so
+    /// that the body may contain barriers.
     template <class Body>
     MULTIDRAFT_HD void for_chunks(index_t first, index_t last, Body const& body) const {
         index_t const step = static_cast<index_t>(teams * lanes_.ranks());
         index_t const mine = static_cast<index_t>(warp() / Split * lanes_.ranks() + lanes_.rank());
         for (index_t c = first; c < last; c += step) {
             bool const active = mine < last - c;
-            // A team of one warp meets nobody.
+            // A team of one warp has no barriers.
             if (Split > 1 || active) body(c + mine, active);
         }
     }
 
-    /// The larger of two numbers; b where a is NaN.
+    /// The larger of two numbers; b if a is NaN.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD static Real larger(Real a, Real b) noexcept {
 #if defined(__CUDA_ARCH__)

@@ -1,4 +1,4 @@
-// Checking a batch on the device before it is verified: the first bad argument, by request, index and value.
+// Validating a batch on a CUDA device before it is verified: the first bad argument, by request, index and value.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -35,7 +35,7 @@ struct clear_key {
     __device__ void operator()(std::int64_t) const { *key = no_fault; }
 };
 
-/// A warp's worth of threads a request.
+/// A warp of threads per request.
 template <class Law, class Target, class Draft>
 struct check_requests {
     drafted_batch<Law> drafts;
@@ -63,7 +63,7 @@ struct check_requests {
 
 inline constexpr int check_split = 4;
 
-/// One row a block, blocks taking turns; rows of requests whose offsets are wrong are not looked at.
+/// One row per block at a time; rows of requests with invalid offsets are skipped.
 template <class Rows>
 __global__ void __launch_bounds__(row_threads)
     check_rows_kernel(tree_batch trees, Rows rows, batch_argument what, fault_key* key) {
@@ -79,7 +79,7 @@ __global__ void __launch_bounds__(row_threads)
     }
 }
 
-/// Finds again what the smallest key stands for.
+/// Recovers the fault of the smallest key.
 template <class Law, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads)
     report_kernel(drafted_batch<Law> drafts, Target target, Draft draft, request_batch requests, fault_key const* key,
@@ -100,18 +100,18 @@ __global__ void __launch_bounds__(row_threads)
 
 }  // namespace cuda::detail
 
-/// Bytes of device memory that `validate_batch` works in on a stream, aligned to 8 bytes.
+/// Bytes of device memory that `validate_batch` needs as workspace on a stream, aligned to 8 bytes.
 [[nodiscard]] constexpr std::size_t validate_workspace_size(cuda::stream_policy const&) noexcept {
     return sizeof(detail::fault_key);
 }
 
-/// Checks what `verify_batch` takes on a device, with the arguments of every machine (`batch/validate.hpp`), and writes
-/// the first fault to `*report`, in device memory. Where there is none, the arithmetic of the device code is looked at
-/// (`check_arithmetic`), which no macro tells of: nvcc's -use_fast_math, say.
+/// Checks the arguments of `verify_batch` on a CUDA device, with the arguments of every backend (`batch/validate.hpp`),
+/// and writes the first fault to `*report`, in device memory. If there is none, the device's arithmetic is checked
+/// (`check_arithmetic`), since no macro shows options such as nvcc's -use_fast_math.
 ///
-/// One pass over all rows, so it is for bringing an engine up, not for every step. Neither allocates nor synchronises;
-/// read the report when the stream has come past, and give it to `refuse_reported`. `cudaErrorInvalidValue` where
-/// `verify_batch` returns it. A batch of no requests has no fault of its own.
+/// One pass over all rows: for bringing an engine up, not for every step. No allocation, no synchronisation: after
+/// synchronising, pass the report to `refuse_reported`. Returns the launch's error, or `cudaErrorInvalidValue` for too
+/// small a workspace or sizes that `verify_batch` rejects. Of an empty batch only the arithmetic is checked.
 template <draft_law Law, row_batch Target, draft_row_batch Draft>
 [[nodiscard]] cudaError_t validate_batch(cuda::stream_policy const& policy, drafted_batch<Law> const& drafts,
                                          target_rows<Target> const& target, draft_rows<Draft> const& draft,

@@ -1,4 +1,4 @@
-// Verifying a batch of draft trees on a device: one launch, a block, a cluster or many blocks a tree.
+// Verification of a batch of draft trees on a CUDA device, in one launch: a block, a cluster or many blocks per tree.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -63,7 +63,7 @@ __global__ void __launch_bounds__(row_threads, 1)
     multidraft::detail::verify_request(g, verifier, b, drafts, target, draft, requests, out, scratch(b), prefetched);
 }
 
-/// What is wrong with the arguments as far as a host sees.
+/// Checks the arguments that are in host memory.
 template <class Law, class Target, class Draft>
 [[nodiscard]] cudaError_t check_arguments(tree_batch const& trees, Target const& target, Draft const& draft) noexcept {
     if (trees.requests < 0 || trees.nodes < 0 || (trees.requests == 0 && trees.nodes > 0)) return cudaErrorInvalidValue;
@@ -78,34 +78,34 @@ template <class Law, class Target, class Draft>
 
 }  // namespace cuda::detail
 
-/// Bytes of device memory that `verify_batch` works in on a stream, for batches of up to `requests` trees of up to
+/// Bytes of device memory that `verify_batch` needs as workspace on a stream, for up to `requests` trees of up to
 /// `nodes` nodes (root included), `depth` levels below the root: the batch's `path_stride`, or `nodes` where that is 0.
 ///
-/// Verifiers of whole trees keep something for each node there; every verifier has blocks of a grid meet there when
-/// few requests have long rows. Never less for more. Align it to 256 bytes, as `cudaMalloc` does.
+/// It holds the scratch of verifiers of whole trees, and what blocks of a grid exchange when few requests have long
+/// rows. Nondecreasing in its arguments. Align it to 256 bytes, as `cudaMalloc` does.
 template <verify::verifier Verifier>
 [[nodiscard]] constexpr std::size_t verify_workspace_size(cuda::stream_policy const&, std::int32_t requests,
                                                           node_id nodes, std::int32_t depth) {
     return cuda::detail::workspace_size(requests, verify::scratch_bytes<Verifier>(nodes, depth));
 }
 
-/// Verifies the trees of a batch on a device, with the arguments of every machine (`batch/verify.hpp`):
+/// Verifies the trees of a batch on a CUDA device, with the arguments of every backend (`batch/verify.hpp`):
 /// `verify_batch(cuda::on(stream), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`.
 ///
-/// - `target`, `draft`: T is float, `float16` or `bfloat16`. A `prepared_batch` of the draft, with the row states that
-///   `draft_batch` wrote, saves a pass over memory for each node on the path.
-/// - `scratch`: `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node does with less or
-///   none, and then never uses the grid-wide form (see `cuda::detail::choose_shape`). Verifiers of whole trees also
-///   need `trees.largest`.
+/// - `target`, `draft`: rows of float, `float16` or `bfloat16`. A `prepared_batch` as the draft, with the row states
+///   that `draft_batch` wrote, saves a pass over memory for each node on the path.
+/// - `scratch`: `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node works with less or
+///   none, but then never grid-wide (see `cuda::detail::choose_shape`). Verifiers of whole trees also need
+///   `trees.largest`.
 ///
-/// The decisions have the bits of the host's, whatever the batch and the shape of the launch. Neither allocates nor
-/// synchronises; may be captured in a graph. Nothing is checked (see `validate_batch`), but an invalid tree, and a
-/// row that is not a distribution, give the token `none`.
+/// The decisions are the host's, bit for bit, whatever the batch and the launch shape. Neither allocates nor
+/// synchronises; may be captured in a graph. Device memory is not checked (see `validate_batch`), but an invalid tree
+/// or a row that is not a distribution gives the token `none`.
 ///
-/// Where all rows begin at multiples of 16 bytes they are read 16 bytes at a time, to the end of their last 16 bytes.
-/// Returns the launch's error; success, without a launch, for no requests at all; `cudaErrorInvalidValue` when
-/// vocabularies differ or there is no path, when a verifier of whole trees has too little workspace or is not told the
-/// `largest` tree, or when the law has certain children and the batch does not say which.
+/// If all rows begin at multiples of 16 bytes, they are read 16 bytes at a time, which includes the padding of their
+/// last 16 bytes. Returns the launch's error; success without a launch for an empty batch; `cudaErrorInvalidValue` for
+/// different vocabularies, a missing path, or missing `certain` of a law with certain children; also, if the verifier
+/// needs scratch, for too small a workspace or without `trees.largest`.
 template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 [[nodiscard]] cudaError_t verify_batch(cuda::stream_policy const& policy, Verifier const& verifier,
                                        drafted_batch<Law> const& drafts, target_rows<Target> const& target,
@@ -113,7 +113,7 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
                                        verdict_batch const& out, workspace const& scratch = {}) {
     detail::require_fit<Verifier, Law, Draft>();
     tree_batch const& trees = drafts.trees;
-    // Of the verifier's law by name, so that another law is one message and not one more for each kernel.
+    // Named with the verifier's law, so that another law gives a single message.
     auto const fitting = drawn_by<typename Verifier::law>(trees);
     namespace device = cuda::detail;
     if (cudaError_t const e = device::check_arguments<typename Verifier::law>(trees, target.rows, draft.rows)) return e;
@@ -157,7 +157,7 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
                         device::verify_grid_kernel<Verifier, rows_of_target, rows_of_draft>, p, q);
         }
     }
-    // One shape serves rows that are read entry by entry, and those never grid-wide.
+    // Rows that are read entry by entry have one kernel, and never a grid-wide launch.
     parts.has_grid = false;
     return with(device::verify_kernel<device::short_split, Verifier, Target, Draft>,
                 device::verify_kernel<device::short_split, Verifier, Target, Draft>, nullptr, target, draft);

@@ -7,8 +7,8 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// One warp that walks a row alone, for kernels of an engine that give each row a warp. Its storage (about 40 KB of
-/// shared memory) is its own.
+/// One warp that processes a row alone, for engines' kernels that assign one warp to each row. Every warp needs a
+/// storage of its own (about 40 KB of shared memory).
 template <class Widest = float>
 using warp_group = simt_group<warp_lanes, 1, Widest>;
 

@@ -1,4 +1,4 @@
-// How the memory that a caller lends to a launch is divided: scratch of each request, and where blocks of a grid meet.
+// The layout of a launch's workspace: scratch of each request, then memory for the exchange between blocks of a grid.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 
-/// The group of the grid-wide form, and what it keeps.
+/// The group of grid-wide launches, and its shared storage.
 template <int Wide>
 using wide_group = grid_group<row_threads, short_split, float, Wide>;
 using wide_storage = wide_group<1>::storage;
@@ -20,8 +20,8 @@ using wide_storage = wide_group<1>::storage;
     return (static_cast<std::size_t>(requests) * each + line - 1) / line * line;
 }
 
-/// Bytes for `requests` requests of `each` bytes of scratch. Grid-wide launches have few requests, and a workspace for
-/// many must do for them too.
+/// Bytes of workspace for `requests` requests with `each` bytes of scratch. Memory for a grid-wide launch is always
+/// included, so that a workspace for a large batch is enough for any smaller one.
 [[nodiscard]] constexpr std::size_t workspace_size(std::int32_t requests, std::size_t each) noexcept {
     return scratch_size(requests, each) +
            grid_memory<wide_storage>::bytes(requests < max_grid_requests ? requests : max_grid_requests);
@@ -32,7 +32,7 @@ struct partition {
     bool has_grid = false;
 };
 
-/// Divides a workspace: scratch first. False when there is too little even for the scratch.
+/// Divides a workspace: scratch first. False if it is too small for the scratch, or misaligned.
 [[nodiscard]] inline bool divide(void* workspace, std::size_t size, std::int32_t requests, std::size_t each,
                                  partition& result) noexcept {
     std::size_t const scratch = scratch_size(requests, each);

@@ -1,4 +1,4 @@
-// An entry of a row with its key: the one order in which `top` names entries.
+// An entry of a row with its key, in the order in which `top_k` returns entries.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

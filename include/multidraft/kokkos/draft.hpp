@@ -48,8 +48,8 @@ template <class Space, template <class> class Group>
     return 0;
 }
 
-/// Draws the children of the nodes of a level with Kokkos, with the arguments of every machine (`batch/draft.hpp`), one
-/// team per entry. The tokens are the same as on the host, whatever the team size. Throws `invalid_input`, with nothing
+/// Draws the children of the nodes of a level with Kokkos, with the arguments of every backend (`batch/draft.hpp`), one
+/// team per entry. The tokens are those of the host, whatever the team size. Throws `invalid_input`, with nothing
 /// launched, for missing arrays. Nothing throws in the launch: a row that is not a distribution gets no children.
 template <class Space, template <class> class Group, sampler Sampler, logit_row_batch Rows>
 void draft_batch(kokkos::space_policy<Space, Group> const& policy, Sampler const& sampler, level_batch const& level,

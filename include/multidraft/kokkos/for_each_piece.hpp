@@ -1,4 +1,4 @@
-// Calls for each index of a range with Kokkos, one per thread: for masks, links and outputs in engines' formats.
+// A function called for each index of a range with Kokkos: for masks, links and outputs in engines' formats.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,9 +10,9 @@
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
-/// Calls `body(k)` for 0 <= k < count on an execution space, in one asynchronous launch. With this header the functions
-/// of `batch/` that write masks, links and outputs in engines' formats take `kokkos::on(space)`; their pointers must be
-/// to memory that the space can access.
+/// Calls `body(k)` for 0 <= k < count on an execution space, one thread each, in one asynchronous launch. With this
+/// header the functions of `batch/` that write masks, links and outputs in engines' formats accept `kokkos::on(space)`;
+/// their pointers must be to memory that the space can access.
 template <class Space, template <class> class Group, class Body>
 void for_each_piece(space_policy<Space, Group> const& policy, std::int64_t count, Body const& body) {
     if (count < 1) return;

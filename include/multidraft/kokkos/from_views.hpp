@@ -1,4 +1,4 @@
-// The structs of `batch/` from views, with checks of the extents and of the space's access to the memory.
+// The structs of `batch/` from Kokkos views, checking extents and the space's access to their memory.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -49,7 +49,7 @@ void check_extent(View const& view, char const* name, std::int64_t wanted, char 
                std::string(reason) + ": " + std::to_string(wanted) + " are wanted");
 }
 
-/// The entries of a view of rank 1, adjacent, `wanted` of them; null for `no_view`.
+/// The `wanted` adjacent entries of a view of rank 1; null for `no_view`.
 template <class T, class Space, class View>
 [[nodiscard]] T* entries_of([[maybe_unused]] View const& view, [[maybe_unused]] char const* name,
                             [[maybe_unused]] std::int64_t wanted, [[maybe_unused]] char const* reason) {
@@ -66,7 +66,7 @@ template <class T, class Space, class View>
     }
 }
 
-/// Fills in rows of any kind; `wanted` of them unless there is an index of rows.
+/// Sets the rows of a batch of any kind: `wanted` rows, or any number with an index of rows.
 template <class Batch, class Space, class Rows, class Index>
 void fill_rows(Batch& batch, Rows const& rows, Index const& row_of, std::int64_t wanted, char const* reason) {
     require_access<Space, Rows>();
@@ -97,8 +97,8 @@ void fill_sampling(Batch& batch, Sampling const& sampling, std::int64_t requests
 
 }  // namespace detail
 
-/// Trees of R requests and N nodes in all: `offsets` of R + 1 entries, `parents`, `tokens` (`no_view{}` where they are
-/// not read) and, for laws with certain children, `certain` of N. `largest`: see `tree_batch`.
+/// Trees of R requests and N nodes in all. `offsets`: R + 1 entries; `parents`, `tokens` (`no_view{}` if not read) and
+/// `certain` (for laws with certain children): N. `largest`: see `tree_batch`. Throws for other extents.
 template <class Space, template <class> class Group, class Offsets, class Parents, class Tokens,
           class Certain = no_view>
 [[nodiscard]] tree_batch trees_from_views(space_policy<Space, Group> const&, Offsets const& offsets,
@@ -120,7 +120,7 @@ template <class Space, template <class> class Group, class Offsets, class Parent
     return trees;
 }
 
-/// The seeds, positions and ids of the requests: each view has one entry for each request.
+/// The seeds, positions and ids of the requests: one entry per request in each view. Throws for other extents.
 template <class Space, template <class> class Group, class Seeds, class Positions, class Ids = no_view>
 [[nodiscard]] request_batch requests_from_views(space_policy<Space, Group> const&, tree_batch const& trees,
                                                 Seeds const& seeds, Positions const& positions, Ids const& ids = {}) {
@@ -131,10 +131,10 @@ template <class Space, template <class> class Group, class Seeds, class Position
         detail::entries_of<std::uint32_t const, Space>(ids, "ids", trees.requests, "there is one number a request")};
 }
 
-/// Rows of logits of the nodes of a batch: a view of rank 2 with a row for each node or, with `row_of`, an index for
-/// each node, any number of rows. LayoutRight rows are read as adjacent entries, other layouts with the view's strides;
-/// on a device those cost many times the memory traffic. `sampling`: one `sampling_params`, `sampling_arrays` that the
-/// space can access, or a view with one `sampling_params` for each request.
+/// Logits of the nodes of a batch: a view of rank 2 with one row per node or, with an index `row_of` of one entry per
+/// node, any number of rows. LayoutRight rows are read as adjacent entries, others with the view's strides, which on a
+/// device takes many times the memory traffic. `sampling`: one `sampling_params`, `sampling_arrays` that the space can
+/// access, or a view of one `sampling_params` per request. Throws `invalid_input` for other extents.
 template <class Space, template <class> class Group, class Rows, class Sampling, class Index = no_view>
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, tree_batch const& trees, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {
@@ -144,7 +144,7 @@ template <class Space, template <class> class Group, class Rows, class Sampling,
     return batch;
 }
 
-/// The same for the entries of a level: a row for each entry.
+/// The same for the entries of a level: one row per entry.
 template <class Space, template <class> class Group, class Rows, class Sampling, class Index = no_view>
 [[nodiscard]] auto logits_from_views(space_policy<Space, Group> const&, level_batch const& level, Rows const& rows,
                                      Sampling const& sampling, Index const& row_of = {}) {
@@ -154,7 +154,7 @@ template <class Space, template <class> class Group, class Rows, class Sampling,
     return batch;
 }
 
-/// Rows of probabilities of the nodes of a batch; views as for logits.
+/// Probabilities of the nodes of a batch; views and errors as for logits.
 template <class Space, template <class> class Group, class Rows, class Index = no_view>
 [[nodiscard]] auto probabilities_from_views(space_policy<Space, Group> const&, tree_batch const& trees,
                                             Rows const& rows, Index const& row_of = {}) {
@@ -163,8 +163,8 @@ template <class Space, template <class> class Group, class Rows, class Index = n
     return batch;
 }
 
-/// The output of verdicts: `path` of rank 1 with an entry for each node, or of rank 2 with a row for each request;
-/// `accepted` and `next` with an entry for each request.
+/// The outputs of verdicts: `path` of rank 1 with one entry per node, or of rank 2 with one row per request; `accepted`
+/// and `next` with one entry per request. Throws `invalid_input` for other extents.
 template <class Space, template <class> class Group, class Path, class Accepted, class Next>
 [[nodiscard]] verdict_batch verdicts_from_views(space_policy<Space, Group> const&, tree_batch const& trees,
                                                 Path const& path, Accepted const& accepted, Next const& next) {
@@ -186,8 +186,8 @@ template <class Space, template <class> class Group, class Path, class Accepted,
     return out;
 }
 
-/// The nodes whose children are drawn in this call: all views have one entry for each. Without `wanted` each gets as
-/// many children as a row of `children_from_views` holds. `depths`: see `level_batch`.
+/// The nodes whose children are drawn in one call: every view has one entry per node. Without `wanted` each gets as
+/// many children as a row of `children_from_views` holds. `depths`: see `level_batch`. Throws for other extents.
 template <class Space, template <class> class Group, class Requests, class Nodes, class Wanted = no_view,
           class Depths = no_view>
 [[nodiscard]] level_batch level_from_views(space_policy<Space, Group> const&, Requests const& requests,
@@ -202,8 +202,8 @@ template <class Space, template <class> class Group, class Requests, class Nodes
         detail::entries_of<std::int32_t const, Space>(depths, "depths", entries, "there is one depth an entry")};
 }
 
-/// The output of children: `tokens` of rank 2, LayoutRight, a row for each entry; the number drawn, and how many of
-/// these are certain, with one element for each entry.
+/// The outputs of children: `tokens` of rank 2, LayoutRight, with one row per entry; `counts`, how many were drawn, and
+/// `certain`, how many of these are certain, with one element per entry. Throws `invalid_input` for other extents.
 template <class Space, template <class> class Group, class Tokens, class Counts = no_view, class Certain = no_view>
 [[nodiscard]] children_batch children_from_views(space_policy<Space, Group> const&, level_batch const& level,
                                                  Tokens const& tokens, Counts const& counts = {},

@@ -30,9 +30,9 @@ struct team_chunk_sums {
 ///
 /// A chunk is processed in 32 strands. A strand is 8 of the 256 lanes, 32 apart: the first three steps of the pairwise
 /// tree happen in registers, and 32 neighbouring members read 32 neighbouring entries. Sixteen chunks are processed
-/// between two barriers, so that a team of 512 has work for all members; one member does the last five steps of each
-/// tree. Sums of chunks are folded in index order by every member. The result is the host group's, bit for bit,
-/// whatever the size of the team; where a largest value is a zero, it may be either zero.
+/// between two barriers, enough work for a team of 512; one member does the last five steps of each tree. Sums of
+/// chunks are added in index order by every member. The result is the host group's, bit for bit, whatever the size of
+/// the team; if a largest value is a zero, its sign may differ.
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
@@ -105,8 +105,8 @@ public:
         return 0;
     }
 
-    /// One pass that leaves the largest key of each of at most 256 runs; then the run of each of the `out.size()`
-    /// winners is examined once more.
+    /// One pass finds the largest key of each of at most 256 runs; then the run of each of the `out.size()` winners is
+    /// read once more.
     template <class F>
     MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;
@@ -130,8 +130,8 @@ public:
             member_->team_barrier();
         }
         for (std::size_t k = 0; k < out.size(); ++k) {
-            // Sixteen members examine sixteen runs each, then all examine the sixteen winners: `strand_index` is the
-            // run.
+            // Sixteen members search sixteen runs each, then all members the sixteen winners. Here `strand_index` holds
+            // runs.
             for (index_t v = rank(); v < 16; v += size()) {
                 index_t from = none;
                 for (index_t r = v * 16; r < v * 16 + 16 && r < runs; ++r)
@@ -240,7 +240,7 @@ public:
         sums.total = total;
     }
 
-    /// The team's own counters for `histogram`, in its scratch memory; used until a `histogram` into other bins.
+    /// The team's own counters for `histogram`, in its scratch memory; valid until a `histogram` into other bins.
     template <std::size_t N>
     [[nodiscard]] MULTIDRAFT_HD span<std::uint64_t> counters() const {
         static_assert(N <= static_cast<std::size_t>(most_bins));
@@ -258,7 +258,7 @@ public:
     }
 
     /// The bin in which a running sum from the last bin downwards reaches `wanted`; on return `wanted` is what is left
-    /// to take from that bin. Bin 0 when none does.
+    /// to take from that bin. Bin 0 if none does.
     template <class Counters>
     [[nodiscard]] MULTIDRAFT_HD index_t histogram_bin_reaching(Counters const& counters, std::uint64_t& wanted) const {
         auto const* const parts = sum_of_parts(counters);
@@ -321,7 +321,7 @@ private:
     static constexpr index_t own = chunk_lanes / width;
     static constexpr index_t most_runs = 256;
     static constexpr index_t most_bins = 2048;
-    static constexpr index_t most_parts = 64;  ///< of the counters: 64 steps and then 32 locate a bin
+    static constexpr index_t most_parts = 64;  ///< of the counters: a bin is found in 64 steps and then 32
 
     struct board {
         double row_sums[capacity];
@@ -452,8 +452,8 @@ private:
         }
     }
 
-    /// The folds of all chunks of a row, given to `take(chunk, result)` in index order on every member. `results` has
-    /// space for `capacity` chunks, and ends with the last ones.
+    /// The folds of all chunks of a row, passed to `take(chunk, result)` in index order on every member. `results` has
+    /// space for `capacity` chunks and finally holds the last ones.
     template <class Op, class Real, class F, class Take>
     MULTIDRAFT_HD void each_chunk(index_t n, F const& f, Real* results, Take const& take) const {
         index_t const chunks = chunks_of(n);

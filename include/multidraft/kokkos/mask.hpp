@@ -18,9 +18,9 @@ namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// Writes the packed ancestor masks and the positions of a batch of trees: one thread per node. Enqueued on `space`.
 ///
-/// - `words`: a row for each node of the batch, as long as the widest tree needs (`words_per_row`); row offsets[b] + v
-///   is row v of the mask of request b, which `mask_view{&words(offsets[b], 0), words.stride(0)}` reads. `no_view{}`:
-///   no masks.
+/// - `words`: a row for each node of the batch, as many words as the widest tree needs (`words_per_row`); row
+///   offsets[b] + v is row v of the mask of request b, which `mask_view{&words(offsets[b], 0), words.stride(0)}` reads.
+///   `no_view{}`: no masks.
 /// - `positions`: context_lengths(b) + depth, for each node. `no_view{}`: no positions.
 /// - `context_lengths`: tokens before the root, for each request; `no_view{}` where there are no positions.
 ///

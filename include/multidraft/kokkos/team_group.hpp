@@ -1,4 +1,4 @@
-// The group of a Kokkos team on any machine, and the launch of one team for each piece of work.
+// The group of a Kokkos team on any backend, and the policy for launching one team per task.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

@@ -21,7 +21,7 @@ namespace MULTIDRAFT_NAMESPACE::kokkos {
 /// The members of a team of CPU threads (Serial, OpenMP, Threads) as a `group`.
 ///
 /// A chunk is summed by one member, with the host group's loops; the chunk sums are exchanged through the team's
-/// scratch memory and folded in index order by every member. Each member repeats operations on a single chunk
+/// scratch memory and added in index order by every member. Each member repeats operations on a single chunk
 /// (`inverse_cdf`, `update_chunk`), which is cheaper than a barrier. A team of one member is the host group itself.
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
@@ -96,8 +96,8 @@ public:
         return where < n ? where : 0;
     }
 
-    /// One pass that leaves the largest key of each of at most 256 runs; then the run of each of the `out.size()`
-    /// winners is examined once more.
+    /// One pass finds the largest key of each of at most 256 runs; then the run of each of the `out.size()` winners is
+    /// read once more.
     template <class F>
     MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         using real = result_of<F>;

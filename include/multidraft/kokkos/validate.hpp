@@ -112,12 +112,12 @@ template <class Space, template <class> class Group>
     return sizeof(detail::fault_key);
 }
 
-/// Checks the arguments of `verify_batch` with Kokkos as on every machine (`batch/validate.hpp`), and writes the first
-/// fault to `*report`, in memory of the space. Enqueued on the space without waiting: fence it, then read the report
-/// and pass it to `refuse_reported`.
+/// Checks the arguments of `verify_batch` with Kokkos, with the arguments of every backend (`batch/validate.hpp`), and
+/// writes the first fault to `*report`, in memory of the space. Asynchronous: fence the space, then read the report and
+/// pass it to `refuse_reported`.
 ///
-/// One pass over all rows, so it is meant for bringing an engine up, not for every step. Throws `invalid_input`, with
-/// nothing launched, for missing arrays.
+/// One pass over all rows: for bringing an engine up, not for every step. Throws `invalid_input`, with nothing
+/// launched, for missing arrays and too small a workspace.
 template <class Space, template <class> class Group, draft_law Law, row_batch Target, draft_row_batch Draft>
 void validate_batch(kokkos::space_policy<Space, Group> const& policy, drafted_batch<Law> const& drafts,
                     target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,

@@ -58,7 +58,7 @@ template <verify::verifier Verifier, class Space, template <class> class Group>
     return static_cast<std::size_t>(requests) * verify::scratch_bytes<Verifier>(nodes, depth);
 }
 
-/// Verifies the trees of a batch with Kokkos, with the arguments of every machine (`batch/verify.hpp`):
+/// Verifies the trees of a batch with Kokkos, with the arguments of every backend (`batch/verify.hpp`):
 /// `verify_batch(kokkos::on(space), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`, one
 /// team per request. `kokkos/from_views.hpp` makes the structs from views.
 ///
