@@ -193,7 +193,7 @@ class _Shape:
         self.first = np.array([tree.children(v).start for v in range(len(tree))])
         self.levels = [np.flatnonzero((tree.depths == d) & (counts > 0)) for d in range(tree.depth)]
         self.groups = [[(int(n), level[counts[level] == n]) for n in np.unique(counts[level])] for level in self.levels]
-        self.inner = np.concatenate([*self.levels, np.empty(0, np.int64)]).astype(np.int64)  # in the order in which the draft reads them
+        self.inner = np.concatenate([*self.levels, np.empty(0, np.int64)]).astype(np.int64)  # in the order that the draft reads
         self.place = np.full(len(tree), -1, np.int64)
         self.place[self.inner] = np.arange(len(self.inner))
 

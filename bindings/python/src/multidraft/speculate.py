@@ -57,7 +57,8 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
     """Draws a tree below the last token of `text`, calling `draft` once per level.
 
     draft: a function from a list of token lists to an array (len, vocabulary) of logits. Returns (`DraftedTree`, logits),
-    where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model did not read are zero.
+    where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model did not read
+    are zero.
     If the tree is the root alone the model is not called, and the logits are None.
     """
     text = integers("text", text).tolist()

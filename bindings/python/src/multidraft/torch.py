@@ -1,4 +1,4 @@
-"""PyTorch operators: `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`. torch.compile does not break at them.
+"""PyTorch operators `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`, without graph breaks.
 
 Importing this module registers them. `draft` and `verify` are functions over them for batches of trees of one shape;
 `verify_linked_trees` has the signature of serving engines' functions for tree verification. Logits may be on any device:
