@@ -1,4 +1,4 @@
-// Acceptance rates, what they are worth, and the trees that fit them.
+// Acceptance rates, their bounds and speed-ups, and the best trees for given rates.
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
@@ -47,7 +47,7 @@ namespace {
 
 using row = std::span<double const>;
 
-/// Two rows that were checked, and how many children are drawn.
+/// Two valid rows, and the number of children drawn.
 struct node {
     analysis::detail::pair rows;
     index_t n;
@@ -162,9 +162,9 @@ constexpr std::array<formula, 12> formulas{{
      }},
 }};
 
-/// Draws the children of a root and verifies them, some trees at a time: the trials of `analysis::estimate_acceptance`.
-/// Both rows are those of logits in single precision, so that the draws have the law that the verifier reads. The rows
-/// after the children are the target's again: which of them is accepted does not depend on those.
+/// The trials of `analysis::estimate_acceptance`: draws the children of a root and verifies them, several trees per
+/// call. Both rows are logits in single precision, so that the draws have the law that the verifier reads. The rows
+/// after the children are the target's again: which child is accepted does not depend on them.
 class node_trials {
 public:
     node_trials(any_c_method method, md_pool* pool, node const& at, md_estimation const& how)
@@ -258,7 +258,7 @@ private:
     std::int64_t trials_;
     std::uint64_t seed_;
     std::vector<float> target_, draft_;
-    std::int64_t trees_ = 0;  ///< at a time
+    std::int64_t trees_ = 0;  ///< per call
     std::int64_t begin_ = 0, end_ = 0;
     std::vector<std::int32_t> zeros_, wanted_, requests_, accepted_;
     std::vector<std::uint64_t> seeds_;
@@ -270,7 +270,7 @@ private:
     verify::scratch_memory scratch_;
 };
 
-/// A model's rows as the analysis asks for them.
+/// The rows of a model given by a C function, as `analysis::tree_limit` reads them.
 struct model_rows {
     md_model_row row_of;
     void* model;
@@ -316,7 +316,7 @@ double solve_by(md_solve solve, void* solver, analysis::linear_program const& pr
     return value;
 }
 
-/// The rates of a tree's ranks, level by level.
+/// The rates by level and rank.
 analysis::rank_rates rates_of(double const* rates, std::int32_t levels, std::int32_t ranks) {
     if (levels < 0 || levels > 4096) refuse("levels", levels, "a tree is 0 to 4096 levels deep");
     if (ranks < 0) refuse("ranks", ranks, "a node has 0 children or more");

@@ -35,7 +35,7 @@
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
-/// The masks and biases of rows, none where they have none. What the numbers of biases are is checked with the batch.
+/// The masks and biases of rows, if any. The entries of biases are checked with the batch.
 batch_adjustments adjustments_of(md_rows const& r, char const* name) {
     if (r.adjustments == nullptr) return {};
     std::string const here = std::string(name) + ".adjustments";
@@ -69,7 +69,7 @@ void refuse_adjustments(md_rows const* r, char const* name) {
                "masks and biases are of logits; probabilities have theirs");
 }
 
-/// Calls `use(rows, rows of the draft or null)`. Where one of them has masks or biases, both are of the type that may.
+/// Calls `use(rows, rows of the draft or null)`. If one of them has masks or biases, both are `adjusted_batch`es.
 template <class Use>
 void with_rows(md_rows const& target, char const* name, md_rows const* draft, Use const& use) {
     refuse_unlike(target, draft);
@@ -101,7 +101,7 @@ void with_rows(md_rows const& target, char const* name, md_rows const* draft, Us
     }
 }
 
-/// Bytes that verifying the trees of a batch takes; those of trees that are none are refused later.
+/// The workspace for verifying a batch in bytes. Invalid trees are refused later.
 std::size_t workspace_bytes(pool_policy const& policy, any_c_method const& method, tree_batch const& trees) {
     std::size_t bytes = 0;
     if (trees.requests < 1 || trees.offsets == nullptr || trees.parents == nullptr || trees.tokens == nullptr)
@@ -117,7 +117,7 @@ std::size_t workspace_bytes(pool_policy const& policy, any_c_method const& metho
     return bytes;
 }
 
-/// Draws from logits; other rows were refused.
+/// Draws from logits; the caller has refused other rows.
 template <class Rows>
 void draft_from(pool_policy const& policy, any_c_method const& method, level_batch const& level, Rows const& rows,
                 request_batch const& requests, children_batch const& out) {
@@ -152,7 +152,7 @@ md_status md_verify_workspace_size(md_method const* method, md_pool* pool, std::
         any_c_method const m = method_of(method);
         refuse_null(bytes, "bytes");
         if (requests < 0) refuse("requests", requests, "a batch has 0 requests or more");
-        static_cast<void>(m.scratch_bytes(nodes, depth));  // refuses what no tree has
+        static_cast<void>(m.scratch_bytes(nodes, depth));  // refuses sizes that no tree has
         *bytes = verify_workspace_size(pool_policy(pool), m, requests, nodes, depth);
     });
 }

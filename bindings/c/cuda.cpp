@@ -1,4 +1,4 @@
-// Launches on streams. The library without CUDA has the same functions, which say so.
+// Launches on streams. A library without CUDA has the same functions, which return MD_UNAVAILABLE.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -45,7 +45,7 @@ void check(cudaError_t result) {
 
 cudaStream_t stream_of(void* stream) { return static_cast<cudaStream_t>(stream); }
 
-/// What is known of methods at compile time, by their place in the list.
+/// Compile-time properties of methods, by index in the list.
 struct facts_of_methods {
     using bytes = std::size_t (*)(node_id nodes, std::int32_t depth);
 
@@ -71,7 +71,7 @@ struct verifications {
     };
 };
 
-/// Scratch of a tree of so many nodes.
+/// Scratch in bytes of a tree of `nodes` nodes.
 std::size_t scratch_of(any_c_method const& method, node_id nodes, std::int32_t depth) {
     return facts::scratch_bytes[method.index()](nodes, depth);
 }
@@ -86,7 +86,7 @@ md_rows logits_for_device(md_rows const* given, char const* name) {
     return r;
 }
 
-/// The rows of a batch, and whether there are the draft's.
+/// The rows of a batch, with or without the draft's.
 struct batch_rows {
     md_rows target;
     md_rows draft;
@@ -134,7 +134,7 @@ void check_drafts(any_c_method const& method, any_drafted_batch const& drafts, r
     refuse_null(requests.positions, "requests.positions");
 }
 
-/// Trees whose tokens and law do not matter.
+/// Trees of which tokens and law are not read.
 tree_batch shapes_of(md_trees const* given) {
     md_trees const t = read(given, "trees", offsetof(md_trees, largest));
     tree_batch const result{t.requests, t.nodes, t.offsets, t.parents};
@@ -253,7 +253,7 @@ md_status md_cuda_verify(md_method const* method, void* stream, md_trees const* 
 
 namespace {
 
-/// The report lies first, and what the launches work in from here on.
+/// The workspace begins with the report; the launches use the bytes from here on.
 constexpr std::size_t after_report = 256;
 static_assert(sizeof(validation_report) <= after_report);
 

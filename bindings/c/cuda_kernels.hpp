@@ -1,4 +1,4 @@
-// What the .cu files compile, one method and one type of rows a file: launches on a stream.
+// The functions compiled in the .cu files, one method and one type of rows per file: launches on a stream.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -20,27 +20,27 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-/// `draft` may be null for methods that read none.
+/// `draft` may be null for methods that do not read it.
 template <class Method, class T>
 cudaError_t verify_on_stream(cudaStream_t stream, tree_batch const& trees, logit_batch<T> const& target,
                              logit_batch<T> const* draft, request_batch const& requests, verdict_batch const& out,
                              workspace const& scratch);
 
-/// `method`: its place in the library's list.
+/// `method`: its index in the library's list.
 template <class T>
 cudaError_t draft_on_stream(std::size_t method, cudaStream_t stream, level_batch const& level,
                             logit_batch<T> const& rows, request_batch const& requests, children_batch const& out,
                             workspace const& scratch);
 
-/// `report` is device memory. A null `draft` is not looked at.
+/// `report` is in device memory. A null `draft` is not checked.
 template <class T>
 cudaError_t validate_on_stream(std::size_t method, cudaStream_t stream, tree_batch const& trees,
                                logit_batch<T> const& target, logit_batch<T> const* draft, request_batch const& requests,
                                validation_report* report, workspace const& scratch);
 
-/// Bytes of device memory for so many requests (entries of a level) of `each` bytes of scratch.
+/// Bytes of device memory for `requests` requests (entries of a level) with `each` bytes of scratch.
 std::size_t workspace_on_stream(std::int32_t requests, std::size_t each);
-/// How many of them are the requests' scratch.
+/// The part of these bytes that is the requests' scratch.
 std::size_t scratch_on_stream(std::int32_t requests, std::size_t each);
 std::size_t validation_workspace_on_stream();
 

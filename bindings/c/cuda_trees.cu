@@ -1,4 +1,4 @@
-// Sizes of workspaces, masks, positions and caches on a stream.
+// Workspace sizes; launches for masks, positions and caches.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>

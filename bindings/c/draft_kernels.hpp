@@ -1,4 +1,4 @@
-// What the files draft_*.cpp instantiate.
+// The templates that draft_*.cpp instantiate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

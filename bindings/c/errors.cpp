@@ -20,7 +20,7 @@
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
-/// A text of limited length: keeping an error must not fail.
+/// A text of limited length, so that storing an error cannot fail.
 template <std::size_t Size>
 class kept_text {
 public:

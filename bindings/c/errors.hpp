@@ -1,4 +1,4 @@
-// The border of the library: exceptions become codes and a message a thread, structs and pointers are looked at.
+// The boundary of the library: exceptions become codes and a message per thread, structs and pointers are checked.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,20 +17,20 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-/// What the system refuses: MD_SYSTEM.
+/// A failure of the system: MD_SYSTEM.
 class system_failure : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// What the library was built without: MD_UNAVAILABLE.
+/// A feature that the library was built without: MD_UNAVAILABLE.
 class unavailable : public std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-/// Keeps the exception that is being handled as the thread's last error. Allocates nothing.
+/// Stores the exception being handled as the thread's last error. Allocates nothing.
 [[nodiscard]] md_status keep_current_exception() noexcept;
 
-/// Runs the body of a function of the interface: nothing it throws goes further.
+/// Runs the body of a function of the interface and converts exceptions to codes.
 template <class Body>
 [[nodiscard]] md_status guarded(Body const& body) noexcept {
     try {
@@ -41,12 +41,12 @@ template <class Body>
     }
 }
 
-/// Throws unless a pointer can be followed.
+/// Throws for a null pointer.
 inline void refuse_null(void const* pointer, char const* name) {
     if (pointer == nullptr) refuse(name, "null", "this is read or written");
 }
 
-/// Throws unless the struct has the fields that this version knows, or those of a shorter one that it knows, too.
+/// Throws unless a struct has at least the size of this version's, or the size `shorter` of an older version's.
 template <class S>
 void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
     refuse_null(given, name);
@@ -55,8 +55,8 @@ void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S
                "it is the sizeof of the struct, " + std::to_string(sizeof(S)) + " or more");
 }
 
-/// A struct of the caller's as this version knows it. A newer caller's fields beyond must be zero. An older caller's
-/// struct, of `shorter` bytes, has zero where it ends.
+/// Copies a caller's struct to this version's. The additional fields of a newer caller must be zero. The fields missing
+/// in an older caller's struct, of `shorter` bytes, become zero.
 template <class S>
 [[nodiscard]] S read(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
     check_size(given, name, shorter);
@@ -71,7 +71,7 @@ template <class S>
     return result;
 }
 
-/// An array of the caller's of `size` entries.
+/// A caller's array of `size` entries. Throws for a negative size, and for null unless `size` is 0.
 template <class T>
 [[nodiscard]] span<T> array(T* data, std::int64_t size, char const* name) {
     if (size < 0) refuse(std::string(name) + ".size", size, "an array has 0 entries or more");

@@ -1,5 +1,5 @@
-// The calls that are compiled once for each type of rows: logits of three types, the same with masks and biases, and
-// probabilities; each in a file of its own.
+// The calls that are compiled once for each type of rows, each in its own file: logits of three types, these with masks
+// and biases, and probabilities.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -17,10 +17,10 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-/// The methods of the interface: those that draw node by node from one draft model, or fewer of them.
+/// The methods of the interface: those that draw node by node from one draft model, or a selection of these.
 using any_c_method = any_method_of<library_methods>;
 
-/// A pointer to the draft's rows, null where there are none.
+/// A pointer to the draft's rows; null if there are none.
 template <class Rows>
 void verify_rows(pool_policy const& policy, any_c_method const& method, any_drafted_batch const& drafts,
                  Rows const& target, Rows const* draft, request_batch const& requests, verdict_batch const& out,

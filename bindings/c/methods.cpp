@@ -18,7 +18,7 @@
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
-/// Every method with its texts as C reads them.
+/// Every method with its texts as null-terminated strings.
 struct known_methods {
     struct entry {
         md_method handle;

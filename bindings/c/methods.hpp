@@ -1,4 +1,4 @@
-// What a handle of a method is.
+// Method handles.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -7,7 +7,7 @@
 #include "multidraft.h"
 #include "multidraft/core/config.hpp"
 
-/// A method of the list.
+/// The type behind `md_method`.
 struct md_method {
     multidraft::c_interface::any_c_method method;
 };

@@ -49,7 +49,7 @@ private:
         std::exception_ptr failure;
     };
 
-    /// An exception waits until the engine's frames, which may be C, have returned.
+    /// An exception is rethrown only after the engine's frames, which may be C, have returned.
     static void run_one(void* what, std::int32_t k) {
         auto& r = *static_cast<running*>(what);
         try {

@@ -1,4 +1,4 @@
-// Where calls run: a pool of the library's, an engine's own, or the calling thread.
+// Where calls run: the library's own pool, an engine's pool, or the calling thread.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/core/config.hpp"
 
-/// A pool of one kind or another.
+/// The base of both kinds of pools.
 struct md_pool {
     using call = void (*)(void const* task, int k);
 
@@ -21,7 +21,8 @@ struct md_pool {
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-/// The one host policy of the library: kernels are compiled for it alone. Without a pool, the calling thread.
+/// The only host policy of the library, so that kernels are compiled once. Without a pool calls run on the calling
+/// thread.
 class pool_policy {
 public:
     explicit pool_policy(md_pool const* pool) noexcept : pool_(pool) {}

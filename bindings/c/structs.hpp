@@ -1,4 +1,4 @@
-// Structs of C as those of the library, over the same arrays.
+// Conversion of C structs to those of the library, over the same arrays.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -19,7 +19,7 @@
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 
-// Arrays of sampling parameters are read where they lie.
+// Arrays of sampling parameters are read in place.
 static_assert(sizeof(md_sampling) == sizeof(sampling_params) && alignof(md_sampling) == alignof(sampling_params));
 static_assert(offsetof(md_sampling, temperature) == offsetof(sampling_params, temperature));
 static_assert(offsetof(md_sampling, top_k) == offsetof(sampling_params, top_k));
@@ -30,7 +30,7 @@ static_assert(offsetof(md_sampling, min_p) == offsetof(sampling_params, min_p));
     return {s.temperature, s.top_k, s.top_p, s.min_p};
 }
 
-/// Rows of logits, where they lie.
+/// Rows of logits, read in place.
 template <class T>
 [[nodiscard]] logit_batch<T> logits_of(md_rows const& r) {
     return {static_cast<T const*>(r.data),
@@ -54,7 +54,7 @@ template <class T>
     refuse(std::string(name) + ".dtype", r.dtype, reason);
 }
 
-/// Refuses rows of the draft of another kind or type than the target's.
+/// Refuses rows of the draft with another kind or type than the target's.
 inline void refuse_unlike(md_rows const& target, md_rows const* draft) {
     if (draft != nullptr && draft->kind != target.kind)
         refuse_kind(*draft, "draft", "the rows of draft and target are of one kind");
@@ -62,7 +62,7 @@ inline void refuse_unlike(md_rows const& target, md_rows const* draft) {
         refuse_dtype(*draft, "draft", "the rows of draft and target are of one type");
 }
 
-/// Calls `use` with the element type of logits.
+/// Calls `use` with a value of the element type of logits.
 template <class Use>
 void with_element(md_rows const& r, char const* name, Use const& use) {
     switch (r.dtype) {

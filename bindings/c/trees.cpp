@@ -29,7 +29,7 @@ span<node_id const> parents_of(std::int32_t const* parents, std::int64_t nodes) 
     return result;
 }
 
-/// Where a dense mask goes: as many rows as nodes, and columns for the context besides.
+/// The output of a dense mask: one row per node, with columns for the context and the nodes.
 template <class T>
 dense_mask<T> dense(T* out, std::int64_t nodes, std::int64_t context, std::int64_t row_stride) {
     if (context < 0 || context > std::numeric_limits<std::int32_t>::max())

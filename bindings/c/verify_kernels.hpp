@@ -1,4 +1,4 @@
-// What the files verify_*.cpp instantiate.
+// The templates that verify_*.cpp instantiate.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 

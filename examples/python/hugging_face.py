@@ -1,9 +1,9 @@
-"""Text from a Hugging Face model by draft trees: the target's own text, in fewer calls of it.
+"""Generates text with a Hugging Face model and draft trees: the target's own distribution, in fewer calls of it.
 
     hugging_face.py [--target DIR] [--draft DIR] [--method M] [--tree T] [--temperature X] [--tokens N] [PROMPT]
 
-Any two causal language models of one tokenizer; the ones that the repository has where none are named. Needs torch,
-transformers and, for a text, sentencepiece.
+Takes any two causal language models with the same tokenizer, by default the repository's. Needs torch, transformers
+and, for a prompt in text, sentencepiece.
 """
 
 import argparse
@@ -42,7 +42,7 @@ print(f"{result.new_tokens[0]} tokens in {result.target_calls} calls of the targ
 rates = [f"{a / t:.2f}" for a, t in zip(result.accepted_by_depth, result.tried_by_depth) if t]
 print("accepted by depth:", *rates)
 
-# Greedily the text is that of model.generate, token for token.
+# Greedy text equals that of model.generate, token for token.
 greedy = multidraft.hf.generate(target, draft, **inputs, tree=args.tree, temperature=0, max_new_tokens=args.tokens)
 plain = target.generate(**inputs, do_sample=False, max_new_tokens=args.tokens)
 print("greedy text equal to target.generate:", torch.equal(greedy, plain))

@@ -1,6 +1,6 @@
-"""Measure your pair of models: two functions from token lists to logits are all it takes.
+"""Measures a pair of models given as two functions from token lists to logits.
 
-Here they are tables of the last two tokens; in their place put anything that gives an array (len, vocabulary) of logits.
+Here the models are tables of the last token; replace them by functions that return an array (len, vocabulary) of logits.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""A verifier of one's own, proved before it is written in C++: its exact law over small vocabularies, in fractions."""
+"""Proves a verifier written in Python: its exact law over small vocabularies, in fractions."""
 
 from multidraft import proof
 
@@ -14,7 +14,7 @@ def try_one_by_one(source, p, q, children):
 
 
 def without_the_residual(source, p, q, children):
-    """The same, but for a line that was forgotten."""
+    """The same with one line missing."""
     for rank, x in enumerate(children):
         if source.bernoulli(min(1, p[x] / q[x])):
             return rank, None

@@ -1,6 +1,6 @@
-// A program over multidraft.h alone, valid C11 and C++17: linked to the library, or with MULTIDRAFT_DLOPEN over what
-// dlopen finds in the file that is its argument. With "cuda" as its last argument it looks at the calls on streams
-// alone.
+// A program that uses multidraft.h alone, valid C11 and C++17: linked to the library, or with MULTIDRAFT_DLOPEN loading
+// the file named by its argument with dlopen. With "cuda" as its last argument it tests the calls on streams
+// only.
 #include <math.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -26,7 +26,7 @@ static char const* last_text(void);
 
 static void* library = NULL;
 
-// ISO C has no conversion from void* to a pointer to a function, POSIX asks for one.
+// ISO C has no conversion from void* to a function pointer; POSIX requires one.
 static void find_symbol(char const* name, void* function, size_t size) {
     void* const found = dlsym(library, name);
     if (found == NULL) {
@@ -96,7 +96,7 @@ static uint32_t next_number(void) {
 #define MASKS 4
 #define MOST_NODES 64
 
-// Numbers that float, half and bfloat16 all have: multiples of 1/8 below 8.
+// Numbers that float, half and bfloat16 represent exactly: multiples of 1/8 below 8.
 static void fill_logits(float* out, int count) {
     for (int i = 0; i < count; ++i) out[i] = ((float)(next_number() % 128) - 64.0F) / 8.0F;
 }
@@ -145,7 +145,7 @@ struct batch {
     float target[REQUESTS * MOST_NODES * VOCABULARY];
     float draft[REQUESTS * MOST_NODES * VOCABULARY];
     float converted[2][REQUESTS * MOST_NODES * VOCABULARY];
-    // Masks of both models and biases of the target, where `adjusted` says so.
+    // Masks of both models and biases of the target, if `adjusted`.
     int adjusted;
     uint32_t masks[MASKS * MASK_WORDS];
     int64_t mask_of[REQUESTS * MOST_NODES];
@@ -208,7 +208,7 @@ static void make_adjustments(struct batch* b) {
     }
 }
 
-// What an engine would write to its rows otherwise.
+// Changes the rows as an engine without masks and biases would.
 static void change_rows(struct batch* b) {
     for (int64_t i = 0; i < b->offsets[REQUESTS]; ++i) {
         float* const p = b->target + i * VOCABULARY;
@@ -375,7 +375,7 @@ static void test_methods(void) {
     CALL(md_free_pool)(NULL);
 }
 
-// Masks and biases: the decisions of rows that were changed beforehand.
+// Masks and biases give the decisions of rows that were changed beforehand.
 static void test_adjustments(void) {
     static char const* const any[REQUESTS] = {"3x2", "[[0], [1], [0, 0]]", "2x1x2"};
     static char const* const pairs[REQUESTS] = {"2x2", "chain:2", "2x1x1"};
@@ -425,7 +425,7 @@ static void test_adjustments(void) {
     verdicts.accepted = out.accepted;
     verdicts.next = out.next;
 
-    // The distributions of the rows: nothing where the mask forbids.
+    // The distributions of the rows are 0 where the mask forbids.
     static float p[REQUESTS * MOST_NODES * VOCABULARY];
     md_sampling const* const sampling = target.sampling;
     target.sampling = NULL;
@@ -438,7 +438,7 @@ static void test_adjustments(void) {
             CHECK((p[i * VOCABULARY + x] > 0) <= allowed);
         }
 
-    // One mask for all nodes; one that forbids all is the fault of its requests.
+    // One mask for all nodes; a mask that forbids all tokens affects its requests only.
     uint32_t const nothing[MASK_WORDS] = {0, 0};
     md_adjustments const whole = a;
     a.allowed = nothing;
@@ -450,7 +450,7 @@ static void test_adjustments(void) {
                      "not a distribution"));
     CHECK(CALL(md_distributions)(&target, 1, p) == MD_INVALID_INPUT);
 
-    // What cannot be.
+    // Invalid masks and biases.
     a.allowed = the_batch.masks;
     a.allowed_stride = 1;
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
@@ -476,7 +476,7 @@ static void test_adjustments(void) {
     target.kind = MD_PROBABILITIES;
     CHECK(fails_with(CALL(md_distributions)(&target, nodes, p), "rows.adjustments", "logits"));
 
-    // The rows of a caller who knows no adjustments end before them.
+    // The structs of older callers end before the adjustments.
     target.kind = MD_LOGITS;
     target.adjustments = NULL;
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
@@ -522,14 +522,14 @@ static void test_probabilities(void) {
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     CHECK(out.next[0] >= 0 && out.next[1] >= 0 && out.next[2] >= 0);
 
-    // A row of no distribution is the fault of one request; md_validate says what it is.
+    // A row that is not a distribution affects one request; md_validate reports it.
     p[0] = -1.0F;
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     CHECK(out.next[1] >= 0 && out.next[2] >= 0);
     CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target",
                      "not a distribution"));
 
-    // Another law, and what else is refused.
+    // Another law, and other refused arguments.
     trees.law = "iid";
     md_status const other_law = CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0);
     CHECK(fails_with(other_law, "drafts.law", "traversal/iid"));
@@ -567,7 +567,7 @@ static void test_probabilities(void) {
     CHECK(fails_with(CALL(md_make_pool)(0, &pool), "threads", "one thread") && pool == NULL);
 }
 
-// A caller compiled with a later version: its fields beyond are zero, or it is refused.
+// A caller compiled with a later version: refused unless its additional fields are zero.
 static void test_later_version(void) {
     struct later {
         md_estimation known;
@@ -583,8 +583,8 @@ static void test_later_version(void) {
     CHECK(fails_with(CALL(md_acceptance)(method, p, q, 3, 2, &how.known, &rate, NULL), "how.size", "not zero"));
 }
 
-// Without CUDA every call says so. With it, what a host sees is refused before a launch, on machines without a device
-// too.
+// Without CUDA every call returns MD_UNAVAILABLE. With it, invalid arguments in host memory are refused before a
+// launch, on machines without a device too.
 static void test_cuda(void) {
     md_method const* method = NULL;
     size_t bytes = 0;
@@ -694,7 +694,7 @@ static void test_trees(void) {
     CHECK(fails_with(CALL(md_parse_shape)("4x2", order, 5, &nodes), "capacity", "13"));
     CHECK(fails_with(CALL(md_parse_shape)("4y", NULL, 0, &nodes), "shape", "whole numbers"));
 
-    // Two planes of entries of two elements: 1 of the context, then entries 0, 2, 3 of those behind it are kept.
+    // Two planes, entries of two elements: one entry of context, then entries 0, 2 and 3 after it are kept.
     int16_t cache[2][5][2];
     for (int i = 0; i < 20; ++i) (&cache[0][0][0])[i] = (int16_t)i;
     md_axis const axis = {2, 10};
@@ -714,7 +714,7 @@ static void test_trees(void) {
     CHECK(fails_with(CALL(md_compact)(&layout, 1, falling, 2, &left), "entries", "increase"));
 }
 
-// A dense simplex method, from the origin, by Bland's rule: for the few rows of these tests.
+// A dense simplex method from the origin with Bland's rule, for the few rows of these tests.
 #define MOST_ROWS 64
 #define MOST_COLUMNS 160
 static int32_t simplex(void* solver, md_linear_program const* program, double* value) {
@@ -763,7 +763,7 @@ static int32_t gives_up(void* solver, md_linear_program const* program, double* 
     return program->columns > 0 ? 7 : 0;
 }
 
-// A model whose rows are all alike; it knows them after two tokens at most.
+// A model with equal rows, after at most two tokens.
 static double const* same_row(void* model, int32_t const* prefix, int64_t length) {
     return length <= 2 && (length == 0 || prefix != NULL) ? (double const*)model : NULL;
 }
@@ -780,7 +780,7 @@ static void test_tree_limit(void) {
         CHECK(CALL(md_alpha_star)(laws[k], p, q, 3, 2, &rate) == MD_OK);
         CHECK(fabs(limit - rate) < 1e-9);
     }
-    // A level more accepts more, by one token at most.
+    // An additional level accepts more, by at most one token.
     double s[2] = {0.6, 0.4}, t[2] = {0.3, 0.7}, one = 0, more = 0;
     int32_t const levels[2] = {2, 1};
     CHECK(CALL(md_tree_limit)("iid", 2, levels, 1, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &one) == MD_OK);
@@ -806,7 +806,7 @@ static void test_estimates(void) {
     md_method const* method = NULL;
     double rate = 0, error = 0, exact = 0, by_rank[2] = {0, 0}, again[2] = {0, 0};
     md_estimation how = MD_ESTIMATION_INIT;
-    how.samples = 4100;  // a full block of trees, and a few more
+    how.samples = 4100;  // a full block of trees and a few more
     CHECK(CALL(md_make_pool)(2, &pool) == MD_OK);
     for (int k = 0; k < 5; ++k) {
         CHECK(CALL(md_find_method)(names[k], &method) == MD_OK);
@@ -817,7 +817,7 @@ static void test_estimates(void) {
         CHECK(CALL(md_estimate_acceptance)(method, NULL, p, q, 4, 2, &how, &rate, NULL, again) == MD_OK);
         CHECK(memcmp(by_rank, again, sizeof again) == 0);
     }
-    // A method of whole trees is a verifier of one node here; as many samples as it takes by itself.
+    // A method of whole trees verifies one node here, with the default number of samples.
     CHECK(CALL(md_find_method)("traversal/iid", &method) == MD_OK);
     CHECK(CALL(md_alpha_star)("iid", p, q, 4, 1, &exact) == MD_OK);
     CHECK(CALL(md_estimate_acceptance)(method, pool, p, q, 4, 1, NULL, &rate, &error, NULL) == MD_OK);
@@ -867,7 +867,7 @@ int main(int count, char** arguments) {
     CHECK(CALL(md_last_error)(&error) == MD_OK && strcmp(error.message, "") == 0);
     CHECK(CALL(md_version)() >= 100);
     if (count > 1 && strcmp(arguments[count - 1], "cuda") == 0) {
-        // A library of few methods, built with CUDA.
+        // A library of a few methods, built with CUDA.
         CHECK(CALL(md_has_cuda)() == 1);
         test_cuda();
         return failures == 0 ? 0 : 1;

@@ -1,5 +1,5 @@
-// A C++17 program over multidraft.h, as an engine that is built with its own flags writes it: handles that free
-// themselves, errors as exceptions, one step of a batch of one.
+// A C++17 program that uses multidraft.h like an engine with its own flags: owning handles, errors as exceptions, one
+// step of a batch of one request.
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -67,7 +67,7 @@ step verify(std::string const& name, md_pool* pool, std::vector<std::int32_t> co
     return result;
 }
 
-/// Errors are those of the thread that made them.
+/// Each thread has its own last error.
 bool errors_are_apart() {
     md_method const* method = nullptr;
     bool other_is_clean = false;
@@ -81,7 +81,7 @@ int run() {
     check(md_make_pool(2, &made));
     std::unique_ptr<md_pool, free_pool> const pool(made);
     std::int32_t const vocabulary = 4;
-    // The target is sure of 2 and then of 1: both are accepted, and 3 follows.
+    // The target's tokens are 2, 1 and 3 with probability 1: two are accepted, and 3 follows.
     std::vector<float> target(12, 0.0F), draft(12, 0.0F);
     target[2] = target[5] = target[11] = 100.0F;
     step const s =

@@ -1,5 +1,5 @@
-// The library's answers are those of the headers as this test is compiled, bit for bit, for every type of rows: draws,
-// verdicts, distributions.
+// The library's draws, verdicts and distributions equal those of the headers as compiled in this test, bit for bit, for
+// every type of rows.
 #include <gtest/gtest.h>
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The layout that programs were compiled with. A struct may grow at its end; that a line here has to change means that
-// older programs no longer run with the library. Valid C11 and C++17.
+// The layout of structs in compiled programs. A struct may grow at its end. If a line here has to change, older
+// programs no longer work with the library. Valid C11 and C++17.
 #include <stddef.h>
 
 #include "multidraft.h"
@@ -10,7 +10,7 @@
 #define HOLDS(condition) _Static_assert(condition, #condition)
 #endif
 #define AT(type, field, offset) HOLDS(offsetof(type, field) == (offset))
-// Nothing lies behind the last field: a field that is added there is not read from an older caller's padding.
+// No padding after the last field: a field added later must not be read from an older caller's padding.
 #define ENDS(type, field, bytes) \
     HOLDS(sizeof(type) == (bytes) && offsetof(type, field) + sizeof(((type*)NULL)->field) == (bytes))
 
@@ -33,7 +33,7 @@ HOLDS(MD_BFLOAT16 == 3);
 HOLDS(MD_LOGITS == 1);
 HOLDS(MD_PROBABILITIES == 2);
 
-// Of machines with pointers of 8 bytes.
+// For machines with pointers of 8 bytes.
 #if UINTPTR_MAX == 0xFFFFFFFFFFFFFFFF
 AT(md_error, size, 0);
 AT(md_error, status, 8);

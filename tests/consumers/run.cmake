@@ -1,4 +1,4 @@
-# Builds and runs the project tests/consumers/<CASE> as a user would. Run by ctest with cmake -P.
+# Builds and runs the project tests/consumers/<CASE> as a user would. ctest runs it with cmake -P.
 #
 # SOURCE and BINARY are those of multidraft, WORK is a directory that is emptied first; GENERATOR and COMPILER are the
 # build's own; VERSION is multidraft's; COMPONENTS are those of its build, with commas; LIBRARY are the objects of the
@@ -14,7 +14,7 @@ function(run)
     endif()
 endfunction()
 
-# refused(<regex> <command>...): the command fails and says what the expression matches.
+# refused(<regex> <command>...): the command must fail with output that matches the expression.
 function(refused expression)
     execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
     list(JOIN ARGN " " command)
@@ -32,7 +32,7 @@ file(MAKE_DIRECTORY "${WORK}")
 string(REPLACE "," ";" COMPONENTS "${COMPONENTS}")
 string(REGEX REPLACE "\\.[0-9]+$" "" minor_version "${VERSION}")
 
-# use_built_objects(): packages take the objects of the compiled library, which are not compiled again.
+# use_built_objects(): packages reuse the objects of the compiled library.
 function(use_built_objects)
     string(REGEX REPLACE ",.*" "" object "${LIBRARY}")
     cmake_path(GET object PARENT_PATH directory)
@@ -53,14 +53,14 @@ endfunction()
 if(CASE STREQUAL "find_package")
     set(prefix "${WORK}/prefix")
     run("${CMAKE_COMMAND}" --install "${BINARY}" --prefix "${WORK}/first")
-    # The tree is moved, so that no file in it can rely on where it was installed.
+    # The installation is moved, so that no file in it can depend on its original location.
     file(RENAME "${WORK}/first" "${prefix}")
     list(APPEND configure "-DCMAKE_PREFIX_PATH=${prefix}" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 
-    # All headers are there, and nothing else is beside them.
+    # All headers are installed, and no other files with them.
     file(GLOB_RECURSE expected RELATIVE "${SOURCE}/include" "${SOURCE}/include/*")
     file(GLOB_RECURSE installed RELATIVE "${prefix}/include" "${prefix}/include/*")
-    list(REMOVE_ITEM installed multidraft.h)  # of the compiled library, where it was built
+    list(REMOVE_ITEM installed multidraft.h)  # of the compiled library, if it was built
     if(NOT "${installed}" STREQUAL "${expected}")
         message(FATAL_ERROR "installed headers: ${installed}\nexpected: ${expected}")
     endif()
@@ -119,7 +119,7 @@ elseif(CASE STREQUAL "strict")
     list(APPEND configure "-DCMAKE_PREFIX_PATH=${prefix}" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
     build_and_run(cxx20)
     build_and_run(cxx23_unity -DCMAKE_CXX_STANDARD=23 -DCMAKE_UNITY_BUILD=ON)
-    # The other compiler too, and the oldest that is promised, where they are there.
+    # Also with the other compiler and the oldest supported one, if available.
     find_program(other NAMES clang++-21 clang++-20 clang++-19 clang++-18 clang++-17 clang++-16 clang++-15 clang++-14)
     if(COMPILER MATCHES "clang")
         unset(other CACHE)
@@ -145,7 +145,7 @@ elseif(CASE STREQUAL "amalgamation")
         message(FATAL_ERROR "with the headers:\n${headers}\nwith the single one:\n${single}")
     endif()
 elseif(CASE STREQUAL "nvcc")
-    # Headers that were added by hand: none of the flags that multidraft::cuda carries but the standard.
+    # Headers added by hand, with the standard but without the other flags of multidraft::cuda.
     find_program(nvcc NAMES nvcc HINTS /usr/local/cuda/bin "$ENV{CUDA_PATH}/bin")
     if(NOT nvcc)
         message("consumers.nvcc: skipped, there is no nvcc")
@@ -160,15 +160,15 @@ elseif(CASE STREQUAL "nvcc")
             message(FATAL_ERROR "a kernel over rows of float16 has no ${instruction}:\n${ptx}")
         endif()
     endforeach()
-    # Not optimised: what is wanted are the warnings, and that nothing is approximate where a flag asks for that.
+    # Not optimised: this checks warnings, and that results stay exact with a flag for approximate arithmetic.
     run(${compile} -G -use_fast_math "${SOURCE}/tests/consumers/${CASE}/launches.cu" -o "${WORK}/launches.ptx")
     file(STRINGS "${WORK}/launches.ptx" approximate REGEX "\\.approx|div\\.full")
     if(NOT approximate STREQUAL "")
         message(FATAL_ERROR "approximate operations in device code:\n${approximate}")
     endif()
 elseif(CASE STREQUAL "compiled_cuda")
-    # The compiled library with CUDA, of one method, as PTX and not optimised: that its files fit together, and what it
-    # refuses where there is no device.
+    # The compiled library with CUDA, one method, as unoptimised PTX: checks that it links, and what it refuses without a
+    # device.
     set(quick -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DCMAKE_CUDA_FLAGS_RELEASE=-O0
               "-DCMAKE_CUDA_FLAGS=-Xcicc -O0" -DCMAKE_CUDA_ARCHITECTURES=90-virtual)
     set(parts "")
@@ -220,11 +220,11 @@ elseif(CASE STREQUAL "conan")
         message("consumers.conan: skipped, there is no conan")
         return()
     endif()
-    # A home of its own, and no remote: nothing is fetched.
+    # A separate home without remotes: nothing is downloaded.
     set(ENV{CONAN_HOME} "${WORK}/home")
     set(ENV{CXX} "${COMPILER}")
     run("${conan}" profile detect)
-    # The test package is built here too, not beside its sources.
+    # The test package is built here too, not in its source directory.
     set(create "${conan}" create "${SOURCE}" --build=missing --no-remote -c "tools.cmake.cmake_layout:test_folder=${WORK}/test")
     foreach(build_type IN ITEMS Release Debug)
         run(${create} -s compiler.cppstd=20 -s build_type=${build_type})
@@ -234,7 +234,7 @@ elseif(CASE STREQUAL "conan")
             run(${create} -s compiler.cppstd=20 -o "multidraft/*:${component}=True")
         endif()
     endforeach()
-    # One package serves all settings and options but the compiled library.
+    # All settings and options except the compiled library share one package.
     execute_process(COMMAND "${conan}" list "multidraft/${VERSION}:*" --format=json OUTPUT_VARIABLE listed
                     ERROR_QUIET COMMAND_ERROR_IS_FATAL ANY)
     string(REGEX MATCHALL "\"package_folder\"|\"info\":" packages "${listed}")
@@ -242,7 +242,7 @@ elseif(CASE STREQUAL "conan")
     if(NOT count EQUAL 1)
         message(FATAL_ERROR "there should be one package:\n${listed}")
     endif()
-    # The compiled library is another.
+    # The compiled library has its own.
     if(LIBRARY)
         use_built_objects()
         run(${create} -s compiler.cppstd=20 -s build_type=Debug -o "multidraft/*:library=True"

@@ -1,6 +1,6 @@
-// The module multidraft._core: the C interface with arrays. Arguments are what the package's Python code made of the
-// user's; rows come as they are, by DLPack or the buffer protocol, and are looked at here.
-// SPDX-License-Identifier: Apache-2.0
+// The module multidraft._core: the C interface over arrays. Arguments are already converted by the package's Python
+// code, except rows, which come by DLPack or the buffer protocol and are checked here. SPDX-License-Identifier:
+// Apache-2.0
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
@@ -29,7 +29,7 @@ using namespace nb::literals;
 
 namespace {
 
-/// An error of the library, on its way to Python.
+/// An error of the library, to be raised in Python.
 struct failure : std::exception {
     md_status status = MD_INTERNAL;
     std::int64_t index = -1;
@@ -86,7 +86,7 @@ using ints = input<std::int32_t, nb::ndim<1>>;
 using longs = input<std::int64_t, nb::ndim<1>>;
 using doubles = input<double, nb::ndim<1>>;
 
-/// A new array of numpy's that owns its entries.
+/// A new NumPy array that owns its entries.
 template <class T>
 struct output {
     std::unique_ptr<T[]> data;
@@ -104,7 +104,7 @@ struct output {
     }
 };
 
-/// Pools by their number of threads; they end with the process. A child that was forked has none of their threads.
+/// Pools by their number of threads, for the life of the process. A forked child has none of their threads.
 class pools {
 public:
     [[nodiscard]] md_pool* of(int threads) {
@@ -126,7 +126,7 @@ private:
 };
 
 pools& all_pools() {
-    static auto* const all = new pools;  // kept until the process ends: other threads may be at work in them
+    static auto* const all = new pools;  // never freed: other threads may be using them at exit
     return *all;
 }
 
@@ -159,7 +159,7 @@ nb::dict describe(std::string const& name) {
     return d;
 }
 
-/// Rows of numbers of the user's: an array of two dimensions, its rows anywhere, the entries of each together.
+/// A user's rows: an array of two dimensions with any row stride and contiguous entries within a row.
 class matrix {
 public:
     matrix(nb::handle object, char const* name, bool is_bfloat16) {
@@ -214,7 +214,7 @@ private:
     std::int32_t dtype_ = 0;
 };
 
-/// Sampling parameters: for all requests, or one set a request as rows of 16 bytes.
+/// Sampling parameters: one set for all requests, or one per request as rows of 16 bytes.
 struct sampling {
     md_sampling all = MD_SAMPLING_INIT;
     std::optional<input<std::uint8_t, nb::ndim<2>>> each;
@@ -243,7 +243,7 @@ void check_size(std::size_t size, std::size_t wanted, char const* name, char con
     if (size != wanted) throw failure(std::string(name) + ".size", std::to_string(size), reason);
 }
 
-/// Which rows are read: all of row_of must lie in the matrix.
+/// The rows to read: all entries of row_of must be rows of the matrix.
 void check_rows(matrix const& of, std::optional<longs> const& row_of, std::size_t entries, char const* name) {
     if (!row_of) {
         if (static_cast<std::size_t>(of.rows()) < entries)
@@ -386,7 +386,7 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     return {path.release(), accepted.release(), next.release()};
 }
 
-/// The bits of rows of bfloat16, for which NumPy has no type.
+/// The bits of rows of bfloat16, which NumPy has no type for.
 nb::object bfloat16_bits(nb::object const& logits) {
     matrix const rows(logits, "logits", false);
     md_rows const r = rows.view();
@@ -438,9 +438,9 @@ std::tuple<nb::object, nb::object> level_order(ints const& parents) {
     return {order.release(), sorted.release()};
 }
 
-/// Trees (requests, nodes) told by each node's first child and next sibling, -1 where there is none, node 0 the root:
-/// (offsets, parents, order), level by level, where node i of the result is node order[i] of all nodes of the input.
-/// Nodes that no link leads to are left out.
+/// Trees (requests, nodes) given by each node's first child and next sibling, -1 for none; node 0 is the root. Returns
+/// (offsets, parents, order) in level order, where node i of the result is node order[i] of all nodes of the input.
+/// Nodes without a link to them are left out.
 std::tuple<nb::object, nb::object, nb::object> trees_of_links(input<std::int32_t, nb::ndim<2>> const& first_child,
                                                               input<std::int32_t, nb::ndim<2>> const& next_sibling) {
     std::size_t const requests = first_child.shape(0);
@@ -520,7 +520,7 @@ nb::object mask_bytes(ints const& parents, std::int64_t context) {
     return mask.release();
 }
 
-/// Entries of two bytes come as their bits.
+/// Entries of two bytes are returned as their bits.
 nb::object mask_bias(ints const& parents, std::int64_t context, std::int32_t dtype) {
     std::size_t const nodes = parents.shape(0);
     std::size_t const columns = columns_of(nodes, context);
@@ -539,7 +539,7 @@ nb::object positions(ints const& parents, std::int32_t context) {
     return out.release();
 }
 
-/// Compacts an array in place along one of its dimensions, of whose entries `entries` are in use.
+/// Compacts an array in place along one of its dimensions, of which `entries` entries are in use.
 std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t entries, std::int64_t context,
                      ints const& kept) {
     nb::ndarray<> array;
@@ -559,7 +559,7 @@ std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t e
     std::int64_t elements = 1;
     for (std::size_t d = 0; d < array.ndim(); ++d) elements *= static_cast<std::int64_t>(array.shape(d));
     if (elements == 0) return context + static_cast<std::int64_t>(kept.shape(0));
-    // The last dimensions that lie together are one entry.
+    // The last dimensions that are contiguous form one entry.
     std::int64_t together = 1;
     std::size_t inner = array.ndim();
     while (inner > at + 1 && (array.stride(inner - 1) == together || array.shape(inner - 1) == 1)) {

@@ -7,7 +7,7 @@ MODELS = Path(__file__).resolve().parents[3] / "models"
 
 
 class TableModel:
-    """Logits that depend on the last token and the length of the text; any number of texts at a time."""
+    """Logits that depend on the last token and the length of the text, for any number of texts."""
 
     def __init__(self, vocabulary, seed, temperature=1.0, dtype=np.float32):
         self.table = (np.random.default_rng(seed).normal(size=(3, vocabulary, vocabulary)) * temperature).astype(dtype)
@@ -30,7 +30,7 @@ def models():
 
 @pytest.fixture(scope="session")
 def shipped():
-    """The target and the draft that the repository has, as models of transformers in float32."""
+    """The repository's target and draft as models of transformers in float32."""
     torch = pytest.importorskip("torch")
     transformers = pytest.importorskip("transformers")
     torch.set_num_threads(1)

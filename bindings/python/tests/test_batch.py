@@ -12,11 +12,11 @@ ALL = list(multidraft.methods())
 
 
 def make(method, vocabulary=40, dtype=np.float32, seed=0, **sampling):
-    """Trees of every shape that the method takes, with draws, and the rows of both models."""
+    """Trees of every shape that the method accepts, with draws and the rows of both models."""
     rng = np.random.default_rng(seed)
     trees, logits = [], []
     shapes = SHAPES[multidraft.method(method).shapes]
-    # Multiples of 1/8 below 8, which all types have.
+    # Multiples of 1/8 below 8, exact in all types.
     rows = [(rng.integers(-64, 64, (len(Tree.parse(s)), vocabulary)) / 8).astype(np.float32) for s in shapes]
     target = [(rng.integers(-64, 64, r.shape) / 8).astype(np.float32) for r in rows]
     for b, (shape, q) in enumerate(zip(shapes, rows)):
@@ -24,7 +24,7 @@ def make(method, vocabulary=40, dtype=np.float32, seed=0, **sampling):
         of_row = {}
 
         def model(texts, tree=tree, q=q, of_row=of_row):
-            # Which node is asked for is known from the order of the calls: levels, nodes rising.
+            # The order of calls determines the node: by level, then by node.
             depth = of_row.setdefault("depth", -1) + 1
             of_row["depth"] = depth
             level = [v for v in range(len(tree)) if tree.depths[v] == depth and len(tree.children(v))]
@@ -184,7 +184,7 @@ def test_threads_at_once():
         for k in range(20):
             if not same(first, decide(method, trees, target, draft, threads=threads)):
                 wrong.append(k)
-            try:  # errors belong to the thread that made them
+            try:  # each thread has its own last error
                 multidraft.method(f"no method {threads}.{k}")
                 wrong.append("none")
             except ValueError as error:
@@ -200,7 +200,7 @@ def test_threads_at_once():
 
 
 def test_the_boundary_refuses_and_does_not_fall():
-    """Wrong types, shapes, strides and values in every place: an exception each, and never more."""
+    """Invalid types, shapes, strides and values of every argument raise an exception and nothing else."""
     rng = np.random.default_rng(3)
     good = dict(method="traversal/sequential", tree="2x1", tokens=[0, 1, 2, 3, 4], target_logits=rng.normal(size=(5, 8)).astype(np.float32),
                 draft_logits=rng.normal(size=(5, 8)).astype(np.float32), law="sequential", seeds=1, positions=0)
@@ -228,7 +228,7 @@ def test_the_boundary_refuses_and_does_not_fall():
                 result = multidraft.verify(**{**good, name: value})
             except ValueError:
                 continue
-            # A few are fine after all: None where a default is meant, a value that is one.
+            # A few are valid: None for a default, or a value that happens to be valid.
             assert result.tokens and (value is None or name in ("seeds", "ids")), (name, value)
 
 

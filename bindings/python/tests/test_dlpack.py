@@ -1,4 +1,4 @@
-"""Arrays of other libraries, as DLPack shows them: types, strides and devices, without any of these libraries."""
+"""Arrays of other libraries by DLPack, without these libraries: types, strides and devices."""
 
 import ctypes
 
@@ -35,7 +35,7 @@ FLOAT, BFLOAT, INT, UINT, COMPLEX = 2, 4, 0, 1, 5
 
 
 class Exported:
-    """An array of a library that knows DLPack and nothing else."""
+    """An array that supports DLPack only."""
 
     kept = []
     deleted = 0
@@ -72,7 +72,7 @@ def bfloat16_bits(array):
 @pytest.fixture
 def case():
     rng = np.random.default_rng(0)
-    # Multiples of 1/8, which all types have.
+    # Multiples of 1/8, exact in all types.
     p, q = ((rng.integers(-64, 64, (5, 30)) / 8).astype(np.float32) for _ in range(2))
     method = "recursive_rejection/sequential"
     drawn = multidraft.draft(q[:3], 2, method=method, seeds=3)

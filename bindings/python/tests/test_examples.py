@@ -1,4 +1,4 @@
-"""The examples run, and print what they are to print."""
+"""The examples run and print the expected output."""
 
 import os
 import subprocess

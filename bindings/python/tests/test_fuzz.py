@@ -1,4 +1,4 @@
-"""Wrong arguments of every kind, in any mixture: a ValueError each, and never more. MULTIDRAFT_FUZZ_CALLS asks for more."""
+"""Random combinations of invalid arguments raise ValueError and nothing else. MULTIDRAFT_FUZZ_CALLS: number of calls."""
 
 import os
 import random
@@ -16,7 +16,7 @@ CALLS = int(os.environ.get("MULTIDRAFT_FUZZ_CALLS", "4000"))
 
 
 class Odd:
-    """An object that answers to DLPack and to NumPy with nonsense."""
+    """An object that gives invalid answers to DLPack and NumPy."""
 
     shape, ndim, dtype = (5, 8), 2, "float32"
 
@@ -67,7 +67,7 @@ def some_array(rng):
         array = array.copy()
         array.flat[rng.randrange(array.size)] = rng.choice([np.nan, np.inf, -np.inf])
     elif change == 7 and array.dtype == np.float32 and array.ndim == 2 and array.size:
-        raw = np.zeros(array.nbytes + 1, np.uint8)[1:]  # entries that do not lie at multiples of their size
+        raw = np.zeros(array.nbytes + 1, np.uint8)[1:]  # misaligned entries
         array = raw.view(np.float32).reshape(array.shape)
     return array
 
@@ -150,7 +150,7 @@ def test_the_library_lets_other_threads_work():
         call()
         return counted[0] > before
 
-    # Threads change only where one lets go of the lock; on a busy machine the other may come too late for one call.
+    # Threads alternate only when one releases the lock; on a busy machine the other may be late for a single call.
     interval = sys.getswitchinterval()
     sys.setswitchinterval(1000)
     worker = threading.Thread(target=count)

@@ -1,4 +1,4 @@
-"""Generation with models of transformers: the shipped ones, and small ones of other kinds."""
+"""Generation with models of transformers: the shipped models, and small ones of other architectures."""
 
 import json
 import os
@@ -93,7 +93,7 @@ def test_every_method(method):
     assert both.sequences.shape == (2, 15) and sum(both.accepted) > 0
     again = hf.generate(target, draft, ids, method=method, seed=[3, 4], eos_token_id=[], max_new_tokens=12, threads=2)
     assert torch.equal(both.sequences, again)
-    # Draws belong to the text, not to the batch: id 0 is the first text's wherever it stands.
+    # Draws depend on the text's id and not on the batch: the first text has id 0 in every batch.
     alone = hf.generate(target, draft, ids[:1], method=method, seed=3, eos_token_id=[], max_new_tokens=12)
     assert torch.equal(alone, both.sequences[:1])
 
@@ -138,7 +138,7 @@ def of_generate(run):
 
 @pytest.mark.parametrize("run", RECORDED, ids=lambda run: run["method"])
 def test_text_and_acceptance_are_those_of_generate(shipped, run):
-    """The same draws and decisions as the C++ program's with the same seed, its logits being the same but for rounding."""
+    """The same draws and decisions as the C++ program with the same seed; the logits are equal up to rounding."""
     target, draft = shipped
     count = len(run["token_ids"])
     result = hf.generate(target, draft, torch.tensor([run["prompt_ids"]]), method=run["method"], tree=run["tree"],
@@ -180,11 +180,11 @@ def test_ends():
         new = whole[3:]
         new = new[: new.index(stop) + 1] if stop in new else new
         assert row == (whole[:3] + new + [59] * 20)[: ended.shape[1]]
-    # The last trees are no deeper than there are tokens left, so that texts of other lengths have other draws at their ends.
+    # The last trees are no deeper than the tokens left, so texts of different lengths differ in their last draws.
     assert hf.generate(target, draft, ids, eos_token_id=[], max_length=10, seed=1).shape == (2, 10)
     assert torch.equal(hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=1, seed=1)[:, :3], ids)
     assert torch.equal(hf.generate(target, draft, ids, max_new_tokens=0), ids)
-    # Where the positions end.
+    # At the last position of the model.
     for kind in ("llama", "gpt2"):
         sizes = dict(n_positions=16) if kind == "gpt2" else dict(max_position_embeddings=16)
         short = tiny(kind, seed=4, **sizes), tiny(kind, seed=5, **sizes)
@@ -266,10 +266,10 @@ def test_prompts():
     ids, mask = tensor([5, 6, 7, 8], [9], pad=50)
     how = dict(max_new_tokens=8, seed=2, eos_token_id=[])
     first = hf.generate(target, draft, ids, attention_mask=mask, **how)
-    # Without a mask pad tokens are padding, unless they end texts.
+    # Without a mask, pad tokens are padding unless they are end tokens.
     assert torch.equal(first, hf.generate(target, draft, ids, pad_token_id=50, **how))
     assert torch.equal(first, hf.generate(target, draft, ids.int(), attention_mask=mask.bool(), **how))
-    # Texts of one seed have draws of their own.
+    # Texts with the same seed have different draws.
     same = hf.generate(target, draft, torch.tensor([[5, 6]] * 8), max_new_tokens=8, eos_token_id=[], temperature=1.5)
     assert len({tuple(row) for row in same.tolist()}) > 1
 
@@ -278,7 +278,7 @@ def test_refusals():
     target, draft = tiny(), tiny(seed=1)
     ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
     mask = torch.ones_like(ids)
-    # 20 new tokens, the default, are more than the window of the one that has a window.
+    # 20 new tokens, the default, exceed the window of the model that has one.
     mamba = type("Mamba", (), {"config": type("C", (), {"layer_types": ["mamba"]})(), "forward": lambda self: None})()
     t5 = type("T5", (), {"config": type("C", (), {"is_encoder_decoder": True})(), "forward": lambda self: None})()
     flash = tiny()

@@ -38,7 +38,7 @@ def test_exact_laws():
 
 
 def test_published_mismatches_are_seen():
-    # Top-k candidates accepted with p / q; draws without replacement that are taken for independent ones.
+    # Top-k candidates accepted with p / q; draws without replacement verified as independent ones.
     assert not proof.is_lossless(proof.draw_top, speculative_sampling, P, Q, 1)
 
     def with_the_wrong_law(source, p, q, children):
@@ -49,7 +49,7 @@ def test_published_mismatches_are_seen():
             p = [a / sum(p) for a in p]
         return None, source.categorical(p)
 
-    # Two tokens that the target likes better: where there is one, whatever is rejected ends with it.
+    # Two tokens with p > q. With a single one every rejection would end with that token.
     p, q = proof.fractions(4, 3, 2, 1), proof.fractions(1, 2, 3, 4)
     assert proof.is_lossless(proof.draw_iid, with_the_wrong_law, p, q, 2)
     assert not proof.is_lossless(proof.draw_sequential, with_the_wrong_law, p, q, 2)

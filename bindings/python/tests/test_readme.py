@@ -1,4 +1,4 @@
-"""The README's code runs as it stands, with what it leaves to the reader."""
+"""The README's code runs unchanged, with definitions of the names that it does not define."""
 
 import importlib.util
 import re

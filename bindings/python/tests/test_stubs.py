@@ -1,4 +1,4 @@
-"""The type stub of the compiled module has its functions and their arguments."""
+"""The type stub of the compiled module matches its functions and their arguments."""
 
 import ast
 import subprocess

@@ -1,4 +1,4 @@
-"""PyTorch's operators, and trees told by links as serving engines have them."""
+"""PyTorch operators, and trees given by links as in serving engines."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def arguments():
 
 
 def test_operators_are_sound():
-    """What torch.library checks: schema, fake kernels, no hidden writing, no aliases."""
+    """The checks of torch.library: schema, fake kernels, no undeclared writes, no aliases."""
     draft, verify = arguments()
     tests = ("test_schema", "test_faketensor", "test_aot_dispatch_dynamic")
     torch.library.opcheck(torch.ops.multidraft.draft.default, draft, test_utils=tests)
@@ -123,7 +123,7 @@ def test_linked_trees():
         assert predicts.tolist() == [3, -7, -7, 4, 5, 18, 11, -7, -7, -7, 12, 18]
         assert accept_index.tolist() == [[0, 3, 4, 5], [6, 10, 11, -1]]
         assert accepted.tolist() == [3, 2]
-    # Nodes may have their entries anywhere, and rows that are not distributions get no token.
+    # Nodes may have their entries anywhere. Rows that are not distributions get no token.
     predicts, accept_index, accepted, candidates, index, child, sibling, target, draft = linked()
     target[1, 0, 3] = float("nan")
     ops.verify_linked_trees(predicts, accept_index, accepted, candidates, 11 - index, child, sibling, target)
@@ -148,7 +148,7 @@ def test_the_law_of_linked_trees():
     counts = np.bincount(predicts[::4].numpy(), minlength=8)
     wanted = p.numpy() * runs
     statistic = ((counts - wanted) ** 2 / wanted).sum()
-    assert statistic < 40  # 7 degrees of freedom: passed by chance with 1 - 1e-6
+    assert statistic < 40  # 7 degrees of freedom: a correct law passes with probability 1 - 1e-6
     rate = multidraft.analysis.acceptance(p.numpy().astype(float) / float(p.double().sum()), q.numpy().astype(float) /
                                           float(q.double().sum()), 3, METHOD)
     assert abs(accepted.double().mean() - rate) < 5 * np.sqrt(rate * (1 - rate) / runs) + 1e-3

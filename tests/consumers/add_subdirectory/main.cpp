@@ -1,4 +1,4 @@
-// A program outside the repository: includes the library and uses a little of it.
+// A program outside the repository that includes the library and calls a few functions.
 #include <cstdint>
 #include <span>
 #include <string>

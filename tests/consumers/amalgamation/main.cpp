@@ -1,5 +1,5 @@
-// Prints the bits of what the library computes; compiled with the headers and with the single one, it must print the
-// same.
+// Prints the bits of results of the library. Compiled with the headers and with the single header, the output must be
+// the same.
 #ifdef MULTIDRAFT_SINGLE_HEADER
 #include "multidraft.hpp"
 #else

@@ -1,4 +1,4 @@
-// A kernel over rows of half in a project that adds include/ by hand and no flags of the library.
+// A kernel over rows of half in a project that adds include/ by hand, without flags of the library.
 #include "multidraft/core/float16.hpp"
 
 __global__ void widen(multidraft::float16 const* x, float* q, int n) {

@@ -1,4 +1,4 @@
-// The launches in a project that adds include/ by hand and no flags of the library: no warnings.
+// The launches compile without warnings in a project that adds include/ by hand, without flags of the library.
 #include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/validate.cuh"
 #include "multidraft/cuda/verify.cuh"

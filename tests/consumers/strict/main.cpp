@@ -1,4 +1,4 @@
-// A program outside the repository, in files that all include the library.
+// A program outside the repository whose files all include the library.
 #include <string>
 
 #include "multidraft/analysis/speculative_sampling.hpp"

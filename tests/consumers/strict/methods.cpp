@@ -1,4 +1,4 @@
-// Every sampler and verifier over rows of logits, so that a compiler sees all of them; each decides a chain of two
+// Instantiates every sampler and verifier over rows of logits; each draws and verifies a chain of two
 // tokens.
 #include <cstddef>
 #include <vector>

@@ -7,5 +7,5 @@
 int verify(std::vector<std::int32_t> const& parents, std::vector<std::int32_t>& tokens, float const* p, float const* q,
            int vocabulary, std::uint64_t seed);
 
-/// Whether a run of each sampler and verifier ends in a token.
+/// Whether each sampler and verifier gives a token.
 bool every_method_decides();

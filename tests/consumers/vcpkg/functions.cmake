@@ -1,6 +1,6 @@
-# Runs a portfile without vcpkg: cmake -DPORTFILE=.. -DINSTALLED=.. -DBUILD=.. -P functions.cmake. The functions do what
-# vcpkg documents of them, as far as this port uses them. FEATURES and VCPKG_LIBRARY_LINKAGE are vcpkg's; the compiled
-# library is built only as a Release.
+# Runs a portfile without vcpkg: cmake -DPORTFILE=.. -DINSTALLED=.. -DBUILD=.. -P functions.cmake. The functions follow
+# vcpkg's documentation as far as this port uses them. FEATURES and VCPKG_LIBRARY_LINKAGE are vcpkg's; the compiled
+# library is built as Release only.
 
 cmake_minimum_required(VERSION 3.25)
 set(PORT multidraft)
@@ -37,7 +37,7 @@ function(vcpkg_cmake_install)
     must("${CMAKE_COMMAND}" --build "${BUILD}" --target install)
 endfunction()
 
-# Moves the config files to share/<port>, which is one level up, and says so in them.
+# Moves the config files to share/<port>, one level up, and adjusts the paths in them.
 function(vcpkg_cmake_config_fixup)
     cmake_parse_arguments(PARSE_ARGV 0 arg "" "CONFIG_PATH" "")
     file(GLOB files "${CURRENT_PACKAGES_DIR}/${arg_CONFIG_PATH}/*")
@@ -66,7 +66,7 @@ endfunction()
 get_filename_component(CMAKE_CURRENT_LIST_DIR "${PORTFILE}" DIRECTORY)
 include("${PORTFILE}")
 
-# What vcpkg's own checks of a port ask for.
+# The requirements of vcpkg's own checks of a port.
 foreach(file IN ITEMS share/multidraft/copyright share/multidraft/usage share/multidraft/multidraft-config.cmake
                       include/multidraft/version.hpp)
     if(NOT EXISTS "${CURRENT_PACKAGES_DIR}/${file}")

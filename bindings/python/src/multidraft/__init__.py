@@ -4,12 +4,12 @@
     text = multidraft.speculate("recursive_rejection/sequential", tree, target, draft, [1, 2, 3], tokens=100)
     text.tokens, text.block_efficiency
 
-where `target` and `draft` are functions from a list of token lists to an array (len, V) of logits. What `speculate` is
-made of: `draft` draws children from rows of logits, `verify` accepts a path through a tree, for one tree or a batch.
+where `target` and `draft` are functions from a list of token lists to an array (len, V) of logits. `speculate` consists
+of two steps: `draft` draws children from rows of logits, and `verify` accepts a path through a tree, or a batch of trees.
 `multidraft.analysis` has acceptance rates and bounds, `multidraft.proof` the exact law of a verifier written in Python.
 `multidraft.hf` generates with models of Hugging Face transformers, `multidraft.torch` has PyTorch's operators.
 
-Wrong arguments raise `InvalidInput`, a `ValueError` that names argument, index and value.
+Invalid arguments raise `InvalidInput`, a `ValueError` that names argument, index and value.
 """
 
 import importlib
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    # These need PyTorch, which is imported when they are asked for.
+    # These need PyTorch, so they are imported on first use.
     if name in ("hf", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""Users' arguments as the arrays that the compiled module takes."""
+"""Conversion of users' arguments to the arrays that the compiled module takes."""
 
 import numpy as np
 
@@ -10,12 +10,12 @@ SAMPLING = np.dtype([("temperature", "<f4"), ("top_k", "<i4"), ("top_p", "<f4"),
 
 
 def integers(name, values, dtype=np.int32):
-    """One dimension of integers of `dtype`, together in memory; whole numbers of other types that fit."""
+    """A contiguous array of one dimension of `dtype`. Integers of other types must fit."""
     if type(values) is np.ndarray and values.dtype == dtype and values.ndim == 1 and values.flags.c_contiguous:
         return values
     try:
         array = np.asarray(values)
-    except Exception as error:  # whatever a tensor of another kind says
+    except Exception as error:  # any exception of another library's array
         refuse(name, type(values).__name__, f"an array of integers is wanted ({error})")
     if array.size == 0:
         array = np.zeros(array.shape, dtype)
@@ -43,7 +43,7 @@ def integer(name, value, low, high):
 
 
 def each(name, value, count, dtype):
-    """One integer a request: an array of `count`, or one number for all."""
+    """One integer per request: an array of `count`, or one number for all."""
     if type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))):
         low, high = _LIMITS[dtype]
         if not low <= value <= high:
@@ -56,23 +56,23 @@ def each(name, value, count, dtype):
 
 
 def rows(values):
-    """Rows of numbers, and whether they are bfloat16 in a type that NumPy does not know."""
+    """(rows, is_bfloat16): bfloat16 of ml_dtypes as its bits in uint16, all other arrays as they are."""
     if isinstance(values, np.ndarray):
         if values.dtype.char in "fe":  # a dtype's name takes microseconds
             return values, False
         if values.dtype.name == "bfloat16":
             return values.view(np.uint16), True
-        if values.dtype == np.uint16:  # not the bits of a float that nobody spoke of
+        if values.dtype == np.uint16:  # ambiguous: the bits of float16 or of bfloat16
             refuse("logits.dtype", "uint16", "rows are float32, float16 or bfloat16")
         if values.dtype == object:
             refuse("logits.dtype", "object", "rows are float32, float16 or bfloat16")
-    elif getattr(values, "requires_grad", False) is True:  # which DLPack may export all the same
+    elif getattr(values, "requires_grad", False) is True:  # DLPack may export it nevertheless
         refuse("logits", "a tensor with a gradient", "rows carry no gradients: detach() it")
     return values, False
 
 
 def sampling(temperature, top_k, top_p, min_p, count):
-    """A tuple for all requests, or an array of one set a request."""
+    """A tuple for all requests, or an array with one set of parameters per request."""
     given = (temperature, top_k, top_p, min_p)
     if type(temperature) is float and type(top_k) is int and type(top_p) is float and type(min_p) is float:
         return (temperature, integer("top_k", top_k, -(2**31), 2**31 - 1), top_p, min_p)
@@ -86,7 +86,7 @@ def sampling(temperature, top_k, top_p, min_p, count):
             refuse(name + ".dtype", array.dtype, "numbers are wanted")
         if array.ndim > 1 or (array.ndim == 1 and len(array) != count):
             refuse(name + ".shape", array.shape, f"there is one value, or one for each of {count} requests")
-        with np.errstate(over="ignore"):  # infinity, which is refused
+        with np.errstate(over="ignore"):  # the result is infinity, which is refused
             table[name] = array
     return table.view(np.uint8).reshape(count, SAMPLING.itemsize)
 
@@ -99,7 +99,7 @@ def four(name, values):
 
 
 def two_dimensional(name, array):
-    """The extents of rows of numbers."""
+    """The two extents of an array of rows."""
     shape = getattr(array, "shape", None)
     if not isinstance(shape, (tuple, list)) or len(shape) != 2:  # torch.Size is a tuple
         refuse(name + ".shape", tuple(shape) if isinstance(shape, (tuple, list)) else type(array).__name__,
@@ -118,7 +118,7 @@ def real(name, value):
 
 
 def reals(name, values, dimensions=(1,)):
-    """Numbers in double precision, together in memory."""
+    """A contiguous array in double precision."""
     try:
         array = np.asarray(values)
     except Exception as error:

@@ -1,4 +1,4 @@
-"""The C interface of multidraft with arrays; what users call is in the package."""
+"""The C interface of multidraft over arrays, for the package; its functions are not for users."""
 
 from typing import Any
 

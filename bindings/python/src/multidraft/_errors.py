@@ -1,8 +1,8 @@
-"""What the package raises."""
+"""The exception that the package raises."""
 
 
 class InvalidInput(ValueError):
-    """An argument cannot be used: ``argument``, ``index`` (-1 where it is no sequence), ``value`` and ``reason``."""
+    """An argument is invalid: ``argument``, ``index`` (-1 if it is not a sequence), ``value`` and ``reason``."""
 
     def __init__(self, message, argument="", index=-1, value="", reason=""):
         super().__init__(message)
@@ -16,6 +16,6 @@ class InvalidInput(ValueError):
 
 
 def refuse(argument, value, reason, index=-1):
-    """Raises `InvalidInput` in the words of the library."""
+    """Raises `InvalidInput` with a message in the library's format."""
     place = argument if index < 0 else f"{argument}[{index}]"
     raise InvalidInput(f"{place} = {value}: {reason}", argument, index, str(value), reason)

@@ -1,4 +1,4 @@
-"""Acceptance rates and bounds of pairs of rows, what they are worth, and the trees that fit them."""
+"""Acceptance rates and bounds of pairs of rows, the resulting speed-ups, and the best trees for given rates."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from .tree import Tree
 
 
 class Rate(float):
-    """An acceptance rate; `error` is its standard error, 0 where it is exact."""
+    """An acceptance rate; `error` is its standard error, 0 if it is exact."""
 
     error = 0.0
 
 
 class OptimalTree(NamedTuple):
-    """A tree, and how many of its nodes are expected to be accepted."""
+    """A tree, and the expected number of its accepted nodes."""
 
     tree: Tree
     accepted: float
 
 
 def alpha_star(p: Any, q: Any, n: int, law: Law | str) -> float:
-    """The largest acceptance rate of any verifier for n children drawn from q by a law; p, q: probabilities (V,)."""
+    """The largest acceptance rate of any lossless verifier for n children drawn from q by a law; p, q: probabilities (V,)."""
     return _core.alpha_star(str(law), reals("p", p), reals("q", q), integer("n", n, 1, 2**24))
 
 
 def acceptance(p: Any, q: Any, n: int, method: Method | str, *, samples: int = 16384, seed: int = 1) -> Rate:
-    """The probability that a method accepts one of n children at a node: a `Rate`. Methods that weigh whole trees have
-    no such formula and are refused; what takes too long to compute exactly is estimated from `samples`."""
+    """The probability that a method accepts one of n children at a node, a `Rate`. p, q: probabilities (V,). Methods of
+    whole trees have no formula and are refused. Rates that take too long to compute are estimated from `samples`."""
     rate, error = _core.acceptance(method_of(method).name, reals("p", p), reals("q", q),
                                    integer("n", n, 1, 2**24), integer("samples", samples, 32, 2**40),
                                    integer("seed", seed, 0, 2**64 - 1))
@@ -43,12 +43,12 @@ def acceptance(p: Any, q: Any, n: int, method: Method | str, *, samples: int = 1
 
 
 def block_efficiency(rates: Any) -> float:
-    """Tokens a target call, from the acceptance rate of each level given that those above were accepted."""
+    """Tokens per target call, from the acceptance rate of each level, given that the levels above were accepted."""
     return _core.block_efficiency(reals("rates", rates))
 
 
 def improvement_factor(alpha: float, depth: int, cost: float) -> float:
-    """How much faster a chain of `depth` tokens decodes at rate alpha, a draft call costing `cost` target calls."""
+    """The speed-up by a chain of `depth` tokens at rate alpha, if a draft call takes as long as `cost` target calls."""
     return _core.improvement_factor(real("alpha", alpha), integer("depth", depth, 0, 2**24), real("cost", cost))
 
 
@@ -59,10 +59,10 @@ def mbsu(efficiency: float, depth: int, size_ratio: float) -> float:
 
 
 def best_tree(rates: Any, nodes: int, depth: int | None = None) -> OptimalTree:
-    """The tree of at most `nodes` nodes below the root that accepts most: an `OptimalTree`.
+    """The tree of at most `nodes` nodes below the root with the most expected accepted nodes, an `OptimalTree`.
 
-    rates: (levels, ranks): the probability that the child of a rank is the accepted one, given that its parent was
-    reached; or (ranks,) with `depth`, the same for every level.
+    rates: (levels, ranks), the probability that the child of a rank is the accepted one, given that its parent was
+        reached; or (ranks,) with `depth`, the same for every level.
     """
     table = reals("rates", rates, (1, 2))
     if table.ndim == 1:

@@ -23,28 +23,28 @@ _MOST_THREADS = 4096
 
 @dataclass(frozen=True)
 class Children:
-    """The children drawn for rows, and the law that they were drawn by."""
+    """The children drawn for each row, and their law."""
 
-    tokens: np.ndarray  #: (rows, n) int32; -1 where the support was exhausted
-    counts: np.ndarray  #: (rows,) int32: how many were drawn
-    certain: np.ndarray  #: (rows,) int32: how many of them are certain
+    tokens: np.ndarray  #: (rows, n) int32; -1 if the row's support was exhausted
+    counts: np.ndarray  #: (rows,) int32: number drawn
+    certain: np.ndarray  #: (rows,) int32: number that are certain
     law: Law
 
 
 class Verdict(NamedTuple):
-    """What became of one tree."""
+    """The verdict on one tree."""
 
-    path: np.ndarray  #: the accepted nodes, root excluded, in order
-    tokens: list  #: what is emitted: the tokens of these nodes and the one that follows
-    accepted: int  #: how many nodes were accepted
+    path: np.ndarray  #: (accepted,) int32: the accepted nodes, root excluded, in order
+    tokens: list  #: the emitted tokens: those of these nodes and the one that follows
+    accepted: int  #: the number of accepted nodes
 
 
 class DraftedTree(NamedTuple):
-    """A tree with tokens, and the law that they were drawn by."""
+    """A tree with tokens and the law of their draws."""
 
     tree: Tree
-    tokens: np.ndarray  #: (N,) int32; the first is the root's, -1 what could not be drawn
-    certain: np.ndarray  #: (N,) int32
+    tokens: np.ndarray  #: (N,) int32; the root's first; -1 for a child that could not be drawn
+    certain: np.ndarray  #: (N,) int32: of each node, the number of its children that are certain
     law: Law
 
 
@@ -64,14 +64,15 @@ def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method |
           depths: Any = None, ids: Any = None, threads: int = 1) -> Children:
     """Draws n children for each row of the draft's logits.
 
-    logits: (rows, vocabulary), float32, float16 or bfloat16; NumPy's or any array on the CPU that DLPack exports.
-    law, method: how: by the sampler of the law ("sequential", "iid", "stratified" ..) or of the method.
-    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one a row.
-    nodes: of which node of its tree each row is; 0, 1, 2 .. where it is left out. Rows of one seed, position and id need
-        nodes of their own: equal ones give equal draws.
+    logits: (rows, vocabulary), float32, float16 or bfloat16; a NumPy array, or any array on the CPU that DLPack exports.
+    law, method: the sampler: that of the law ("sequential", "iid", "stratified" ..) or of the method.
+    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one per row.
+    nodes: the node of each row in its tree; by default 0, 1, 2 .. Rows with the same seed, position and id need different
+        nodes: equal ones give equal draws.
     depths: levels of these nodes below the root; read for law "shared_randomness".
 
-    Returns `Children`: its law is what `verify` checks. Bits do not depend on the batch or on `threads`.
+    Returns `Children`, whose law `verify` checks. The draws do not depend on the batch or on `threads`. Raises
+    `InvalidInput` for invalid arguments. Releases the GIL.
     """
     chosen = _sampler(method, law)
     array, is_bfloat16 = rows(logits)
@@ -95,22 +96,24 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
            probabilities: bool = False) -> Verdict | list[Verdict]:
     """Verifies one tree, or several.
 
-    tree: a `Tree` (its text or its parents do), or a `DraftedTree`, which has tokens, certain and law; or a list of them.
-    tokens: N integers, the root's first; of several trees one after another, or a list of arrays.
-    target_logits: (N, vocabulary): row i is the target's after node i, of several trees one after another; float32,
-        float16 or bfloat16, NumPy's or any array on the CPU that DLPack exports.
+    tree: a `Tree`, the text of a shape or parents; or a `DraftedTree`, which has tokens, certain and law; or a list of
+        these.
+    tokens: N integers, the root's first; for several trees one after another, or a list of arrays.
+    target_logits: (N, vocabulary): row i is the target's after node i, for several trees one after another; float32,
+        float16 or bfloat16, a NumPy array or any array on the CPU that DLPack exports.
     draft_logits: the rows that children were drawn from, of the same type; rows of nodes without children are not read.
-        May be left out for methods that do not read them.
-    law: how the children were drawn (`Children.law`): a method of another law is refused. certain: of each node, how many
-        of its children are certain (`Children.certain`); for law "stratified" and "top_then_one".
-    draft_sampling: (temperature, top_k, top_p, min_p) of the draft, where they are not the target's.
-    seeds, positions, ids, temperature ..: one, or one a tree.
-    target_rows, draft_rows: which row is each node's, where it is not row i.
-    validate: look at all rows first; `ValueError` for one that is not a distribution. Otherwise such a tree gets the token
-        -1, and others their verdicts.
+        Optional for methods that do not read them.
+    law: how the children were drawn (`Children.law`): a method of another law is refused.
+    certain: of each node, the number of its children that are certain (`Children.certain`); for laws "stratified" and
+        "top_then_one".
+    draft_sampling: (temperature, top_k, top_p, min_p) of the draft, if they differ from the target's.
+    seeds, positions, ids, temperature ..: one, or one per tree.
+    target_rows, draft_rows: the row of each node, by default row i.
+    validate: check all rows first and raise `InvalidInput` for a row that is not a distribution. Otherwise such a tree
+        gets the token -1, and other trees are not affected.
     probabilities: the rows are float32 probabilities, to which no sampling parameter applies.
 
-    Returns a `Verdict`, or a list of them. O(nodes) and what the method costs; the GIL is released.
+    Returns a `Verdict`, or a list of them. O(nodes), plus the cost of the method. Releases the GIL.
     """
     chosen = method_of(method)
     single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or not tree or \
@@ -188,17 +191,17 @@ def _joined(name, values, count):
 
 def distributions(logits: Any, *, temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0,
                   min_p: Any = 0.0) -> np.ndarray:
-    """The distributions that rows of logits stand for: (rows, vocabulary) float32. Parameters: one, or one a row."""
+    """The distributions of rows of logits: (rows, vocabulary) float32. Sampling parameters: one, or one per row."""
     array, is_bfloat16 = rows(logits)
     count, _ = two_dimensional("logits", array)
     return _core.distributions(array, is_bfloat16, sampling(temperature, top_k, top_p, min_p, count))
 
 
 def compact(cache: Any, context: int, kept: Any, *, axis: int = 0, entries: int | None = None) -> int:
-    """Compacts a cache in place along an axis: its first `context` entries stay, and of those after them the ones in
-    `kept`, which rise from 0 (the root, then the accepted path). Returns the new number of entries.
+    """Compacts a cache in place along an axis: its first `context` entries stay, and entries ``context + kept[k]`` follow
+    them; `kept` increases (0 for the root, then the accepted path). Returns the new number of entries.
 
-    cache: any array on the CPU that may be written to. entries: how many are in use; all where it is left out.
+    cache: a writable array on the CPU. entries: the number in use, by default all.
     """
     shape = getattr(cache, "shape", None)
     if not isinstance(shape, (tuple, list)):

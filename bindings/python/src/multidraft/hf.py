@@ -4,8 +4,8 @@
     draft = AutoModelForCausalLM.from_pretrained(..)          # of the same tokenizer
     multidraft.hf.generate(target, draft, **tokenizer(text, return_tensors="pt"), temperature=0.7, max_new_tokens=100)
 
-The target reads a whole draft tree in one call: a 4-D attention mask shows each node its ancestors alone, position ids are
-levels below the text, and the accepted path is moved together in the cache. Needs PyTorch and transformers 4.56 or later.
+The target reads a whole draft tree in one call: by a 4-D attention mask each node attends to its ancestors only, position
+ids follow the depth, and the accepted path is compacted in the cache. Needs PyTorch and transformers 4.56 or later.
 """
 
 from __future__ import annotations
@@ -28,32 +28,32 @@ from .methods import Method, laws, method as method_of, methods
 from .tree import Tree, as_tree
 
 _TREES = {"any": "3x1x1x1", "pairs": "2x1x1x1", "forks": "fork:3x4", "chains": "chain:4"}
-_GREEDY_DRAFT = 0.1  # a temperature of 0 would leave each node one candidate
+_GREEDY_DRAFT = 0.1  # with temperature 0 each node would have a single candidate
 
 
 @dataclass
 class Generated(ModelOutput):
-    """What `generate` returns for ``return_dict=True``. Lists have an entry for each text of the batch."""
+    """The result of `generate` with ``return_dict=True``. Lists have one entry per text, unless they are by depth."""
 
-    sequences: torch.Tensor = None  #: (batch, length) int64: prompts and new tokens, the pad token after those that ended
-    new_tokens: list = None  #: how many tokens were emitted
-    steps: list = None  #: for each text, how many tokens each call of the target emitted
-    drafted: list = None  #: tokens that were drafted
-    accepted: list = None  #: of these, accepted
-    tried_by_depth: list = None  #: of all texts, how often candidates stood at a level that was reached ..
+    sequences: torch.Tensor = None  #: (batch, length) int64: prompts and new tokens, then pad tokens
+    new_tokens: list = None  #: the number of emitted tokens
+    steps: list = None  #: for each text, the number of tokens that each call of the target emitted
+    drafted: list = None  #: the number of drafted tokens
+    accepted: list = None  #: the number of these that were accepted
+    tried_by_depth: list = None  #: over all texts, how often a level with candidates was reached ..
     accepted_by_depth: list = None  #: .. and how often one of them was accepted
-    target_calls: int = None  #: calls of the target for trees; the reading of the prompts is not among them
+    target_calls: int = None  #: calls of the target for trees, without the prompts'
     draft_calls: int = None
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens a text gains by a call of the target."""
+        """The mean number of tokens of a text per call of the target."""
         calls = sum(map(len, self.steps))
         return sum(self.new_tokens) / calls if calls else 0.0
 
     @property
     def acceptance_rate(self) -> float:
-        """How often one of the candidates of a node that was reached was accepted."""
+        """The fraction of reached nodes with candidates at which one was accepted."""
         tried = sum(self.tried_by_depth)
         return sum(self.accepted_by_depth) / tried if tried else 0.0
 
@@ -67,29 +67,29 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.T
              eos_token_id: int | Sequence[int] | None = None, pad_token_id: int | None = None,
              logits_processor: Sequence[Callable] | None = None, stopping_criteria: Sequence[Callable] | None = None,
              streamer: Any = None, return_dict: bool = False, threads: int = 1) -> torch.Tensor | Generated:
-    """Continues texts with the target's distribution, several tokens for each call of the target.
+    """Continues texts with the target's distribution, by several tokens per call of the target.
 
-    target, draft: causal language models of one vocabulary, with attention "sdpa" or "eager", on any devices. Models whose
-        state is not a cache of keys and values are refused.
+    target, draft: causal language models with the same vocabulary and attention "sdpa" or "eager", on any devices. Models
+        whose state is not a cache of keys and values are refused.
     input_ids: (batch, length) integers, the prompts, padded on the left. attention_mask: (batch, length), 0 for padding;
-        where it is left out, pad tokens are padding as in `target.generate`.
-    method: a name of `multidraft.methods()`, by default the first. tree: the draft tree of each step, a `Tree` or its text; by
-        default "3x1x1x1", or what comes near to it among the trees that the method takes.
-    max_new_tokens: so many tokens at most; or max_length, the prompt (with its padding) counted; 20 where neither is given.
-        A text also ends where the positions of a model do.
-    temperature (0: greedy), top_k, top_p, min_p: of the target. What `target.generation_config` says of them is not read.
-    draft_sampling: (temperature, top_k, top_p, min_p) of the draft: by default the target's, or temperature 0.1 where the
-        target's is 0. It never changes the distribution of the text.
-    seed: one, or one a text. Equal seeds give equal texts, as far as the models' logits are equal; texts of one seed have
-        draws of their own.
+        by default pad tokens are padding, as in `target.generate`.
+    method: a name of `multidraft.methods()`, by default the first. tree: the draft tree of each step, a `Tree` or the text
+        of its shape; by default "3x1x1x1", or a similar tree that the method accepts.
+    max_new_tokens: the largest number of new tokens; or max_length, including the prompt with its padding; by default 20
+        new tokens. A text also ends at the last position of a model.
+    temperature (0: greedy), top_k, top_p, min_p: of the target. Those of `target.generation_config` are not read.
+    draft_sampling: (temperature, top_k, top_p, min_p) of the draft: by default the target's, with temperature 0.1 if the
+        target's is 0. It does not change the distribution of the text.
+    seed: one, or one per text. Equal seeds give equal texts if the models' logits are equal. The texts of a batch have
+        different draws, even with one seed.
     eos_token_id, pad_token_id: by default those of `target.generation_config`. An empty list: no token ends a text.
-    logits_processor: functions (input_ids, scores) -> scores, applied to both models. They see (nodes, length) texts, each
-        with its prompt's padding, and (nodes, vocabulary) float32 scores, and must keep no state between calls.
-    stopping_criteria: asked after every new token with (1, length) input_ids and None for the scores.
-    streamer: gets the prompt, then the new tokens of each step; for a batch of one text.
+    logits_processor: functions (input_ids, scores) -> scores, applied to both models, with (nodes, length) texts including
+        the prompt's padding and (nodes, vocabulary) float32 scores. They must not keep state between calls.
+    stopping_criteria: called after every new token with (1, length) input_ids and None for the scores.
+    streamer: receives the prompt, then the new tokens of each step; for a batch of one text.
 
-    Returns (batch, length) tokens as `target.generate` does, or with `return_dict` a `Generated`. Wrong arguments raise
-    `ValueError`.
+    Returns (batch, length) tokens like `target.generate`, or with `return_dict` a `Generated`. Raises `InvalidInput`, a
+    `ValueError`, for invalid arguments.
     """
     loop = _Loop(target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length,
                  (temperature, top_k, top_p, min_p), draft_sampling, seed, eos_token_id, pad_token_id, logits_processor,
@@ -100,8 +100,8 @@ def generate(target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.T
 class _CachedModel:
     """A model and its cache of a batch of texts of different lengths.
 
-    Entry e of the cache is token e of each text, as far as that is read; what follows in shorter texts is not looked at.
-    From column `base` on stand the nodes of the tree of this step, the same in every text, which `keep` moves to their text.
+    Entry e of the cache is token e of each text; entries beyond the end of a shorter text are masked. The columns from
+    `base` are the nodes of this step's tree, the same for every text; `keep` moves the accepted ones behind their text.
     """
 
     def __init__(self, model, name):
@@ -117,7 +117,7 @@ class _CachedModel:
         self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
 
     def read(self, texts):
-        """The prompts, from the beginning; the model's own causal mask does for them."""
+        """Reads the prompts from their beginning, with the model's own causal mask."""
         self.lengths = np.array([len(t) for t in texts], np.int64)
         self.base = self.columns = int(self.lengths.max())
         if self.base == 0:
@@ -129,8 +129,8 @@ class _CachedModel:
         self._forward(tokens, places, None, **self.last_only)
 
     def forward(self, tokens, positions, visible):
-        """Logits (batch, entries, vocabulary) of entries that see their text, and of the tree's columns, these entries
-        among them, those that `visible` (batch, entries, columns of the tree) says."""
+        """Logits (batch, entries, vocabulary) of new entries. They attend to their text and to those columns of the tree,
+        new entries included, that `visible` (batch, entries, columns of the tree) marks."""
         device = self.model.device
         texts, entries = tokens.shape
         settled = torch.arange(self.base, device=device) < torch.from_numpy(self.lengths).to(device)[:, None]
@@ -147,7 +147,7 @@ class _CachedModel:
                           past_key_values=self.cache, use_cache=True, **more)
 
     def keep(self, kept):
-        """Moves columns of the tree, rising from 0, behind their text; drops all others."""
+        """Moves columns of the tree, increasing from 0, behind their text, and drops all others."""
         texts = np.repeat(np.arange(len(kept)), [len(k) for k in kept])
         come = np.concatenate([self.base + np.asarray(k, np.int64) for k in kept])
         go = np.concatenate([n + np.arange(len(k)) for n, k in zip(self.lengths, kept)])
@@ -167,13 +167,13 @@ class _CachedModel:
         return [layer for layer in self.cache.layers if getattr(layer, "keys", None) is not None]
 
     def crop(self):
-        # What the method of this name takes changed from version to version of transformers.
+        # The arguments of transformers' own `crop` differ between its versions.
         for layer in self.layers():
             layer.keys, layer.values = layer.keys[..., : self.base, :], layer.values[..., : self.base, :]
         self.columns = self.base
 
     def select(self, texts):
-        """Goes on with some of the texts."""
+        """Keeps some of the texts and drops the others."""
         self.lengths = self.lengths[texts]
         if self.columns:
             for layer in self.layers():
@@ -183,7 +183,7 @@ class _CachedModel:
 
 
 class _Shape:
-    """What of a tree every step needs: for each level the nodes with children there, in groups of equally many."""
+    """The data of a tree that every step reads: for each level its nodes with children, grouped by their number."""
 
     def __init__(self, tree):
         self.tree = tree
@@ -193,7 +193,7 @@ class _Shape:
         self.first = np.array([tree.children(v).start for v in range(len(tree))])
         self.levels = [np.flatnonzero((tree.depths == d) & (counts > 0)) for d in range(tree.depth)]
         self.groups = [[(int(n), level[counts[level] == n]) for n in np.unique(counts[level])] for level in self.levels]
-        self.inner = np.concatenate([*self.levels, np.empty(0, np.int64)]).astype(np.int64)  # as the draft is fed
+        self.inner = np.concatenate([*self.levels, np.empty(0, np.int64)]).astype(np.int64)  # in the order that the draft reads
         self.place = np.full(len(tree), -1, np.int64)
         self.place[self.inner] = np.arange(len(self.inner))
 
@@ -248,7 +248,7 @@ class _Loop:
         self.prompt_sizes = [len(t) for t in self.texts]
         self.seeds = each("seed", seed, count, np.uint64)
         self.ids = np.arange(count, dtype=np.uint32)
-        self.rows = list(range(count))  # of the batch, those that go on
+        self.rows = list(range(count))  # indices in the batch of the texts that have not ended
         self.target = _CachedModel(target, "target")
         self.draft = _CachedModel(draft, "draft")
         depth = self.shape.tree.depth
@@ -290,11 +290,11 @@ class _Loop:
         return result
 
     def step(self):
-        """Drafts a tree for every text, verifies it, and keeps what was accepted."""
+        """Drafts a tree for every text, verifies it, and keeps the accepted path."""
         shape, rows = self.shape, self.rows
         length = np.array([len(self.texts[r]) for r in rows])
         left = np.array([self.room - (len(self.texts[r]) - self.prompt_sizes[r]) for r in rows])
-        # Never deeper than there are tokens left to emit or positions to put them: this looks at no draw.
+        # No deeper than the tokens and positions that are left. The depth does not depend on draws.
         depths = np.clip(np.minimum(left - 1, self.limit - length), 0, shape.tree.depth)
         tokens = np.full((len(rows), len(shape.tree)), -1, np.int32)
         tokens[:, 0] = [self.texts[r][-1] for r in rows]
@@ -310,7 +310,7 @@ class _Loop:
         trees = [shape.up_to[d] for d in depths.tolist()]
         target_rows = [b * nodes + np.arange(len(t)) for b, t in enumerate(trees)]
         draft_rows = None
-        if draft_logits is None:  # roots alone
+        if draft_logits is None:  # only roots
             draft_logits, draft_rows = logits, target_rows
         else:
             inner = draft_logits.shape[1]
@@ -363,7 +363,7 @@ class _Loop:
                 model.select(on)
 
     def emit(self, row, tokens):
-        """The tokens that are taken, and whether the text ends with them."""
+        """Appends tokens to a text: returns those appended, and whether the text has ended."""
         text = self.texts[row]
         emitted = []
         for token in tokens:
@@ -388,17 +388,17 @@ class _Loop:
                 self.accepted_by_depth[depth] += depth < verdict.accepted
 
     def places(self, length, nodes):
-        """Positions of nodes; those that no text has room for are not looked at, and lie within the model's."""
+        """Positions of nodes, limited to the model's; nodes beyond the limit are not used."""
         return np.minimum(length[:, None] - 1 + self.shape.tree.depths[nodes], self.limit - 1)
 
     def grow(self, tokens, certain, length, depths):
-        """Draws the trees, level by level; returns the draft's logits (texts, inner nodes, vocabulary), and which of the
-        first columns that the draft was fed are tokens of each text."""
+        """Draws the trees level by level. Returns the draft's logits (texts, inner nodes, vocabulary), and which of the
+        first columns that the draft read are tokens of each text."""
         shape, rows = self.shape, self.rows
         nothing = np.zeros((len(rows), 0), bool)
         if not depths.max():
             return None, nothing
-        # A leaf that was accepted was not read by the draft: it is read before the root, which is the same call.
+        # The draft has not read an accepted leaf: it reads it before the root, in the same call.
         behind = (length - 1) - self.draft.lengths
         gap = int(behind.max())
         missing = np.arange(gap) < behind[:, None]
@@ -450,7 +450,7 @@ class _Loop:
         return np.array([*self.padded[row], *self.texts[row][self.prompt_sizes[row]:]], np.int64)
 
     def processed(self, logits, tokens, nodes):
-        """The logits of nodes after the processors; nodes of a level at a time, whose texts have one length."""
+        """The logits of nodes after the processors, which get one level at a time: its texts have equal lengths."""
         if not self.processors:
             return logits
         tree = self.shape.tree
@@ -471,7 +471,7 @@ class _Loop:
 
 
 def _matrix(logits):
-    """(rows, vocabulary) on the CPU, in a type that rows have."""
+    """(rows, vocabulary) on the CPU, in a supported type."""
     flat = logits.reshape(-1, logits.shape[-1])
     if flat.dtype not in (torch.float32, torch.float16, torch.bfloat16):
         flat = flat.float()
@@ -505,7 +505,7 @@ def _positions(model):
 
 
 def _window(model):
-    """Tokens that attention is limited to, None where it is not."""
+    """The size of the attention window in tokens, None if unlimited."""
     config = model.config.get_text_config()
     kinds = getattr(config, "layer_types", None)
     sizes = []

@@ -1,4 +1,4 @@
-"""Methods, and the laws that children are drawn by."""
+"""Methods and draft laws."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from ._errors import InvalidInput, refuse
 
 @dataclass(frozen=True)
 class Method:
-    """What is known of a method: a sampler and the verifier of its law."""
+    """A method, which is a sampler and the verifier of its law, and its properties."""
 
     name: str
     summary: str
     law: str  #: how the children of a node are drawn
-    shapes: str  #: the trees that it takes: "any", "pairs", "forks" or "chains"
-    lossless: bool  #: what is emitted has the target's law
+    shapes: str  #: the trees that it accepts: "any", "pairs" (up to two children per node), "forks" or "chains"
+    lossless: bool  #: whether the emitted tokens have the target's distribution
     reads_draft: bool  #: whether verifying reads the draft's logits
-    counts_certain: bool  #: whether trees say how many children of a node are certain
-    drawn_by_text: bool  #: whether draws belong to positions in the text
-    decides_by_node: bool  #: node by node, so that a tree's shape may depend on what was drawn
+    counts_certain: bool  #: whether trees need the number of certain children of each node
+    drawn_by_text: bool  #: whether draws depend on the position in the text, so that `draft` reads `depths`
+    decides_by_node: bool  #: whether it decides node by node, so that a tree's shape may depend on earlier draws
 
     def __str__(self):
         return self.name
@@ -29,10 +29,10 @@ class Method:
 
 @dataclass(frozen=True)
 class Law:
-    """How the children of a node were drawn. `draft` returns it, and `verify` refuses a method of another law."""
+    """How the children of a node were drawn. `draft` returns the law, and `verify` refuses a method of another law."""
 
     name: str
-    methods: tuple[str, ...]  #: the methods that verify children drawn by it
+    methods: tuple[str, ...]  #: the methods that verify children drawn by this law
 
     def __str__(self):
         return self.name
@@ -50,7 +50,7 @@ def _described(name):
 
 
 def method(name: Method | str) -> Method:
-    """The method of a name; `ValueError` with the nearest names where there is none."""
+    """The method of a name. Raises `InvalidInput` with the most similar names for an unknown name."""
     if isinstance(name, Method):
         return name
     if not isinstance(name, str):
@@ -79,7 +79,7 @@ def laws() -> dict[str, Law]:
 
 
 def law(name: Law | str) -> Law:
-    """The law of a name."""
+    """The law of a name. Raises `InvalidInput` with all names for an unknown name."""
     if isinstance(name, Law):
         return name
     if not isinstance(name, str) or name not in laws():

@@ -1,8 +1,8 @@
-"""The exact law of what a verifier emits, for samplers and verifiers written in Python over tiny vocabularies.
+"""The exact law of the tokens that a verifier emits, for samplers and verifiers in Python over tiny vocabularies.
 
-All that is random goes through a `Source`. `law_of_node` and `law_of_tree` run sampler and verifier once for every way
-that the draws can fall, and add up the probabilities: with `fractions.Fraction` in the rows the result is exact, and a
-lossless verifier's law equals the target's, not nearly but exactly.
+All draws go through a `Source`. `law_of_node` and `law_of_tree` run sampler and verifier once for every combination of
+outcomes of the draws, and sum the probabilities. With `fractions.Fraction` in the rows the result is exact, and the law of
+a lossless verifier equals the target's.
 
     def accept_or_not(source, p, q, children):          # speculative sampling of one child
         [x] = children
@@ -12,7 +12,7 @@ lossless verifier's law equals the target's, not nearly but exactly.
 
     proof.is_lossless(proof.draw_iid, accept_or_not, p, q, n=1)
 
-It goes up to some ten thousands of ways: vocabularies of three or four tokens, trees of a few nodes.
+It is meant for some ten thousand combinations: vocabularies of three or four tokens, trees of a few nodes.
 """
 
 from collections import defaultdict
@@ -24,11 +24,11 @@ from .tree import as_tree
 
 
 class Source:
-    """Draws that are enumerated: each run of a function follows one way that they can fall."""
+    """A source of draws that enumerates: each run of a function has one combination of outcomes."""
 
     def __init__(self):
-        self._script = []  # the branches that this run takes first
-        self._open = []  # (branch taken, branches to come) of each draw
+        self._script = []  # the outcomes of this run's first draws
+        self._open = []  # (index of the outcome, number of outcomes) of each draw
         self.probability = 1
 
     def _restart(self, script):
@@ -37,7 +37,7 @@ class Source:
         self.probability = 1
 
     def categorical(self, weights):
-        """An index, with probability in proportion to its weight."""
+        """An index, with probability proportional to its weight."""
         weights = list(weights)
         for i, w in enumerate(weights):
             if not w >= 0:
@@ -53,21 +53,22 @@ class Source:
         return i
 
     def bernoulli(self, probability):
-        """True with a probability."""
+        """True with the given probability."""
         if not 0 <= probability <= 1:
             refuse("probability", probability, "it lies in [0, 1]")
         return self.categorical([1 - probability, probability]) == 1
 
 
 def enumerate_draws(function, limit=2_000_000):
-    """Runs ``function(source)`` for every way that its draws can fall: {result: probability}. Results are hashable."""
+    """Runs ``function(source)`` for every combination of outcomes of its draws, at most `limit`: {result: probability}.
+    Results must be hashable."""
     source = Source()
     law = defaultdict(int)
     script = []
     for _ in range(limit):
         source._restart(script)
         law[function(source)] += source.probability
-        # The last draw that has a branch left takes it; those after it begin anew.
+        # The last draw with an outcome left takes the next one; later draws start again.
         path = source._open
         while path and path[-1][0] + 1 == path[-1][1]:
             path.pop()
@@ -89,7 +90,7 @@ def draw_iid(source, q, n):
 
 
 def draw_sequential(source, q, n):
-    """n draws without replacement; fewer where the support is smaller."""
+    """n draws without replacement, fewer if the support is smaller."""
     left = list(q)
     drawn = []
     while len(drawn) < n and sum(left) > 0:
@@ -113,17 +114,17 @@ def _row(name, row):
 
 
 class NodeLaw(NamedTuple):
-    """What a verifier does at one node."""
+    """The law of a verifier at one node."""
 
-    tokens: list  #: the probability that each token is the one emitted
-    accepted: object  #: the probability that it is a child
+    tokens: list  #: the probability that each token is emitted
+    accepted: object  #: the probability that a child is accepted
 
 
 def law_of_node(draw, decide, p, q, n):
     """The exact law of the token that one node emits.
 
-    draw: ``draw(source, q, n)`` gives children; decide: ``decide(source, p, q, children)`` gives (k, None) for the child
-    of rank k, or (None, token). p, q: rows of target and draft.
+    draw: ``draw(source, q, n)`` returns the children. decide: ``decide(source, p, q, children)`` returns (k, None) to
+    accept the child of rank k, or (None, token). p, q: rows of target and draft. Returns a `NodeLaw`.
     """
     p, q = _row("p", p), _row("q", q)
     if len(p) != len(q):
@@ -140,7 +141,7 @@ def law_of_node(draw, decide, p, q, n):
 
 
 def node_by_node(decide):
-    """A verifier of trees that walks down from the root and decides at each node: see `law_of_tree`."""
+    """A verifier for `law_of_tree` that descends from the root and calls `decide` at each node."""
 
     def verify(source, tree, tokens, target, draft):
         node = 0
@@ -160,14 +161,14 @@ def node_by_node(decide):
 
 
 def law_of_tree(draw, verify, tree, target, draft, length):
-    """The exact law of the first `length` tokens when the first step is speculative and the target goes on alone.
+    """The exact law of the first `length` tokens if the first step is speculative and the target continues alone.
 
     draw: as in `law_of_node`, called for each node with children. verify: ``verify(source, tree, tokens, target, draft)``
-    gives (path, token): the accepted nodes below the root, and the token that follows; ``tokens[v]`` is None for the root
-    and for children that could not be drawn, ``target(v)`` and ``draft(v)`` are the rows after node v. target, draft:
+    returns (path, token): the accepted nodes below the root, and the token that follows. ``tokens[v]`` is None for the
+    root and for children that could not be drawn; ``target(v)`` and ``draft(v)`` are the rows after node v. target, draft:
     functions from a tuple of tokens, the text so far, to a row.
 
-    Returns {tokens: probability}. The verifier is lossless where that is `law_of_text(target, length)`.
+    Returns {tokens: probability}, which for a lossless verifier equals `law_of_text(target, length)`.
     """
     tree = as_tree(tree)
     rows_of = {}
@@ -214,14 +215,14 @@ def law_of_text(target, length):
 
 
 def distance(a, b):
-    """Half the sum of the differences of two laws (dicts or rows): 0 where they are the same."""
+    """The total variation distance of two laws (dicts or rows): half the sum of the absolute differences."""
     a = a if isinstance(a, dict) else dict(enumerate(a))
     b = b if isinstance(b, dict) else dict(enumerate(b))
     return sum(abs(a.get(k, 0) - b.get(k, 0)) for k in {*a, *b}) / 2
 
 
 def is_lossless(draw, decide, p, q, n, tolerance=0):
-    """Whether a verifier at one node emits with the target's law, up to `tolerance` (for rows of floats: 1e-12)."""
+    """Whether a verifier at one node has the target's law, up to `tolerance` in total variation (for floats: 1e-12)."""
     return distance(law_of_node(draw, decide, p, q, n).tokens, list(p)) <= tolerance
 
 

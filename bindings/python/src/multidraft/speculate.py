@@ -1,4 +1,4 @@
-"""A whole generation with two models that are Python functions."""
+"""Generation with two models given as Python functions."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ Model = Callable[[list], Any]  #: from a list of token lists to an array (len, v
 
 @dataclass
 class Generation:
-    """What `speculate` generated."""
+    """The result of `speculate`."""
 
     tokens: list  #: the new tokens
     target_calls: int = 0
     draft_calls: int = 0
-    drafted: int = 0  #: tokens that were drafted
-    accepted: int = 0  #: of these, accepted
-    steps: list = field(default_factory=list)  #: tokens emitted by each target call
+    drafted: int = 0  #: the number of drafted tokens
+    accepted: int = 0  #: the number of these that were accepted
+    steps: list = field(default_factory=list)  #: the number of tokens emitted by each target call
 
     @property
     def block_efficiency(self) -> float:
-        """Tokens a target call."""
+        """Tokens per target call."""
         return len(self.tokens) / self.target_calls if self.target_calls else 0.0
 
 
@@ -54,11 +54,12 @@ def _call(model, name, contexts, vocabulary):
 def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draft: Model, *, temperature: float = 1.0,
                top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, request: int = 0,
                threads: int = 1) -> tuple[DraftedTree, np.ndarray | None]:
-    """Draws a tree below the last token of `text`, calling `draft` once a level.
+    """Draws a tree below the last token of `text`, calling `draft` once per level.
 
     draft: a function from a list of token lists to an array (len, vocabulary) of logits. Returns (`DraftedTree`, logits),
-    where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model was not
-    asked for are zero. Without a level below the root the model is not called, and logits are None.
+    where row i of the logits is that of node i, bfloat16 as its bits in uint16; rows of nodes that the model did not read
+    are zero.
+    If the tree is the root alone the model is not called, and the logits are None.
     """
     text = integers("text", text).tolist()
     if not text:
@@ -69,7 +70,7 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
 
 
 def _grow(chosen, tree, text, draft, params, seed, request, threads):
-    """Besides the texts up to the nodes that are there, and the calls of the model."""
+    """`draft_tree` with two more results: the texts up to the nodes that were drawn, and the number of calls."""
     nodes = len(tree)
     tokens = np.full(nodes, -1, np.int32)
     tokens[0] = text[-1]
@@ -94,7 +95,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
         logits[level] = _as_numpy(array)
         at = np.array(level, np.int32)
         most = max(len(tree.children(v)) for v in level)
-        # Nodes of a level may want different numbers of children: each number is a call.
+        # One call for each number of children that occurs in the level.
         for wanted in range(1, most + 1):
             chosen_rows = [k for k, v in enumerate(level) if len(tree.children(v)) == wanted]
             if not chosen_rows:
@@ -130,12 +131,14 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
               temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
               draft_sampling: Sequence[Any] | None = None, seed: int = 0, request: int = 0, stop: Sequence[int] = (),
               threads: int = 1, callback: Callable[[list], Any] | None = None) -> Generation:
-    """Continues `text` by `tokens` tokens: the law of the text is the target's, whatever the draft.
+    """Continues `text` by `tokens` tokens. With a lossless method the text has the target's law for any draft.
 
-    method: a name of `methods()`. tree: a `Tree`, or its text, such as "4x2x2x1".
-    target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, the row after each list.
-    stop: tokens that end the text (and are emitted). callback: called with the tokens of each step.
-    Equal seeds give equal texts. Returns a `Generation`.
+    method: a name of `methods()`. tree: a `Tree`, or the text of its shape, such as "4x2x2x1".
+    target, draft: functions from a list of token lists to an array (len, vocabulary) of logits, one row after each list.
+    draft_sampling: (temperature, top_k, top_p, min_p) of the draft, by default the target's.
+    stop: tokens that end the text and are emitted. callback: called with the tokens of each step.
+    request: distinguishes texts with equal seeds. Equal arguments give equal texts if the logits are equal. Returns a
+    `Generation`.
     """
     chosen = method_of(method)
     tree = as_tree(tree)
@@ -184,7 +187,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
 
 
 def _same_type(draft_logits, target_logits):
-    """Rows of one type: where they differ, both as float32."""
+    """Both arrays in one type: float32 if their types differ."""
     name = str(getattr(target_logits, "dtype", "")).rsplit(".", 1)[-1]
     of_draft = "bfloat16" if draft_logits.dtype == np.uint16 else draft_logits.dtype.name
     if name == of_draft and name != "bfloat16":

@@ -1,8 +1,8 @@
-"""PyTorch operators: `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`, which torch.compile takes whole.
+"""PyTorch operators `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`, without graph breaks.
 
 Importing this module registers them. `draft` and `verify` are functions over them for batches of trees of one shape;
-`verify_linked_trees` has the shape of the functions by which serving engines verify trees. Logits may lie on any device;
-the library works on the CPU, so those of other devices are copied there, and the answers back.
+`verify_linked_trees` has the signature of serving engines' functions for tree verification. Logits may be on any device:
+the library runs on the CPU, so logits of other devices are copied there, and the results back.
 """
 
 from typing import Any, NamedTuple, Optional, Tuple
@@ -23,28 +23,28 @@ _ROWS = (torch.float32, torch.float16, torch.bfloat16)
 class Draws(NamedTuple):
     """The children drawn for rows of logits."""
 
-    tokens: Tensor  #: (rows, n) int32; -1 where the support was exhausted
-    counts: Tensor  #: (rows,) int32: how many were drawn
-    certain: Tensor  #: (rows,) int32: how many of them are certain
+    tokens: Tensor  #: (rows, n) int32; -1 if the row's support was exhausted
+    counts: Tensor  #: (rows,) int32: number drawn
+    certain: Tensor  #: (rows,) int32: number that are certain
 
 
 class Verdicts(NamedTuple):
-    """What became of a batch of trees."""
+    """The verdicts on a batch of trees."""
 
     path: Tensor  #: (batch, depth) int32: the accepted nodes, root excluded, in order; then -1
-    accepted: Tensor  #: (batch,) int32: how many nodes were accepted
-    next: Tensor  #: (batch,) int32: the token that follows; -1 where a row was not a distribution
+    accepted: Tensor  #: (batch,) int32: the number of accepted nodes
+    next: Tensor  #: (batch,) int32: the token that follows; -1 if a row was not a distribution
 
 
 def _host(tensor, name, dtype):
-    """A tensor of integers as an array of a type, where its values fit."""
+    """A tensor of integers as a contiguous array of `dtype`; its values must fit."""
     if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool:
         refuse(name + ".dtype", tensor.dtype, "a tensor of integers is wanted")
     if tensor.dim() != 1:
         refuse(name + ".shape", tuple(tensor.shape), "one dimension is wanted")
     array = tensor.detach().cpu().numpy()
     if dtype is np.uint64 and array.dtype == np.int64:
-        return np.ascontiguousarray(array).view(np.uint64)  # PyTorch has no whole set of operators on uint64
+        return np.ascontiguousarray(array).view(np.uint64)  # PyTorch has few operators on uint64
     info = np.iinfo(dtype)
     if array.dtype != dtype and array.size:
         bad = np.flatnonzero((array < info.min) | (array > info.max))
@@ -172,7 +172,7 @@ def _links(tensor, name):
 
 def _linked_trees(predicts, accept_index, accept_token_num, candidates, retrieve_index, retrieve_next_token,
                   retrieve_next_sibling, target_probs, draft_probs):
-    """How many there are, all tensors having the shapes that they are to have."""
+    """Checks the shapes of all tensors and returns the number of trees."""
     if candidates.dim() != 2:
         refuse("candidates.shape", tuple(candidates.shape), "(batch, nodes) is wanted")
     count, width = candidates.shape
@@ -193,7 +193,7 @@ def _linked_trees(predicts, accept_index, accept_token_num, candidates, retrieve
 
 
 def _each(name, value, count, dtype):
-    """One integer a request as a tensor of int64."""
+    """One integer per request as a tensor of int64."""
     if isinstance(value, Tensor):
         if tuple(value.shape) != (count,):
             refuse(name + ".shape", tuple(value.shape), f"one number, or ({count},) is wanted")
@@ -207,8 +207,8 @@ def draft(logits: Tensor, n: int, *, method: Method | str, temperature: float = 
           threads: int = 1) -> Draws:
     """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16.
 
-    nodes: of which node of its tree each row is; 0, 1, 2 .. where it is left out. seeds, positions, ids, nodes, depths: one,
-    or one a row. Returns `Draws`; the meaning is documented at `multidraft.draft`.
+    nodes: the node of each row in its tree; by default 0, 1, 2 .. seeds, positions, ids, nodes, depths: one, or one per
+    row. Returns `Draws`; for details see `multidraft.draft`.
     """
     if logits.dim() != 2:
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
@@ -227,10 +227,10 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
            probabilities: bool = False, threads: int = 1) -> Verdicts:
     """Verifies a batch of trees of one shape.
 
-    tokens: (batch, nodes) integers, the roots' first. target_logits, draft_logits: (batch, nodes, vocabulary); or
-    probabilities, with `probabilities`. certain: (batch, nodes), for the laws that say which children are certain.
-    seeds, positions, ids: one, or one a tree; a tensor of seeds is of int64, as which all 64 bits count. Returns `Verdicts`;
-    the meaning is documented at `multidraft.verify`.
+    tokens: (batch, nodes) integers, the root's first. target_logits, draft_logits: (batch, nodes, vocabulary); float32
+    probabilities with `probabilities`. certain: (batch, nodes), for laws with certain children. seeds, positions, ids: one,
+    or one per tree; a tensor of seeds has int64, whose 64 bits are read as unsigned. Returns `Verdicts`; for details see
+    `multidraft.verify`.
     """
     tree = as_tree(tree)
     nodes = len(tree)
@@ -262,21 +262,23 @@ def verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_num
                         target_probs: Tensor, draft_probs: Tensor | None = None, *,
                         method: Method | str = "naive/deterministic", law: Law | str = "deterministic", seeds: Any = 0,
                         positions: Any = 0, ids: Any = None, threads: int = 1) -> None:
-    """Verifies trees given by links, a replacement for `tree_speculative_sampling_target_only` of SGLang's kernels and of
-    `verify_tree_greedy` (with rows that are 1 at one token): the same tensors, but for the uniform numbers.
+    """Verifies trees given by links: a replacement for SGLang's `tree_speculative_sampling_target_only`, and for its
+    `verify_tree_greedy` with rows that are 1 at one token. The tensors are the same, without the uniform numbers.
 
-    predicts: written, (entries,) int32: at ``retrieve_index`` of the root and of each accepted node the token that comes
-        after it. accept_index: written, (batch, levels): `retrieve_index` of the root and of the accepted nodes, then -1.
-        accept_token_num: written, (batch,): how many nodes were accepted.
-    candidates: (batch, nodes): the tokens, node 0 the root. retrieve_index: (batch, nodes): which entry of `predicts` is each
-        node's. retrieve_next_token, retrieve_next_sibling: (batch, nodes): a node's first child and the next child of its
-        parent, in the order they were drawn; -1 for none.
-    target_probs, draft_probs: (batch, nodes, vocabulary) float32 probabilities, that of the draft for methods that read it.
-    law: how the candidates were drawn, such as "deterministic" for the draft's likeliest tokens; a method of another law is
-        refused. seeds, positions, ids: one, or one a tree; give each step of a text its position, or its draws repeat.
-        ids: 0, 1, 2 .. where they are left out.
+    predicts: output, (entries,) int32: at ``retrieve_index`` of the root and of each accepted node, the token that follows
+        it. accept_index: output, (batch, levels): `retrieve_index` of the root and of the accepted nodes, then -1.
+        accept_token_num: output, (batch,): the number of accepted nodes, without the root.
+    candidates: (batch, nodes): the tokens, node 0 is the root. retrieve_index: (batch, nodes): the entry of `predicts` of
+        each node. retrieve_next_token, retrieve_next_sibling: (batch, nodes): a node's first child and the next child of
+        its parent, in the order of the draws; -1 for none.
+    target_probs, draft_probs: (batch, nodes, vocabulary) float32 probabilities; the draft's for methods that read them.
+    law: how the candidates were drawn, such as "deterministic" for the draft's most likely tokens; a method of another law
+        is refused.
+    seeds, positions, ids: one, or one per tree. Each step of a text needs its own position, or the draws repeat. ids are by
+        default 0, 1, 2 ..
 
-    A tree whose rows are not distributions gets no node and the token -1. Nothing is written where an argument is refused.
+    A tree with a row that is not a distribution gets no node and the token -1. If an argument is refused, nothing is
+    written.
     """
     count = candidates.shape[0] if candidates.dim() else 0
     torch.ops.multidraft.verify_linked_trees(

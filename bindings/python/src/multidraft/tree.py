@@ -25,7 +25,7 @@ class Tree:
     __slots__ = ("_parents", "_depths", "_offsets", "_first", "_name")
 
     def __init__(self, parents: Sequence[int] | np.ndarray) -> None:
-        """`parents`: N integers. Raises `ValueError` where they are no tree in level order."""
+        """`parents`: N integers. Raises `InvalidInput` unless they are a tree in level order. O(N)."""
         self._parents = np.array(integers("parents", parents))
         self._depths = _core.tree_depths(self._parents)
         self._parents.flags.writeable = self._depths.flags.writeable = False
@@ -35,7 +35,7 @@ class Tree:
 
     @classmethod
     def parse(cls, text: str) -> Tree:
-        """Reads "4x2x2x1", "fork:3x4", "chain:5", "[[0], [1], [0, 0]]" (choices) or "[-1 0 0 1]" (parents)."""
+        """Parses "4x2x2x1", "fork:3x4", "chain:5", "[[0], [1], [0, 0]]" (choices) or "[-1 0 0 1]" (parents)."""
         if not isinstance(text, str):
             refuse("shape", text, "a text is wanted, such as '4x2x2x1'")
         tree = cls(_core.parse_shape(text))
@@ -45,23 +45,23 @@ class Tree:
 
     @classmethod
     def branching(cls, factors: Sequence[int]) -> Tree:
-        """Every node of level l has ``factors[l]`` children. An empty list: the root alone."""
+        """A tree with ``factors[l]`` children per node of level l. An empty list: the root alone."""
         factors = integers("factors", factors)
         return cls.parse("x".join(map(str, factors.tolist())) if len(factors) else "0")
 
     @classmethod
     def chain(cls, length: int) -> Tree:
-        """One candidate a level."""
+        """A tree with one candidate per level, for `length` levels."""
         return cls.parse(f"chain:{integer('length', length, 0, 2**20)}")
 
     @classmethod
     def fork(cls, width: int, length: int) -> Tree:
-        """`width` chains of `length` tokens that part at the root."""
+        """A tree of `width` chains of `length` tokens that branch at the root."""
         return cls.parse(f"fork:{integer('width', width, 1, 2**20)}x{integer('length', length, 0, 2**20)}")
 
     @classmethod
     def from_choices(cls, choices: Iterable[Sequence[int]]) -> Tree:
-        """A sparse tree from the paths of ranks that Medusa and EAGLE publish: ``[(0,), (1,), (0, 0)]``, any order."""
+        """A sparse tree from paths of ranks in any order, the format of Medusa and EAGLE: ``[(0,), (1,), (0, 0)]``."""
         try:
             choices = [list(path) for path in choices]
         except Exception:
@@ -71,7 +71,7 @@ class Tree:
 
     @classmethod
     def from_any_order(cls, parents: Sequence[int] | np.ndarray) -> tuple[Tree, np.ndarray]:
-        """A tree whose nodes stand in any order: (tree, order), where node i of the tree was ``order[i]``."""
+        """A tree from parents in any order: (tree, order), where node i of the tree was ``order[i]`` in the input. O(N)."""
         order, sorted_parents = _core.level_order(integers("parents", parents))
         return cls(sorted_parents), order
 
@@ -82,19 +82,19 @@ class Tree:
 
     @property
     def depths(self) -> np.ndarray:
-        """Levels of each node below the root: (N,) int32."""
+        """The number of levels of each node below the root: (N,) int32."""
         return self._depths
 
     @property
     def depth(self) -> int:
-        """Levels below the root."""
+        """The number of levels below the root."""
         return int(self._depths[-1])
 
     def __len__(self) -> int:
         return len(self._parents)
 
     def children(self, node: int) -> range:
-        """The children of a node, a range."""
+        """The children of a node, as a range."""
         if self._first is None:
             self._first = np.searchsorted(self._parents, np.arange(len(self) + 1)).tolist()
             self._first[0] = min(1, len(self))
@@ -102,15 +102,15 @@ class Tree:
         return range(max(self._first[node], 1), max(self._first[node + 1], 1))
 
     def up_to(self, depth: int) -> Tree:
-        """The tree without the nodes below a depth: the first nodes, with their numbers."""
+        """The tree without the nodes below a depth; the other nodes keep their numbers."""
         return self if depth >= self.depth else Tree(self._parents[self._depths <= depth])
 
     def mask(self, dtype: object = bool, context: int = 0) -> np.ndarray:
-        """What each node attends to: itself, its ancestors, and `context` columns before the tree.
+        """The attention mask: each node attends to itself, its ancestors, and `context` columns before the tree.
 
-        `dtype` bool: (N, context + N), True attends. A float dtype ("float32", "float16", "bfloat16"): 0 attends, -inf
-        does not, to be added to scores; bfloat16 needs ml_dtypes. "packed": (N, ceil(N / 64)) uint64, bit j % 64 of word
-        j // 64 for node j, without context.
+        `dtype` bool: (N, context + N), True where a node attends. "float32", "float16" or "bfloat16": the same shape, 0
+        where it attends and -inf elsewhere, to be added to scores; bfloat16 needs ml_dtypes. "packed": (N, ceil(N / 64))
+        uint64, bit j % 64 of word j // 64 for node j, without context.
         """
         context = integer("context", context, 0, 2**31 - 1)
         if isinstance(dtype, str) and dtype == "packed":
@@ -132,7 +132,7 @@ class Tree:
         refuse("dtype", dtype, "a mask is bool, float32, float16, bfloat16 or 'packed'")
 
     def positions(self, context: int = 0) -> np.ndarray:
-        """The position of each node in the text, `context` tokens being before the root: (N,) int32."""
+        """The position of each node in the text, with `context` tokens before the root: (N,) int32."""
         return _core.positions(self._parents, integer("context", context, 0, 2**31 - 1))
 
     def __eq__(self, other):
@@ -151,7 +151,7 @@ class Tree:
 
 
 def as_tree(value: Tree | str | Sequence[int] | np.ndarray) -> Tree:
-    """A tree, or what one is made of: a shape's text, or parents."""
+    """A `Tree` from a `Tree`, the text of a shape or parents."""
     if isinstance(value, Tree):
         return value
     return Tree.parse(value) if isinstance(value, str) else Tree(value)
