@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <limits>
 #include <mutex>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/shards/columns.hpp"
+#include "multidraft/shards/validate.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "shards/ragged_shards.hpp"
@@ -138,6 +140,46 @@ TEST(shard_verify, refuses_on_all_ranks_what_is_wrong_on_one) {
         expected[0] = {};
         EXPECT_EQ(made, expected);
     });
+}
+
+/// Rows and slots are a rank's own: where they are at fault on one, all ranks report it, and none waits.
+TEST(shard_validate, reports_on_all_ranks_what_is_wrong_on_one) {
+    ragged<float> good(ragged_shapes, 9001, samplings_of_all_kinds);
+    good.draw_alone(draft::sequential{});
+    auto const reported = [&](shards::team_checks checks, auto const& change) {
+        std::vector<validation_report> all(3);
+        run_ranks(3, [&](thread_rank& rank) {
+            auto const r = static_cast<std::size_t>(rank.rank());
+            shards::rank_team team(rank, columns_by(cut::even, good.vocabulary, 3, rank.rank()), checks);
+            shards::column_range const mine = team.columns().of(team.rank());
+            columns_of_rows<float> const p(good.target, good.vocabulary, mine, good.sampling.data());
+            columns_of_rows<float> const q(good.draft, good.vocabulary, mine, good.sampling.data());
+            auto target = p.view();
+            auto requests = good.requests();
+            std::vector<std::int64_t> rows(static_cast<std::size_t>(good.trees().nodes));
+            std::iota(rows.begin(), rows.end(), 0);
+            std::vector<std::int32_t> slots(static_cast<std::size_t>(good.trees().requests));
+            std::iota(slots.begin(), slots.end(), 0);
+            target.row_of = rows.data();
+            requests.slot_of = slots.data();
+            if (rank.rank() == 1) change(rows, slots);
+            validate_batch(team, drawn_by<law::sequential>(good.trees()), target_rows(target), draft_rows(q.view()),
+                           requests, &all[r]);
+        });
+        for (auto const& one : all) {
+            EXPECT_EQ(one.what, all[0].what);
+            EXPECT_EQ(one.request, all[0].request);
+            EXPECT_EQ(one.index, all[0].index);
+            EXPECT_EQ(one.value, all[0].value);
+        }
+        return all[0];
+    };
+    using shards::team_checks;
+    for (team_checks const checks : {team_checks::none, team_checks::arguments}) {
+        EXPECT_EQ(reported(checks, [](auto const&, auto const&) {}).what, batch_argument::nothing);
+        EXPECT_EQ(reported(checks, [](auto& rows, auto const&) { rows[4] = -1; }).what, batch_argument::target_row_of);
+        EXPECT_EQ(reported(checks, [](auto const&, auto& slots) { slots[2] = -7; }).what, batch_argument::slot_of);
+    }
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #include <thrust/scan.h>
 #include <thrust/sort.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -21,7 +22,7 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 
 /// `build_trees` on the CPU through Thrust: the same functions, the same result. `policy`: `thrust::host`,
 /// `thrust::seq`, `thrust::omp::par`, .. All pointers are to host memory. O(N log N depth). Throws `invalid_input` for
-/// the first request that is not a tree, after writing the trees, and `out.faults` up to that request.
+/// the first request that is not a tree, after writing the trees and `out.faults`.
 template <class Policy>
 void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_trees const& out) {
     std::int64_t const nodes = trees.nodes;
@@ -39,11 +40,11 @@ void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_tr
     each(nodes, detail::number_node{trees, scratch});
     each(nodes, detail::write_node{trees, scratch, out});
     each(trees.requests, detail::count_lost{trees, scratch, faults.data()});
-    for (std::size_t b = 0; b < faults.size(); ++b) {
-        if (out.faults != nullptr) out.faults[b] = faults[b];
+    if (out.faults != nullptr) std::copy(faults.begin(), faults.end(), out.faults);
+    for (std::size_t b = 0; b < faults.size(); ++b)
         if (faults[b] != 0)
-            refuse("parents", static_cast<std::int64_t>(b), faults[b], "nodes of this request hang on no root");
-    }
+            refuse("parents", static_cast<std::int64_t>(b), faults[b],
+                   "nodes of this request are not connected to the root");
 }
 
 /// `write_offsets` on the CPU, through Thrust: offsets[0] = 0, offsets[b + 1] = offsets[b] + sizes[b].

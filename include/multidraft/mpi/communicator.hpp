@@ -83,7 +83,8 @@ public:
 private:
     [[nodiscard]] static int counted(std::size_t bytes) {
         if (bytes > static_cast<std::size_t>(std::numeric_limits<int>::max()))
-            refuse("bytes", bytes, "a call of MPI moves less than 2^31 bytes: verify fewer requests at a time");
+            refuse("count", bytes,
+                   "a call of MPI moves less than 2^31 bytes or numbers: verify fewer requests at a time");
         return static_cast<int>(bytes);
     }
     static void check(int result, char const* call) {

@@ -54,7 +54,7 @@ void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch
             of_rows.add(q.sampling_of(b));
         }
         of_rows.add(q.vocabulary);
-        mine.sums = {shards::detail::checksum_of_level(level, out), of_requests.value(), 0, of_rows.value()};
+        mine.sums = {0, of_requests.value(), 0, of_rows.value(), shards::detail::checksum_of_level(level, out)};
     };
     shards::detail::agree(team, state, [&] {
         detail::refuse_bad_level<Sampler>(level, q, requests, out);

@@ -45,9 +45,8 @@ public:
           size_(ranks.columns().vocabulary()) {}
 
     [[nodiscard]] index_t size() const noexcept { return size_; }
-    [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const noexcept {
-        return ranks_->walks() ? own(i) : known(i);
-    }
+    // Not noexcept: a call of the communicator may fail.
+    [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const { return ranks_->walks() ? own(i) : known(i); }
 
     /// See `has_runs`.
     [[nodiscard]] shard_view in_chunk(index_t, index_t) const noexcept { return *this; }

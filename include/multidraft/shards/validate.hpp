@@ -67,7 +67,7 @@ template <shards::communicator C>
 /// Checks the arguments of `verify_batch` like the call on a host (`batch/validate.hpp`) and writes the first fault to
 /// `*report`, the same on all ranks of a team. Called by all ranks. One pass over all rows. Throws `invalid_input` on
 /// all ranks if arrays are missing on one, or if a rank's trees, requests or sampling parameters differ from those of
-/// rank 0.
+/// rank 0 (whatever the team's `team_checks`).
 template <shards::communicator C, draft_law Law, row_batch Target, draft_row_batch Draft>
 void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts, target_rows<Target> const& target,
                     draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report,
@@ -77,18 +77,22 @@ void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts
     Draft q = draft.rows;
     shards::detail::join_team(p, team, 0);
     shards::detail::join_team(q, team, trees.nodes);
-    detail::fault_key first = detail::no_fault;
-    shards::detail::agree(team, shards::detail::statement_of(trees, requests, p, q), [&] {
+    auto const check = [&] {
         detail::refuse_null(report, "report");
         detail::refuse_bad_arguments(drafts, p, q, requests);
-        for (std::int32_t b = 0; b < trees.requests && first == detail::no_fault; ++b)
-            first = detail::fault_of_request(drafts, p, q, requests, b);
-    });
-    *report = {};
-    if (first != detail::no_fault) {
-        *report = detail::report_of(detail::host_batch_group{}, drafts, p, q, requests, first);
-        return;
-    }
+    };
+    // Rows and slots are a rank's own, so that a fault of theirs may be found on one rank only. Arguments are not read
+    // by the slots of a request at fault.
+    auto const state = [&](shards::detail::statement& mine) {
+        for (std::int32_t b = 0; b < trees.requests && mine.fault == detail::no_fault; ++b)
+            mine.fault = detail::fault_of_request(drafts, p, q, requests, b);
+        if (mine.fault != detail::no_fault)
+            mine.report = detail::report_of(detail::host_batch_group{}, drafts, p, q, requests, mine.fault);
+        else
+            shards::detail::statement_of(trees, requests, p, q)(mine);
+    };
+    *report = shards::detail::agree_always(team, state, check);
+    if (report->what != batch_argument::nothing) return;
     if (trees.requests > 0) {
         shards::detail::start_completing(team, trees, p, q);
         shards::detail::finish_completing(team, p, q);

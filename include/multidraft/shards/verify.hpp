@@ -139,7 +139,11 @@ public:
     verify_call& operator=(verify_call const&) = delete;
     /// Waits for the exchange in progress. Without `wait` no verdicts are written.
     ~verify_call() {
-        if (!ended_) detail::finish_completing(team_, target_, draft_);
+        if (ended_) return;
+        try {
+            detail::finish_completing(team_, target_, draft_);
+        } catch (...) {  // The communicator failed; its next call reports it.
+        }
     }
 
     /// Whether the first exchange has arrived, so that `wait` does not have to wait for it.

@@ -12,10 +12,12 @@
 #include <string_view>
 #include <type_traits>
 
+#include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/shards/exchange.hpp"
@@ -54,14 +56,16 @@ private:
     std::uint64_t sum_ = 0x243F6A8885A308D3U;
 };
 
-/// What a rank sends about its arguments: their checksums, or an error.
+/// What a rank sends about its arguments: their checksums, or an error, or the first fault that validation found.
 struct statement {
-    static constexpr std::size_t kinds = 4;
-    static constexpr std::array<std::string_view, kinds> names{"trees", "requests", "target", "draft"};
+    static constexpr std::size_t kinds = 5;
+    static constexpr std::array<std::string_view, kinds> names{"trees", "requests", "target", "draft", "level"};
 
     std::array<std::uint64_t, kinds> sums{};  ///< checksums of what must be equal on all ranks, by `names`
     std::int64_t index = -1;
     std::int32_t is_bad = 0;
+    multidraft::detail::fault_key fault = multidraft::detail::no_fault;
+    validation_report report{};  ///< of `fault`
     char argument[60]{};
     char value[64]{};
     char reason[192]{};
@@ -85,7 +89,8 @@ private:
 };
 
 /// Throws the same `invalid_input` on all ranks if a rank's arguments are invalid or differ from those of rank 0.
-inline void agree(exchange& ranks, statement const& mine) {
+/// Returns on all ranks the report of the first fault that any of them found; their arguments are then not compared.
+inline validation_report agree(exchange& ranks, statement const& mine) {
     auto const all = ranks.gather<statement>(nullptr, 1, [&](statement* out) { *out = mine; });
     for (int r = 0; r < ranks.ranks(); ++r) {
         statement const& s = *all.of<statement>(r);
@@ -93,12 +98,17 @@ inline void agree(exchange& ranks, statement const& mine) {
             throw invalid_input(s.argument, s.index, s.value, std::string(s.reason) + ", rank " + std::to_string(r));
     }
     statement const& first = *all.of<statement>(0);
+    statement const* faulty = &first;
+    for (int r = 1; r < ranks.ranks(); ++r)
+        if (all.of<statement>(r)->fault < faulty->fault) faulty = all.of<statement>(r);
+    if (faulty->fault != multidraft::detail::no_fault) return faulty->report;
     for (int r = 1; r < ranks.ranks(); ++r)
         for (std::size_t k = 0; k < statement::kinds; ++k)
             if (all.of<statement>(r)->sums[k] != first.sums[k])
                 refuse(std::string(statement::names[k]), static_cast<std::int64_t>(r), "not those of rank 0",
                        "all ranks are called with the same trees, requests and sampling parameters; the index is the "
                        "rank");
+    return {};
 }
 
 /// The checksum of what must be equal on all ranks about rows: size, type and sampling parameters.

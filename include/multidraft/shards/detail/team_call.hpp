@@ -96,18 +96,14 @@ template <class Target, class Draft>
                                 Draft const& draft) {
     return [&trees, &requests, &target, &draft](statement& mine) {
         mine.sums = {checksum_of_trees(trees), checksum_of_requests(requests, trees.requests),
-                     checksum_of_rows(target, trees.requests), checksum_of_rows(draft, trees.requests)};
+                     checksum_of_rows(target, trees.requests), checksum_of_rows(draft, trees.requests), 0};
     };
 }
 
-/// Calls `check`, which refuses invalid arguments of this rank. Throws on all ranks if it throws on one, or if the
-/// checksums that `state` writes differ. With `team_checks::none` only `check` is called.
-template <class Team, class State, class Check>
-void agree(Team& team, State const& state, Check const& check) {
-    if (team.checks() == team_checks::none) {
-        check();
-        return;
-    }
+/// Calls `check`, which refuses invalid arguments of this rank, then `state`, which writes their checksums or a fault.
+/// Throws on all ranks if one throws, or if checksums differ. Returns on all ranks the report of the first fault.
+template <class State, class Check>
+validation_report agree_always(exchange& ranks, State const& state, Check const& check) {
     statement mine;
     try {
         check();
@@ -115,7 +111,16 @@ void agree(Team& team, State const& state, Check const& check) {
     } catch (invalid_input const& e) {
         mine.set(e);
     }
-    agree(static_cast<exchange&>(team), mine);
+    return agree(ranks, mine);
+}
+
+/// `agree_always`; with `team_checks::none` only `check` is called.
+template <class Team, class State, class Check>
+void agree(Team& team, State const& state, Check const& check) {
+    if (team.checks() == team_checks::none)
+        check();
+    else
+        agree_always(team, state, check);
 }
 
 }  // namespace detail
