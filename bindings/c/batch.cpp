@@ -204,16 +204,21 @@ md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) 
         refuse_null(out, "out");
         constexpr host_group g;
         with_rows(r, "rows", nullptr, [&](auto const& of, auto const*) {
+            auto const request_of = [](std::int64_t i) {
+                return static_cast<std::int32_t>(std::min<std::int64_t>(i, max_row_size));
+            };
+            // All rows are processed before the first is written.
             for (std::int64_t i = 0; i < count; ++i) {
-                float* const to = out + i * r.vocabulary;
                 if (of.row(i) < 0) refuse("rows.row_of", i, of.row(i), "a row is not negative");
                 if (detail::batch_fault const f = detail::check_bias(of, batch_argument::target, i, i);
                     f.what != batch_argument::nothing)
                     refuse("rows.bias", i, f.value, detail::rule_of(f.what));
-                auto const b = static_cast<std::int32_t>(std::min<std::int64_t>(i, max_row_size));
-                if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(b));
-                auto const row = of(g, i, b);
-                for (index_t x = 0; x < r.vocabulary; ++x) to[x] = row(x);
+                if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(request_of(i)));
+                static_cast<void>(of(g, i, request_of(i)));
+            }
+            for (std::int64_t i = 0; i < count; ++i) {
+                auto const row = of(g, i, request_of(i));
+                for (index_t x = 0; x < r.vocabulary; ++x) out[i * r.vocabulary + x] = row(x);
             }
         });
     });

@@ -448,7 +448,9 @@ static void test_adjustments(void) {
     CHECK(out.next[0] == -1 && out.accepted[0] == 0 && out.next[1] >= 0 && out.next[2] >= 0);
     CHECK(fails_with(CALL(md_validate)(method, NULL, &trees, &target, &draft, &requests), "target",
                      "not a distribution"));
-    CHECK(CALL(md_distributions)(&target, 1, p) == MD_INVALID_INPUT);
+    for (int64_t i = 0; i < nodes; ++i) the_batch.mask_of[i] = i < nodes - 1 ? -1 : 0;
+    p[0] = -7;  // a refused call writes no row
+    CHECK(CALL(md_distributions)(&target, nodes, p) == MD_INVALID_INPUT && p[0] == -7);
 
     // Invalid masks and biases.
     a.allowed = the_batch.masks;

@@ -283,7 +283,7 @@ MD_API md_status md_validate(md_method const* method, md_pool* pool, md_trees co
 
 /* Writes the distributions that methods draw from and verify with, count * vocabulary floats: of rows 0 to count - 1,
  * or of row_of[0] to row_of[count - 1]. Row i is processed with sampling[i], or with default_sampling if that is NULL.
- * MD_INVALID_INPUT for a row that is not a distribution; the rows before it have been written then. */
+ * MD_INVALID_INPUT for a row that is not a distribution; nothing has been written then. Two passes over each row. */
 MD_API md_status md_distributions(md_rows const* rows, int64_t count, float* out);
 
 /* --- Trees --- */
