@@ -21,7 +21,7 @@
 namespace {
 
 using namespace multidraft;
-using examples::made_up_rows;
+using examples::generated_rows;
 using examples::sharded_options;
 using examples::trees_of_step;
 
@@ -39,9 +39,9 @@ result traffic_of(sharded_options const& options, int ranks) {
     using verifier = typename Method::verifier;
     trees_of_step drawn(options);
     std::int64_t const nodes = drawn.trees().nodes;
-    made_up_rows const draft(options.seed, distinct_rows, 0, options.vocabulary, true);
-    logit_batch<made_up_rows::entry> q{draft.data(), options.vocabulary, options.vocabulary, nullptr,
-                                       nullptr,      options.sampling};
+    generated_rows const draft(options.seed, distinct_rows, 0, options.vocabulary, true);
+    logit_batch<generated_rows::entry> q{draft.data(), options.vocabulary, options.vocabulary, nullptr,
+                                         nullptr,      options.sampling};
     std::vector<std::int64_t> row_of_node(static_cast<std::size_t>(nodes));
     for (std::size_t i = 0; i < row_of_node.size(); ++i) row_of_node[i] = static_cast<std::int64_t>(i) % distinct_rows;
     host_threads const pool(1);
@@ -57,9 +57,9 @@ result traffic_of(sharded_options const& options, int ranks) {
     std::mutex one_at_a_time;
     testing::run_ranks(ranks, [&](testing::thread_rank& rank) {
         shards::column_range const mine = shards::even_columns(options.vocabulary, ranks, rank.rank());
-        made_up_rows const target(options.seed, distinct_rows, mine.begin, mine.end, false);
-        shards::shard_batch<made_up_rows::entry> const p{target.data(),      target.columns(), options.vocabulary,
-                                                         row_of_node.data(), nullptr,          options.sampling};
+        generated_rows const target(options.seed, distinct_rows, mine.begin, mine.end, false);
+        shards::shard_batch<generated_rows::entry> const p{target.data(),      target.columns(), options.vocabulary,
+                                                           row_of_node.data(), nullptr,          options.sampling};
         shards::rank_team team(rank, mine);
         trees_of_step step = drawn;
         verify::scratch_memory memory;
@@ -68,8 +68,8 @@ result traffic_of(sharded_options const& options, int ranks) {
         verify_batch(team, verifier{}, drawn_by<typename verifier::law>(step.trees()), target_rows(p), draft_rows(q),
                      step.requests(), step.verdicts(), scratch);
         std::scoped_lock const lock(one_at_a_time);
-        auto const whole = static_cast<std::uint64_t>(options.vocabulary - mine.size()) * sizeof(made_up_rows::entry) *
-                           static_cast<std::uint64_t>(nodes);
+        auto const whole = static_cast<std::uint64_t>(options.vocabulary - mine.size()) *
+                           sizeof(generated_rows::entry) * static_cast<std::uint64_t>(nodes);
         found.calls = team.sent().calls;
         found.received = std::max(found.received, team.sent().received);
         found.gathered = std::max(found.gathered, whole);

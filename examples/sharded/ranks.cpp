@@ -11,7 +11,7 @@ namespace multidraft::examples {
 
 namespace {
 
-using entry = made_up_rows::entry;
+using entry = generated_rows::entry;
 
 template <class Draft>
 sharded_result run(shards::rank_team<mpi::communicator>& team, sharded_options const& options,
@@ -30,17 +30,17 @@ sharded_result run_on_ranks(mpi::communicator& ranks, sharded_options const& opt
     shards::rank_team team(ranks, mine);
     trees_of_step step(options);
     std::int64_t const nodes = step.trees().nodes;
-    made_up_rows const target(options.seed, nodes, mine.begin, mine.end, false);
+    generated_rows const target(options.seed, nodes, mine.begin, mine.end, false);
     shards::shard_batch<entry> const p{target.data(), target.columns(), options.vocabulary,
                                        nullptr,       nullptr,          options.sampling};
     sharded_result result;
     if (options.draft_in_shards) {
-        made_up_rows const draft(options.seed, nodes, mine.begin, mine.end, true);
+        generated_rows const draft(options.seed, nodes, mine.begin, mine.end, true);
         shards::shard_batch<entry> const q{draft.data(), draft.columns(), options.vocabulary,
                                            nullptr,      nullptr,         options.sampling};
         result = run(team, options, p, q, step);
     } else {
-        made_up_rows const draft(options.seed, nodes, 0, options.vocabulary, true);
+        generated_rows const draft(options.seed, nodes, 0, options.vocabulary, true);
         logit_batch<entry> const q{draft.data(), options.vocabulary, options.vocabulary, nullptr,
                                    nullptr,      options.sampling};
         result = run(team, options, p, q, step);

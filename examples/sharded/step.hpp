@@ -42,11 +42,11 @@ struct sharded_result {
 };
 
 /// Columns [begin, end) of a model's rows, generated from a seed, so that any rank can generate any columns.
-class made_up_rows {
+class generated_rows {
 public:
     using entry = bfloat16;
 
-    made_up_rows(std::uint64_t seed, std::int64_t rows, index_t begin, index_t end, bool of_draft)
+    generated_rows(std::uint64_t seed, std::int64_t rows, index_t begin, index_t end, bool of_draft)
         : columns_(end - begin) {
         addressed_uniforms const uniforms(seed, 0x5eed);
         data_.reserve(static_cast<std::size_t>(rows) * static_cast<std::size_t>(columns_));

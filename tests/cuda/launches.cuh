@@ -112,7 +112,7 @@ struct step {
 
 /// Compares the results of a step with the host's.
 template <class T, class Sampler, class Verifier>
-void expect_of_host(step<T, Sampler, Verifier> const& s, batch<T> const& blank) {
+void expect_host_results(step<T, Sampler, Verifier> const& s, batch<T> const& blank) {
     auto host = blank;
     host.draft_on_host(Sampler{});
     auto const expected = host.verify_on_host(Verifier{});
@@ -175,7 +175,7 @@ void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::l
     if (when == how::at_once) {
         launch(stream);
         EXPECT_CUDA(cudaStreamSynchronize(stream));
-        expect_of_host(s, blank);
+        expect_host_results(s, blank);
     } else {
         // Captured once, launched twice: the second run begins from the same inputs and gives the same bits.
         cudaGraph_t graph = nullptr;
@@ -193,7 +193,7 @@ void expect_step(index_t vocabulary, sampling_params w, bool use_states, cuda::l
             EXPECT_CUDA(cudaMemset(s.memory.data(), 0xaa, s.memory.size()));  // its contents do not matter
             EXPECT_CUDA(cudaGraphLaunch(executable, stream));
             EXPECT_CUDA(cudaStreamSynchronize(stream));
-            expect_of_host(s, blank);
+            expect_host_results(s, blank);
         }
         EXPECT_CUDA(cudaGraphExecDestroy(executable));
         EXPECT_CUDA(cudaGraphDestroy(graph));

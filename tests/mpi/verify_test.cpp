@@ -25,7 +25,7 @@ namespace {
 
 using team_of_mpi = shards::rank_team<mpi::communicator>;
 
-TEST(mpi_communicator, tells_all_ranks) {
+TEST(mpi_communicator, exchanges_data) {
     mpi::communicator ranks;
     int const n = ranks.size();
     std::int32_t const mine = 10 + ranks.rank();
@@ -70,8 +70,8 @@ void expect_tokens_of_host(Sampler const& sampler, Verifier const& verifier, ind
     });
     EXPECT_EQ(b.tokens, alone.tokens);
     auto const expected = alone.template verify_alone<silent_group>(verifier);
-    EXPECT_EQ(verify_on<shared_out::both>(team, verifier, b), expected);
-    EXPECT_EQ(verify_on<shared_out::target>(team, verifier, b), expected);
+    EXPECT_EQ(verify_on<sharded::both>(team, verifier, b), expected);
+    EXPECT_EQ(verify_on<sharded::target>(team, verifier, b), expected);
 }
 
 TEST(mpi_verify, has_the_tokens_of_one_host) {
@@ -108,7 +108,7 @@ TEST(mpi_verify, works_while_the_rank_does) {
                                draft_rows(b.draft_logits()), b.requests(), unwritten.view());
     }
     EXPECT_TRUE(unwritten.is_unwritten());
-    EXPECT_EQ(verify_on<shared_out::target>(team, verifier, b), out.outcomes(b.trees()));
+    EXPECT_EQ(verify_on<sharded::target>(team, verifier, b), out.outcomes(b.trees()));
 }
 
 TEST(mpi_verify, has_the_tokens_of_one_host_in_random_cases) {
@@ -129,10 +129,10 @@ TEST(mpi_verify, ends_on_all_ranks) {
     bool const is_last = ranks.rank() == ranks.size() - 1;
     if (is_last) std::this_thread::sleep_for(std::chrono::milliseconds(300));
     team_of_mpi team(ranks, columns);
-    EXPECT_EQ(verify_on<shared_out::both>(team, verifier, b), expected);
+    EXPECT_EQ(verify_on<sharded::both>(team, verifier, b), expected);
     auto const error_of = [&](ragged<float> const& with, team_of_mpi& by) {
         try {
-            static_cast<void>(verify_on<shared_out::both>(by, verifier, with));
+            static_cast<void>(verify_on<sharded::both>(by, verifier, with));
         } catch (invalid_input const& e) {
             return std::string(e.what());
         }
@@ -147,11 +147,11 @@ TEST(mpi_verify, ends_on_all_ranks) {
     if (is_last) bad.target[9000] = std::numeric_limits<float>::quiet_NaN();
     auto without_first = expected;
     without_first[0] = {};
-    EXPECT_EQ(verify_on<shared_out::both>(team, verifier, bad), without_first);
+    EXPECT_EQ(verify_on<sharded::both>(team, verifier, bad), without_first);
     team_of_mpi strict(ranks, columns, shards::team_checks::rows);
     EXPECT_EQ(error_of(bad, strict),
               "target[0] = nan: the row of this node is not a distribution (token 9000), request 0");
-    EXPECT_EQ(verify_on<shared_out::both>(team, verifier, b), expected);
+    EXPECT_EQ(verify_on<sharded::both>(team, verifier, b), expected);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ shards::traffic traffic_of(Verifier const& verifier, Sampler const& sampler,
     run_ranks(ranks, [&](thread_rank& rank) {
         shards::rank_team team(rank, columns_by(cut::even, b.vocabulary, ranks, rank.rank()),
                                shards::team_checks::none);
-        static_cast<void>(verify_on<shared_out::both>(team, verifier, b));
+        static_cast<void>(verify_on<sharded::both>(team, verifier, b));
         std::scoped_lock const lock(one_at_a_time);
         EXPECT_TRUE(result.calls == 0 || result.calls == team.sent().calls);
         if (result.received <= team.sent().received) result = team.sent();

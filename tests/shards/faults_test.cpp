@@ -30,15 +30,15 @@ TEST(shard_columns, follow_one_another) {
     EXPECT_EQ(map.owner(1), 3);
     EXPECT_EQ(map.owner(2), 4);
     EXPECT_EQ(map.owner(3), 4);
-    EXPECT_EQ(map.holder(99), 0);
-    EXPECT_EQ(map.holder(100), 2);
-    EXPECT_EQ(map.holder(12999), 4);
-    EXPECT_EQ(map.received(0), (range{100, 4096}));
-    EXPECT_EQ(map.given_away(2), (range{100, 4000}));
-    EXPECT_EQ(map.given_away(3), (range{4000, 4096}));
-    EXPECT_EQ(map.received(3), (range{4100, 8192}));
-    EXPECT_EQ(map.given_away(4), (range{4100, 8192}));
-    EXPECT_EQ(map.received(4), (range{13000, 13000}));
+    EXPECT_EQ(map.rank_of_column(99), 0);
+    EXPECT_EQ(map.rank_of_column(100), 2);
+    EXPECT_EQ(map.rank_of_column(12999), 4);
+    EXPECT_EQ(map.columns_to_receive(0), (range{100, 4096}));
+    EXPECT_EQ(map.columns_to_send(2), (range{100, 4000}));
+    EXPECT_EQ(map.columns_to_send(3), (range{4000, 4096}));
+    EXPECT_EQ(map.columns_to_receive(3), (range{4100, 8192}));
+    EXPECT_EQ(map.columns_to_send(4), (range{4100, 8192}));
+    EXPECT_EQ(map.columns_to_receive(4), (range{13000, 13000}));
     index_t chunks = 0;
     for (int r = 0; r < map.ranks(); ++r) {
         EXPECT_EQ(map.chunks(r, 13000).begin, chunks);
@@ -69,7 +69,7 @@ TEST(shard_verify, needs_no_more_than_gathering) {
     run_ranks(5, [&](thread_rank& rank) {
         plain_thread_rank plain(rank);
         shards::rank_team team(plain, columns_by(cut::uneven, b.vocabulary, 5, rank.rank()));
-        auto const made = verify_on<shared_out::both>(team, verifier, b);
+        auto const made = verify_on<sharded::both>(team, verifier, b);
         std::scoped_lock const lock(one_at_a_time);
         EXPECT_EQ(made, expected);
     });
@@ -99,7 +99,7 @@ TEST(shard_verify, refuses_on_all_ranks_what_is_wrong_on_one) {
             ragged<float> mine = good;
             change(mine, rank.rank());
             shards::rank_team team(rank, columns_by(cut::even, good.vocabulary, 3, rank.rank()), checks);
-            static_cast<void>(verify_on<shared_out::both>(team, verifier, mine));
+            static_cast<void>(verify_on<sharded::both>(team, verifier, mine));
         });
     };
     using shards::team_checks;
@@ -133,7 +133,7 @@ TEST(shard_verify, refuses_on_all_ranks_what_is_wrong_on_one) {
         ragged<float> mine = good;
         if (rank.rank() == 1) mine.target[4000] = bad;
         shards::rank_team team(rank, columns_by(cut::even, good.vocabulary, 3, rank.rank()));
-        auto const made = verify_on<shared_out::both>(team, verifier, mine);
+        auto const made = verify_on<sharded::both>(team, verifier, mine);
         std::scoped_lock const lock(one_at_a_time);
         EXPECT_EQ(made[0], outcome{});
         auto expected = good.verify_alone<silent_group>(verifier);

@@ -52,9 +52,8 @@ void expect_method_of_host() {
     b.draw_alone(typename Method::sampler{});
     typename Method::verifier const verifier{};
     std::string const name(Method::name);
-    for (int const ranks : {1, 2, 3, 5, 8})
-        expect_verdicts_of_host<shared_out::both>(verifier, b, ranks, cut::even, name);
-    for (cut const how : all_cuts) expect_verdicts_of_host<shared_out::both>(verifier, b, 4, how, name);
+    for (int const ranks : {1, 2, 3, 5, 8}) expect_verdicts_of_host<sharded::both>(verifier, b, ranks, cut::even, name);
+    for (cut const how : all_cuts) expect_verdicts_of_host<sharded::both>(verifier, b, 4, how, name);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing

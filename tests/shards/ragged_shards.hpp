@@ -48,10 +48,10 @@ private:
 };
 
 /// The models whose rows are distributed.
-enum class shared_out { target, both };
+enum class sharded { target, both };
 
 /// Verifies a batch on a rank and returns the verdicts.
-template <shared_out What, class Verifier, class T, shards::communicator C>
+template <sharded What, class Verifier, class T, shards::communicator C>
 [[nodiscard]] std::vector<outcome> verify_on(shards::rank_team<C>& team, Verifier const& verifier, ragged<T> const& b,
                                              std::int64_t stride = 0) {
     shards::column_range const mine = team.columns().of(team.rank());
@@ -60,7 +60,7 @@ template <shared_out What, class Verifier, class T, shards::communicator C>
     verdict_memory out(b.trees(), stride);
     auto const bytes = memory.of(verify_workspace_size<Verifier>(team, b.size(), 16, 15));
     std::fill(bytes.begin(), bytes.end(), std::byte{0xff});
-    if constexpr (What == shared_out::both) {
+    if constexpr (What == sharded::both) {
         columns_of_rows<T> const q(b.draft, b.vocabulary, mine, b.sampling.data());
         verify_batch(team, verifier, drawn_by<typename Verifier::law>(b.trees()), target_rows(p.view()),
                      draft_rows(q.view()), b.requests(), out.view(), bytes);
@@ -72,7 +72,7 @@ template <shared_out What, class Verifier, class T, shards::communicator C>
 }
 
 /// Expects on all ranks the verdicts of the host for each request alone.
-template <shared_out What, class T, class Verifier>
+template <sharded What, class T, class Verifier>
 void expect_verdicts_of_host(Verifier const& verifier, ragged<T> const& b, int ranks, cut how,
                              std::string const& name) {
     SCOPED_TRACE(name + ": " + std::to_string(b.vocabulary) + " columns on " + std::to_string(ranks) + " ranks, cut " +

@@ -26,7 +26,7 @@ void expect_all(Verifier const& verifier, Sampler const& sampler, index_t v) {
     b.draw_alone(sampler);
     for (int const ranks : {2, 5})
         for (cut const how : {cut::even, cut::uneven, cut::ends_are_empty})
-            expect_verdicts_of_host<shared_out::target>(verifier, b, ranks, how, "draft on every rank");
+            expect_verdicts_of_host<sharded::target>(verifier, b, ranks, how, "draft on every rank");
 }
 
 TEST(shard_verify, decides_as_one_host_does) {
@@ -51,7 +51,7 @@ void expect_cuts_of_host() {
                  {.top_k = 8999}});
     b.draw_alone(draft::sequential{});
     for (cut const how : {cut::even, cut::uneven})
-        expect_verdicts_of_host<shared_out::both>(verify::naive<law::sequential>{}, b, 3, how, "truncated rows");
+        expect_verdicts_of_host<sharded::both>(verify::naive<law::sequential>{}, b, 3, how, "truncated rows");
 }
 
 TEST(shard_verify, truncates_rows_as_one_host_does) {
@@ -66,8 +66,8 @@ TEST(shard_verify, sets_up_a_level_anew) {
     for (std::uint64_t seed = 0; seed < 12; ++seed) {
         ragged<float> b(shapes, 9001, samplings_of_all_kinds, seed);
         b.draw_alone(draft::stratified{});
-        expect_verdicts_of_host<shared_out::both>(verify::nested_ranked_block<law::stratified>{}, b, 3, cut::even,
-                                                  "seed " + std::to_string(seed));
+        expect_verdicts_of_host<sharded::both>(verify::nested_ranked_block<law::stratified>{}, b, 3, cut::even,
+                                               "seed " + std::to_string(seed));
     }
 }
 

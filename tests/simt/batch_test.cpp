@@ -125,7 +125,7 @@ TEST_F(simt_batch, answers_none_where_the_host_would_throw) {
 }
 
 // A padded request with parents of an earlier batch: the result is `none` at once, whatever they are.
-TEST_F(simt_batch, answers_none_for_parents_that_are_no_tree) {
+TEST_F(simt_batch, returns_none_for_parents_that_are_not_a_tree) {
     using traversal = verify::traversal<law::sequential>;
     using nested = verify::nested_ranked_block<law::iid>;
     mt::batch<float> good(300, {});
@@ -318,7 +318,7 @@ TEST(simt_shape, spreads_rows_over_a_device) {
             }
 }
 
-TEST(simt_shape, asks_for_rows_ahead_where_requests_are_few) {
+TEST(simt_shape, prefetches_rows_for_few_requests) {
     using mc::detail::prefetched_rows;
     EXPECT_EQ(prefetched_rows(1, {}), 4);
     EXPECT_EQ(prefetched_rows(2, {}), 4);

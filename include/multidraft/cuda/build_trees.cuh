@@ -32,9 +32,9 @@ struct set_first {
 }
 
 /// Allocates parts of a workspace, each aligned to 256 bytes; with a null workspace only counts the bytes.
-class parts_of {
+class workspace_parts {
 public:
-    explicit parts_of(void* workspace) noexcept : begin_(static_cast<std::byte*>(workspace)) {}
+    explicit workspace_parts(void* workspace) noexcept : begin_(static_cast<std::byte*>(workspace)) {}
 
     template <class T>
     [[nodiscard]] T* take(std::int64_t count) noexcept {
@@ -68,7 +68,7 @@ struct build_parts {
 
     [[nodiscard]] static cudaError_t of(void* workspace, std::int64_t nodes, build_parts& result) {
         if (cudaError_t const e = sort_bytes<before_in_level_order>(nodes, result.sort_size)) return e;
-        parts_of parts(workspace);
+        workspace_parts parts(workspace);
         result.scratch.keys = parts.take<std::int64_t>(nodes);
         result.scratch.request = parts.take<std::int32_t>(nodes);
         result.scratch.depth = parts.take<std::int32_t>(nodes);
@@ -88,7 +88,7 @@ struct best_parts {
 
     [[nodiscard]] static cudaError_t of(void* workspace, std::int64_t nodes, best_parts& result) {
         if (cudaError_t const e = sort_bytes<before_by_score>(nodes, result.sort_size)) return e;
-        parts_of parts(workspace);
+        workspace_parts parts(workspace);
         result.keys = parts.take<std::int64_t>(nodes);
         result.request = parts.take<std::int32_t>(nodes);
         result.sort = parts.take_bytes(result.sort_size);
@@ -121,7 +121,7 @@ struct best_parts {
     detail::build_parts parts;
     if (cudaError_t const e = detail::build_parts::of(workspace, trees.nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes) return cudaErrorInvalidValue;
-    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::look_at_node{trees, parts.scratch}))
+    if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::locate_node{trees, parts.scratch}))
         return e;
     if (cudaError_t const e =
             cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.scratch.keys, trees.nodes,
@@ -170,7 +170,7 @@ struct best_parts {
     if (cudaError_t const e = detail::best_parts::of(workspace, trees.nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes || wanted < 1) return cudaErrorInvalidValue;
     if (cudaError_t const e =
-            detail::for_each(trees.nodes, stream, detail::look_at_score{trees, parts.keys, parts.request}))
+            detail::for_each(trees.nodes, stream, detail::init_score_key{trees, parts.keys, parts.request}))
         return e;
     if (cudaError_t const e = cub::DeviceMergeSort::SortKeys(parts.sort, parts.sort_size, parts.keys, trees.nodes,
                                                              detail::before_by_score{scores, parts.request}, stream))

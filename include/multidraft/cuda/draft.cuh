@@ -83,10 +83,10 @@ template <sampler Sampler, logit_row_batch Rows>
         if (level.depths == nullptr) return cudaErrorInvalidValue;
     device::partition parts;
     if (!device::divide(scratch.data, scratch.size, level.entries, 0, parts)) return cudaErrorInvalidValue;
-    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& q) {
+    auto const with = [&](auto one_warp_kernel, auto split_kernel, auto kernel_of_grid, auto const& q) {
         device::shape shape;
         if (cudaError_t const e =
-                device::choose_for(kernel_of_one, level.entries, vocabulary, policy.options, parts.has_grid, shape))
+                device::choose_for(one_warp_kernel, level.entries, vocabulary, policy.options, parts.has_grid, shape))
             return e;
         if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
             if (shape.grid) {
@@ -95,8 +95,8 @@ template <sampler Sampler, logit_row_batch Rows>
                                       level, q, requests, out, parts.grid, shape.ranks);
             }
         }
-        return device::launch(shape.split ? kernel_of_several : kernel_of_one, level.entries, shape,
-                              device::row_threads, policy.stream, sampler, level, q, requests, out);
+        return device::launch(shape.split ? split_kernel : one_warp_kernel, level.entries, shape, device::row_threads,
+                              policy.stream, sampler, level, q, requests, out);
     };
     if constexpr (device::may_be_aligned<Rows>) {
         if (device::rows_are_aligned(rows.rows)) {

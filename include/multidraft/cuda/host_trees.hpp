@@ -35,7 +35,7 @@ void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_tr
         thrust::for_each(policy, thrust::counting_iterator<std::int64_t>(0),
                          thrust::counting_iterator<std::int64_t>(count), body);
     };
-    each(nodes, detail::look_at_node{trees, scratch});
+    each(nodes, detail::locate_node{trees, scratch});
     thrust::stable_sort(policy, keys.begin(), keys.end(), detail::before_in_level_order{trees, scratch});
     each(nodes, detail::number_node{trees, scratch});
     each(nodes, detail::write_node{trees, scratch, out});
@@ -67,7 +67,7 @@ void write_best_on_host(Policy const& policy, tree_batch const& trees, float con
         thrust::for_each(policy, thrust::counting_iterator<std::int64_t>(0),
                          thrust::counting_iterator<std::int64_t>(count), body);
     };
-    each(nodes, detail::look_at_score{trees, keys.data(), request.data()});
+    each(nodes, detail::init_score_key{trees, keys.data(), request.data()});
     thrust::stable_sort(policy, keys.begin(), keys.end(), detail::before_by_score{scores, request.data()});
     each(std::int64_t{trees.requests} * wanted, detail::write_best_node{trees, keys.data(), wanted, out});
 }

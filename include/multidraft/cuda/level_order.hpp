@@ -29,7 +29,7 @@ struct build_scratch {
 
 /// Finds the request and the depth of a node. A node is lost if its chain of parents leaves the tree, does not end, or
 /// ends in a root other than the request's first.
-struct look_at_node {
+struct locate_node {
     tree_batch trees;
     build_scratch scratch;
 
@@ -148,7 +148,7 @@ struct before_by_score {
     }
 };
 
-struct look_at_score {
+struct init_score_key {
     tree_batch trees;
     std::int64_t* keys;
     std::int32_t* request;

@@ -40,7 +40,7 @@ public:
                 Real const mine = lane() < chunks ? sums.values[lane()] : Real(0);
                 c = choose(mine, chunks, sums.values, u);
             }
-            c = told(c, 0);
+            c = broadcast(c, 0);
         } else {
             c = choose_of_many<Real>(chunks, n, without(w, taken), u);
         }
@@ -118,7 +118,7 @@ protected:
     }
 
     /// Broadcasts the first warp's result to its rank, through one of two places; a barrier of the rank.
-    [[nodiscard]] MULTIDRAFT_HD index_t told(index_t found, int place) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t broadcast(index_t found, int place) const {
         if (lanes_.thread() == 0) shared_->found[place] = found;
         lanes_.sync();
         return shared_->found[place];
@@ -225,7 +225,7 @@ protected:
                 base::template sum_chunks<8>(first, last, n, w, sums);
                 bool const passed = warp() == 0 && walk_over(at, sums, first, last - first, adds);
                 if (adds) continue;
-                index_t const c = told(passed || last == chunks ? at.found : none, 0);
+                index_t const c = broadcast(passed || last == chunks ? at.found : none, 0);
                 if (c == none) continue;
                 u = multidraft::detail::fraction_of_run(at.t, at.before, at.size);
                 return c;
@@ -281,7 +281,7 @@ protected:
         lanes_.sync();
         index_t found = none;
         if (warp() == 0) found = term_at(values, runs[half_lane], u);
-        return told(found, 1);
+        return broadcast(found, 1);
     }
 
     /// By one warp: each of 16 threads has one of the 16 runs of 256 terms.

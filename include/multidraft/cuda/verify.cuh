@@ -128,10 +128,9 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
     int const prefetched = device::prefetched_rows(trees.requests, policy.options);
     device::partition parts;
     if (!device::divide(scratch.data, scratch.size, trees.requests, slices.each, parts)) return cudaErrorInvalidValue;
-    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& p,
-                          auto const& q) {
+    auto const with = [&](auto one_warp_kernel, auto split_kernel, auto kernel_of_grid, auto const& p, auto const& q) {
         device::shape shape;
-        if (cudaError_t const e = device::choose_for(kernel_of_one, trees.requests, target.rows.vocabulary,
+        if (cudaError_t const e = device::choose_for(one_warp_kernel, trees.requests, target.rows.vocabulary,
                                                      policy.options, parts.has_grid, shape))
             return e;
         if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
@@ -142,9 +141,8 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
                                       shape.ranks);
             }
         }
-        return device::launch(shape.split ? kernel_of_several : kernel_of_one, trees.requests, shape,
-                              device::row_threads, policy.stream, verifier, fitting, p, q, requests, out, slices,
-                              prefetched);
+        return device::launch(shape.split ? split_kernel : one_warp_kernel, trees.requests, shape, device::row_threads,
+                              policy.stream, verifier, fitting, p, q, requests, out, slices, prefetched);
     };
     if constexpr (device::may_be_aligned<Target> && device::may_be_aligned<Draft>) {
         if (device::rows_are_aligned(target.rows) && device::rows_are_aligned(draft.rows)) {

@@ -21,7 +21,7 @@ struct column_range {
 
     [[nodiscard]] constexpr index_t size() const noexcept { return end - begin; }
     /// Whether column i is in the range.
-    [[nodiscard]] constexpr bool holds(index_t i) const noexcept { return i >= begin && i < end; }
+    [[nodiscard]] constexpr bool contains(index_t i) const noexcept { return i >= begin && i < end; }
     friend constexpr bool operator==(column_range const&, column_range const&) = default;
 };
 
@@ -68,7 +68,7 @@ public:
     /// The columns of rank r.
     [[nodiscard]] column_range of(int r) const noexcept { return ranges_[static_cast<std::size_t>(r)]; }
     /// The rank that has a column. O(log ranks).
-    [[nodiscard]] int holder(index_t column) const noexcept {
+    [[nodiscard]] int rank_of_column(index_t column) const noexcept {
         return last_not_above(column, [this](int r) { return of(r).begin; });
     }
     /// The chunks of rank r in a row of n entries: `begin` and `end` are numbers of chunks. If n exceeds the
@@ -91,13 +91,13 @@ public:
         return last_not_above(chunk, [this](int r) { return chunks_[static_cast<std::size_t>(r)].begin; });
     }
     /// The first columns of rank r that lie in a chunk of an earlier rank, to which they are sent.
-    [[nodiscard]] column_range given_away(int r) const noexcept {
+    [[nodiscard]] column_range columns_to_send(int r) const noexcept {
         column_range const c = of(r);
         std::int64_t const own = std::int64_t{chunks_of(c.begin)} * chunk_size;
         return {c.begin, static_cast<index_t>(own < c.end ? own : c.end)};
     }
     /// The columns of later ranks that complete the last chunk of rank r, which receives them.
-    [[nodiscard]] column_range received(int r) const noexcept {
+    [[nodiscard]] column_range columns_to_receive(int r) const noexcept {
         column_range const c = of(r);
         column_range const own = chunks_[static_cast<std::size_t>(r)];
         std::int64_t const end = std::int64_t{own.end} * chunk_size;

@@ -43,7 +43,7 @@ void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch
                  workspace const& /*scratch*/ = {}) {
     Rows q = rows.rows;
     shards::detail::join_team(q, team, 0);
-    auto const state = [&](shards::detail::statement& mine) {
+    auto const state = [&](shards::detail::argument_summary& mine) {
         shards::detail::checksum of_requests;
         shards::detail::checksum of_rows;
         for (std::int32_t e = 0; e < level.entries; ++e) {

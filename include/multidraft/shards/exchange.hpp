@@ -105,7 +105,7 @@ public:
     /// The calls of the communicator so far, and their bytes; the call of `rank_team`'s constructor is not counted.
     [[nodiscard]] traffic const& sent() const noexcept { return traffic_; }
     /// Whether this rank is processing its own chunks: rows in shards are then read locally, in these columns only.
-    [[nodiscard]] bool walks() const noexcept { return walks_; }
+    [[nodiscard]] bool reads_own_columns() const noexcept { return reads_own_columns_; }
 
     /// Every rank contributes `count` numbers of type T, written by `fill(T*)`, and receives those of all ranks. `fill`
     /// may read the rank's columns. The result is valid until the next exchange; inside of `run_together`, until that
@@ -197,9 +197,9 @@ public:
         return 0;
     }
     /// Stores the value of a key, the same on all ranks.
-    void know(std::uint64_t key, std::uint64_t bits) { values_.insert(key, bits); }
+    void store_value(std::uint64_t key, std::uint64_t bits) { values_.insert(key, bits); }
     /// Discards all values, because the rows have changed.
-    void forget() noexcept { values_.clear(); }
+    void clear_values() noexcept { values_.clear(); }
 
     /// Calls `task(k)` for k < count until all have ended. When all unfinished tasks wait for an exchange, one call is
     /// made for all of them. Tasks must be independent of one another and write to different memory.
@@ -359,8 +359,8 @@ private:
             bool& flag;
             bool before;
             ~restore() { flag = before; }
-        } const restored{walks_, walks_};
-        walks_ = true;
+        } const restored{reads_own_columns_, reads_own_columns_};
+        reads_own_columns_ = true;
         body();
     }
 
@@ -473,7 +473,7 @@ private:
 
     column_map columns_;
     int rank_;
-    bool walks_ = false;
+    bool reads_own_columns_ = false;
     bool stalled_ = false;  ///< a value (`value`) has not arrived yet
     bool late_ = false;     ///< a number (`gather_later`) has not arrived yet
     task_state* current_ = nullptr;

@@ -72,7 +72,7 @@ public:
     /// the second, with the same rows, waits. Between them only `is_complete` may be called.
     template <class... Rows>
     void start_completing(Rows const&... rows) {
-        forget();
+        clear_values();
         (make_room(rows), ...);
         if (!lacks<Rows...>()) return;
         if constexpr (has_all_to_all<C>)
@@ -129,7 +129,7 @@ private:
     void make_room(incomplete_rows<T, Layout> const& part) {
         std::int64_t last = -1;
         for (std::int64_t const i : part.nodes) last = i > last ? i : last;
-        auto const tail = static_cast<std::size_t>(columns().received(rank()).size());
+        auto const tail = static_cast<std::size_t>(columns().columns_to_receive(rank()).size());
         part.tails->resize(static_cast<std::size_t>(last + 1) * tail * sizeof(T));
         part.rows->ranks = this;
         part.rows->tails = reinterpret_cast<T const*>(part.tails->data());
@@ -137,8 +137,8 @@ private:
 
     /// The columns that rank `from` sends to rank `to`.
     [[nodiscard]] column_range moved(int from, int to) const noexcept {
-        column_range const given = columns().given_away(from);
-        column_range const taken = columns().received(to);
+        column_range const given = columns().columns_to_send(from);
+        column_range const taken = columns().columns_to_receive(to);
         index_t const begin = given.begin > taken.begin ? given.begin : taken.begin;
         index_t const end = given.end < taken.end ? given.end : taken.end;
         return from != to && begin < end ? column_range{begin, end} : column_range{0, 0};
@@ -174,7 +174,7 @@ private:
     std::byte const* read(incomplete_rows<T, Layout> const& part, column_range columns_moved,
                           std::byte const* from) const {
         if (columns_moved.size() == 0) return from;
-        column_range const tail = columns().received(rank());
+        column_range const tail = columns().columns_to_receive(rank());
         std::size_t const bytes = static_cast<std::size_t>(columns_moved.size()) * sizeof(T);
         for (std::int64_t const i : part.nodes) {
             std::int64_t const at = i * tail.size() + (columns_moved.begin - tail.begin);
@@ -190,7 +190,7 @@ private:
     template <class T, class Layout, class Use>
     static void for_entries(incomplete_rows<T, Layout> const& part, column_range held, Use const& use) {
         for (row_entry const& e : part.entries)
-            if (held.holds(e.token)) use(part, e);
+            if (held.contains(e.token)) use(part, e);
     }
 
     /// Writes an entry whose column this rank has.
@@ -203,7 +203,7 @@ private:
     void read_entry(incomplete_rows<T, Layout> const& part, row_entry const& e, std::byte const* from) {
         std::uint64_t bits = 0;
         std::memcpy(&bits, from, sizeof(T));
-        know(part.rows->view(e.node).key(e.token), bits);
+        store_value(part.rows->view(e.node).key(e.token), bits);
     }
 
     /// Sends to every rank what it lacks.
@@ -269,7 +269,7 @@ private:
     void complete_by_all(Rows const&... rows) {
         std::size_t most = 0;
         for (int r = 0; r < ranks(); ++r) {
-            auto const given = static_cast<std::size_t>(columns().given_away(r).size());
+            auto const given = static_cast<std::size_t>(columns().columns_to_send(r).size());
             std::size_t sum = ((row_bytes(rows) * given) + ...);
             (for_entries(rows, columns().of(r), [&](auto const& part, row_entry const&) { sum += entry_bytes(part); }),
              ...);
@@ -279,7 +279,7 @@ private:
         from_.assign(most, std::byte{0});
         to_.resize(most * static_cast<std::size_t>(ranks()));
         std::byte* out = from_.data();
-        ((out = write(rows, columns().given_away(rank()), out)), ...);
+        ((out = write(rows, columns().columns_to_send(rank()), out)), ...);
         (for_entries(rows, columns().of(rank()),
                      [&](auto const& part, row_entry const& e) {
                          write_entry(part, e, out);
@@ -295,7 +295,7 @@ private:
             column_range const mine = moved(r, rank());
             auto const skipped = [&](auto const& part) {
                 if (mine.size() > 0) static_cast<void>(read(part, mine, in));
-                in += row_bytes(part) * static_cast<std::size_t>(columns().given_away(r).size());
+                in += row_bytes(part) * static_cast<std::size_t>(columns().columns_to_send(r).size());
             };
             (skipped(rows), ...);
             (for_entries(rows, columns().of(r),

@@ -129,7 +129,7 @@ public:
             winner = best.index;
             // The largest logits are read next: the entries that were exchanged with them save a call.
             if constexpr (is_read_in_shards<F>)
-                if (from != none) ranks_->know(f.key(winner), best.bits);
+                if (from != none) ranks_->store_value(f.key(winner), best.bits);
             if (from != none) ++next[static_cast<std::size_t>(from)];
         }
     }

@@ -46,7 +46,9 @@ public:
 
     [[nodiscard]] index_t size() const noexcept { return size_; }
     // Not noexcept: a call of the communicator may fail.
-    [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const { return ranks_->walks() ? own(i) : known(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE real operator()(index_t i) const {
+        return ranks_->reads_own_columns() ? own(i) : known(i);
+    }
 
     /// See `has_runs`.
     [[nodiscard]] shard_view in_chunk(index_t, index_t) const noexcept { return *this; }
@@ -145,7 +147,7 @@ struct shard_batch {
     [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept { return row_of == nullptr ? i : row_of[i]; }
     /// The logits of node i.
     [[nodiscard]] shard_view<T, Layout> view(std::int64_t i) const noexcept {
-        auto const tail = static_cast<std::int64_t>(ranks->columns().received(ranks->rank()).size());
+        auto const tail = static_cast<std::int64_t>(ranks->columns().columns_to_receive(ranks->rank()).size());
         return {*ranks, data == nullptr ? nullptr : data + row(i) * row_stride,
                 tails == nullptr ? nullptr : tails + i * tail, first_row + static_cast<std::uint32_t>(i), layout};
     }

@@ -83,13 +83,13 @@ void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts
     };
     // Rows and slots are a rank's own, so that a fault of theirs may be found on one rank only. Arguments are not read
     // by the slots of a request at fault.
-    auto const state = [&](shards::detail::statement& mine) {
+    auto const state = [&](shards::detail::argument_summary& mine) {
         for (std::int32_t b = 0; b < trees.requests && mine.fault == detail::no_fault; ++b)
             mine.fault = detail::fault_of_request(drafts, p, q, requests, b);
         if (mine.fault != detail::no_fault)
             mine.report = detail::report_of(detail::host_batch_group{}, drafts, p, q, requests, mine.fault);
         else
-            shards::detail::statement_of(trees, requests, p, q)(mine);
+            shards::detail::summary_of(trees, requests, p, q)(mine);
     };
     *report = shards::detail::agree_always(team, state, check);
     if (report->what != batch_argument::nothing) return;

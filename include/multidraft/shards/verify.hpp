@@ -88,8 +88,8 @@ void process_rows(Team& team, tree_batch const& trees, Target const& target, Dra
     shard_group const g(team);
     std::size_t const of_target = is_processed<Target> ? team.target_memory.nodes.size() : 0;
     std::size_t const of_draft = is_processed<Draft> ? team.draft_memory.nodes.size() : 0;
-    if constexpr (is_processed<Target>) static_cast<void>(room_for<Target>(team.target_memory.rows, trees.nodes));
-    if constexpr (is_processed<Draft>) static_cast<void>(room_for<Draft>(team.draft_memory.rows, trees.nodes));
+    if constexpr (is_processed<Target>) static_cast<void>(reserve_rows<Target>(team.target_memory.rows, trees.nodes));
+    if constexpr (is_processed<Draft>) static_cast<void>(reserve_rows<Draft>(team.draft_memory.rows, trees.nodes));
     auto const process = [&](auto const& rows, auto& memory, std::size_t k) {
         using processed = processed_of<std::remove_cvref_t<decltype(rows)>>;
         std::int64_t const i = memory.nodes[k];
@@ -130,7 +130,7 @@ public:
         detail::join_team(target_, team, 0);
         detail::join_team(given, team, drafts.trees.nodes);
         detail::join_team(draft_, team, drafts.trees.nodes);
-        detail::agree(team, detail::statement_of(drafts.trees, requests, target_, given),
+        detail::agree(team, detail::summary_of(drafts.trees, requests, target_, given),
                       [&] { detail::refuse_bad_call<Verifier>(drafts, target_, given, requests, out, scratch); });
         if (drafts.trees.requests > 0) detail::start_completing(team, drafts.trees, target_, draft_);
         ended_ = drafts.trees.requests == 0;

@@ -57,7 +57,7 @@ private:
 };
 
 /// What a rank sends about its arguments: their checksums, or an error, or the first fault that validation found.
-struct statement {
+struct argument_summary {
     static constexpr std::size_t kinds = 5;
     static constexpr std::array<std::string_view, kinds> names{"trees", "requests", "target", "draft", "level"};
 
@@ -90,22 +90,22 @@ private:
 
 /// Throws the same `invalid_input` on all ranks if a rank's arguments are invalid or differ from those of rank 0.
 /// Returns on all ranks the report of the first fault that any of them found; their arguments are then not compared.
-inline validation_report agree(exchange& ranks, statement const& mine) {
-    auto const all = ranks.gather<statement>(nullptr, 1, [&](statement* out) { *out = mine; });
+inline validation_report agree(exchange& ranks, argument_summary const& mine) {
+    auto const all = ranks.gather<argument_summary>(nullptr, 1, [&](argument_summary* out) { *out = mine; });
     for (int r = 0; r < ranks.ranks(); ++r) {
-        statement const& s = *all.of<statement>(r);
+        argument_summary const& s = *all.of<argument_summary>(r);
         if (s.is_bad != 0)
             throw invalid_input(s.argument, s.index, s.value, std::string(s.reason) + ", rank " + std::to_string(r));
     }
-    statement const& first = *all.of<statement>(0);
-    statement const* faulty = &first;
+    argument_summary const& first = *all.of<argument_summary>(0);
+    argument_summary const* faulty = &first;
     for (int r = 1; r < ranks.ranks(); ++r)
-        if (all.of<statement>(r)->fault < faulty->fault) faulty = all.of<statement>(r);
+        if (all.of<argument_summary>(r)->fault < faulty->fault) faulty = all.of<argument_summary>(r);
     if (faulty->fault != multidraft::detail::no_fault) return faulty->report;
     for (int r = 1; r < ranks.ranks(); ++r)
-        for (std::size_t k = 0; k < statement::kinds; ++k)
-            if (all.of<statement>(r)->sums[k] != first.sums[k])
-                refuse(std::string(statement::names[k]), static_cast<std::int64_t>(r), "not those of rank 0",
+        for (std::size_t k = 0; k < argument_summary::kinds; ++k)
+            if (all.of<argument_summary>(r)->sums[k] != first.sums[k])
+                refuse(std::string(argument_summary::names[k]), static_cast<std::int64_t>(r), "not those of rank 0",
                        "all ranks are called with the same trees, requests and sampling parameters; the index is the "
                        "rank");
     return {};

@@ -56,9 +56,9 @@ private:
 
 /// The rows of one request that need no processing. Reading one sets the node of the exchanges that follow.
 template <class Rows>
-class noted_rows {
+class unprocessed_rows {
 public:
-    explicit noted_rows(multidraft::detail::request_rows<Rows> const& rows) noexcept : rows_(rows) {}
+    explicit unprocessed_rows(multidraft::detail::request_rows<Rows> const& rows) noexcept : rows_(rows) {}
 
     [[nodiscard]] index_t rows() const noexcept { return rows_.rows(); }
     [[nodiscard]] index_t size() const noexcept { return rows_.size(); }
@@ -73,7 +73,7 @@ private:
 
 /// Memory for the processed rows of all nodes of a batch.
 template <class Rows>
-[[nodiscard]] processed_of<Rows>* room_for(std::vector<std::byte>& memory, std::int64_t nodes) {
+[[nodiscard]] processed_of<Rows>* reserve_rows(std::vector<std::byte>& memory, std::int64_t nodes) {
     using processed = processed_of<Rows>;
     static_assert(std::is_trivially_copyable_v<processed> && alignof(processed) <= alignof(std::max_align_t));
     memory.resize(static_cast<std::size_t>(nodes) * sizeof(processed));
@@ -91,7 +91,7 @@ void with_rows_of(Rows const& rows, [[maybe_unused]] std::vector<std::byte> cons
     else if constexpr (std::is_same_v<Rows, verify::no_draft_rows>)
         use(rows);
     else
-        use(noted_rows<Rows>({rows, trees, b}));
+        use(unprocessed_rows<Rows>({rows, trees, b}));
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards::detail

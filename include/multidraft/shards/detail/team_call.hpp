@@ -92,9 +92,9 @@ void finish_completing(Team& team, Target& target, Draft& draft) {
 
 /// A function that writes the checksums of a call with trees. It is called when the checks have passed.
 template <class Target, class Draft>
-[[nodiscard]] auto statement_of(tree_batch const& trees, request_batch const& requests, Target const& target,
-                                Draft const& draft) {
-    return [&trees, &requests, &target, &draft](statement& mine) {
+[[nodiscard]] auto summary_of(tree_batch const& trees, request_batch const& requests, Target const& target,
+                              Draft const& draft) {
+    return [&trees, &requests, &target, &draft](argument_summary& mine) {
         mine.sums = {checksum_of_trees(trees), checksum_of_requests(requests, trees.requests),
                      checksum_of_rows(target, trees.requests), checksum_of_rows(draft, trees.requests), 0};
     };
@@ -104,7 +104,7 @@ template <class Target, class Draft>
 /// Throws on all ranks if one throws, or if checksums differ. Returns on all ranks the report of the first fault.
 template <class State, class Check>
 validation_report agree_always(exchange& ranks, State const& state, Check const& check) {
-    statement mine;
+    argument_summary mine;
     try {
         check();
         state(mine);
