@@ -106,6 +106,10 @@ UNTESTED = {
         "needs MPI; the test examples.sharded runs the program",
     "mpirun -n 4 build/examples/sharded --vocabulary 128256 --requests 8 --tree 4x2x2x1 --method ranked_block/iid":
         "needs MPI; the test examples.sharded runs the program",
+    'mpirun -n 2 build/examples/tensor_parallel --prompt "And the LORD said unto Moses," --tree 3x2x1':
+        "needs MPI; the test examples.tensor_parallel runs the program",
+    "generate --precision f32": "the test examples.tensor_parallel compares its text",
+    "tools/python --torch": "installs gigabytes; the test python.package runs the rest",
     "--draft-in-shards": "needs MPI; the test examples.sharded uses it",
     "--temperature": "of sharded; the test examples.sharded uses it",
     "--top-k": "of sharded; the test examples.sharded uses it",
@@ -128,6 +132,7 @@ OPTIONS_OF = {
     "--tree auto": "examples/llama_cpp/main.cpp",
     "--tree": "examples/llama_cpp/main.cpp",
     "--target": "examples/tensor_parallel/main.cpp",
+    "--tokens": "examples/tensor_parallel/main.cpp",
     "--draft": "examples/tensor_parallel/main.cpp",
     "--method": "examples/llama_cpp/main.cpp",
     "--compare": "examples/llama_cpp/main.cpp",

@@ -155,8 +155,13 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
           sampling_params{.min_p = 0.05F}, sampling_params{.temperature = 0.0F}}) {
         auto const row = process_logits(g, x, w);
         record(static_cast<float>(row.row.mass()));
-        record(row.row.kept().value);
-        record(row.row.kept().last);
+        // The tokens kept: groups may describe the same ones by different thresholds.
+        auto const kept = row.row.kept();
+        record(kept.value);
+        g.histogram(
+            n, [x, kept](index_t i) { return kept.keeps(x(i), i) ? i % 7 : none; },
+            [](index_t i) { return static_cast<std::int32_t>(i % 1000003 + 1); }, span<std::uint64_t>(bins.data(), 7));
+        for (std::size_t b = 0; b < 7; ++b) record(bins.data()[b]);
         for (double const u : steps) record(g.inverse_cdf(row.sums, n, weight_of{row.row}, u, {}));
     }
 }
