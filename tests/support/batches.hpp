@@ -18,6 +18,7 @@
 #include "multidraft/batch/verify_request.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/truncation.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/small_step.hpp"
@@ -107,6 +108,18 @@ struct batch {
     [[nodiscard]] draft_rows<logit_batch<T>> draft_logits() const { return draft_rows(logits(draft)); }
     [[nodiscard]] draft_rows<prepared_batch<T>> prepared() const {
         return draft_rows(prepared_batch<T>{draft.data(), vocabulary, vocabulary, states.data()});
+    }
+
+    /// Whether a state keeps the tokens of the draft's row that `states[node]` keeps. Groups may describe the same ones
+    /// by different last ties.
+    [[nodiscard]] bool keeps_the_same(std::size_t node, row_state const& other) const {
+        auto const kept_by = [](row_state const& s) { return truncation_threshold<float>{s.cut_value, s.cut_last}; };
+        T const* const row = draft.data() + node * static_cast<std::size_t>(vocabulary);
+        for (index_t x = 0; x < vocabulary; ++x) {
+            auto const value = static_cast<float>(row[x]);
+            if (kept_by(states[node]).keeps(value, x) != kept_by(other).keeps(value, x)) return false;
+        }
+        return true;
     }
 
     struct level_range {

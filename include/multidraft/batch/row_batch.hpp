@@ -128,7 +128,7 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
 
 /// The numbers that turn a row of logits into a distribution, in single precision: `draft_batch` writes them and
 /// `prepared_batch` reads them, so that a verifier need not read the draft's row again for its normaliser. Trivially
-/// copyable; a row without mass has mass NaN.
+/// copyable; a row without mass has mass NaN. Two machines may describe the same kept tokens by different `cut_last`.
 struct row_state {
     float largest = 0;
     float scale = 1;
