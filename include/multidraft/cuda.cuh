@@ -11,6 +11,7 @@
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/for_each_piece.cuh"
+#include "multidraft/cuda/for_each_row.cuh"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/host_trees.hpp"
 #include "multidraft/cuda/lane_context.hpp"

@@ -7,6 +7,7 @@
 #include "multidraft/distribution/indexed_rows.hpp"
 #include "multidraft/distribution/log_probability.hpp"
 #include "multidraft/distribution/logit_bias.hpp"
+#include "multidraft/distribution/most_likely.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/remembered_rows.hpp"
 #include "multidraft/distribution/reweighted.hpp"

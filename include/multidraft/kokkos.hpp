@@ -5,6 +5,7 @@
 #include "multidraft/kokkos/chosen.hpp"
 #include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/for_each_piece.hpp"
+#include "multidraft/kokkos/for_each_row.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/lane_team_group.hpp"
 #include "multidraft/kokkos/mask.hpp"

@@ -12,9 +12,12 @@
 #include <vector>
 
 #include "kokkos/machine.hpp"
+#include "multidraft/batch/predict.hpp"
+#include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/distribution/most_likely.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -22,6 +25,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/kokkos/draft.hpp"
+#include "multidraft/kokkos/for_each_row.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/on.hpp"
@@ -305,7 +309,47 @@ void compare(trees<T> const& b, Target const& target, Draft const& draft, std::v
     }
 }
 
-/// One verifier on trees of one law: rows as logits (adjacent and with strides) and as probabilities.
+/// Prepared rows of both models, prepared by teams of every size; their numbers are the host's.
+template <class Group, class Verifier, class T, class Rows>
+void compare_prepared(trees<T> const& b, Rows const& target, Rows const& draft, std::vector<outcome> const& expected,
+                      std::string const& what) {
+    machine_trees const m(b);
+    std::size_t const nodes = b.parents.size();
+    std::size_t const of_row = at(kept_sums(target.vocabulary));
+    Kokkos::View<row_state*, memory> const p_states("states", nodes), q_states("states", nodes);
+    Kokkos::View<float*, memory> const p_sums("sums", nodes * of_row);
+    Kokkos::View<std::int64_t*, memory> const predicted("predicted", nodes);
+    for (int const size : team_sizes()) {
+        auto const here = kokkos::on<Group::template type>(space(), {size});
+        prepare_batch(here, m.trees(), target_rows(target), {p_states.data(), p_sums.data()});
+        prepare_batch(here, m.trees(), draft_rows(draft), {q_states.data()});
+        predict_batch(here, m.trees(), target_rows(target), predicted.data());
+        auto const states = to_host(p_states);
+        auto const sums = to_host(p_sums);
+        auto const tokens = to_host(predicted);
+        for (std::size_t r = 0; r < b.count(); ++r) {
+            for (std::int64_t i = b.offsets[r]; i < b.offsets[r + 1]; ++i) {
+                row_view<T> const x(b.target.row(i), b.target.size);
+                auto const row = process_logits(host_group{}, x, b.sampling[r]);
+                ASSERT_EQ(states[at(i)].mass, row.row.mass()) << what << ", team of " << size << ", row " << i;
+                ASSERT_EQ(states[at(i)].cut_value, row.row.kept().value) << what << ' ' << i;
+                ASSERT_EQ(states[at(i)].cut_last, row.row.kept().last) << what << ' ' << i;
+                for (std::size_t c = 0; c < of_row; ++c)
+                    ASSERT_EQ(sums[at(i) * of_row + c], row.sums.values[c]) << what << ' ' << i << ' ' << c;
+                ASSERT_EQ(tokens[at(i)], most_likely_token(host_group{}, x)) << what << ' ' << i;
+            }
+        }
+    }
+    using element = typename Rows::element;
+    using layout = typename Rows::layout_type;
+    prepared_batch<element, layout> const p{target.data,   target.row_stride, target.vocabulary, p_states.data(),
+                                            target.row_of, target.layout,     p_sums.data()};
+    prepared_batch<element, layout> const q{draft.data,      draft.row_stride, draft.vocabulary,
+                                            q_states.data(), draft.row_of,     draft.layout};
+    compare<Group, Verifier>(b, p, q, expected, what + ", prepared");
+}
+
+/// One verifier on trees of one law: rows as logits (adjacent and with strides), prepared, and as probabilities.
 template <class Group, class Verifier, class Sampler, class T>
 void check_verifier(index_t vocabulary, index_t most, std::uint64_t seed) {
     trees<T> b = draw_trees<Sampler, T>(6, vocabulary, most, seed);
@@ -322,6 +366,8 @@ void check_verifier(index_t vocabulary, index_t most, std::uint64_t seed) {
     tree_batch const extents{static_cast<std::int32_t>(b.count()), b.offsets.back()};
     auto const logits = [&](auto const& rows) { return kokkos::logits_from_views(here, extents, rows, sampling); };
     compare<Group, Verifier>(b, logits(target.rows), logits(draft.rows), expected, what);
+    if constexpr (std::is_same_v<real_of<T>, float>)
+        compare_prepared<Group, Verifier>(b, logits(target.rows), logits(draft.rows), expected, what);
 
     if (vocabulary > 5000) return;
     auto const columns = transposed(b.target);

@@ -10,6 +10,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/numbers.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/distribution/row_view.hpp"
@@ -126,9 +127,10 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
     rows.with_sums(g, i, b);
 };
 
-/// The numbers that turn a row of logits into a distribution, in single precision: `draft_batch` writes them and
-/// `prepared_batch` reads them, so that a verifier need not read the draft's row again for its normaliser. Trivially
-/// copyable; a row without mass has mass NaN. Two machines may describe the same kept tokens by different `cut_last`.
+/// The numbers that turn a row of logits into a distribution, in single precision: `prepare_batch` and `draft_batch`
+/// write them and `prepared_batch` reads them, so that a verifier need not read the row again for its normaliser.
+/// Trivially copyable; a row without mass has mass NaN. Two machines may describe the same kept tokens by different
+/// `cut_last`.
 struct row_state {
     float largest = 0;
     float scale = 1;
@@ -147,6 +149,10 @@ template <class View>
 
 /// Rows of logits that were processed before: `states[i]` is that of node i of the batch. T: float, `float16` or
 /// `bfloat16`. Row and layout as in `logit_batch`.
+///
+/// Verdicts have the same bits as with the `logit_batch` that was prepared. A verifier reads single entries of a row,
+/// and all of them only for a residual. The token after the last accepted node takes the chunk sums of the target's
+/// row: `kept_sums(vocabulary)` of `sums` for each node.
 template <class T, class Layout = contiguous>
 struct prepared_batch {
     using element = T;
@@ -158,6 +164,7 @@ struct prepared_batch {
     row_state const* states = nullptr;
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
+    float const* sums = nullptr;  ///< of the target's rows; may be null for the draft's
 
     /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
@@ -178,6 +185,13 @@ struct prepared_batch {
         softmax_row<row_view<T, Layout>> row(view(i), s.largest, s.scale, kept);
         row.set_mass(s.mass);
         return row;
+    }
+    /// The same with the chunk sums of its weights. Reads `sums`.
+    template <group G>
+    requires has_sums_from<G, float>
+    [[nodiscard]] MULTIDRAFT_HD processed_row<row_view<T, Layout>, chunk_sums_of<G, float>> with_sums(
+        G const& g, std::int64_t i, std::int32_t b) const {
+        return {(*this)(g, i, b), g.sums_from(vocabulary, sums + i * kept_sums(vocabulary), states[i].mass)};
     }
 };
 

@@ -71,10 +71,10 @@ template <verify::verifier Verifier, host_policy P>
 ///
 /// - `policy`: `host_threads(n)`, or `host_tasks` over an engine's own pool.
 /// - `drafts`: `drawn_by<Law>(trees)`, the sampler's law; trees of another law than the verifier's do not compile.
-/// - `target`: `target_rows(p)` of a `logit_batch`, a `probability_batch` or an engine's own `row_batch`; row i is the
-///   target's distribution after node i of the batch.
-/// - `draft`: `draft_rows(q)` of the same, or of a `prepared_batch`. Rows of nodes without children are not read. For
-///   verifiers that read none: `draft_rows(verify::no_draft_rows{})`.
+/// - `target`: `target_rows(p)` of a `logit_batch`, a `prepared_batch` (`prepare_batch`), a `probability_batch` or an
+///   engine's own `row_batch`; row i is the target's distribution after node i of the batch.
+/// - `draft`: `draft_rows(q)` of the same. Rows of nodes without children are not read. For verifiers that read none:
+///   `draft_rows(verify::no_draft_rows{})`.
 /// - `out`: see `verdict_batch`.
 /// - `scratch`: `verify_workspace_size<Verifier>(policy, ..)` bytes; may be left out where that is 0.
 ///

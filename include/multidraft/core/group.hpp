@@ -45,6 +45,12 @@ struct chunk_sums {
     Real total = 0;
 };
 
+/// How many chunk sums of a row of n entries are kept.
+[[nodiscard]] MULTIDRAFT_HD constexpr index_t kept_sums(index_t n) noexcept {
+    index_t const chunks = chunks_of(n);
+    return chunks < chunk_sums<float>::capacity ? chunks : chunk_sums<float>::capacity;
+}
+
 /// The type in which a group keeps the chunk sums of a row: `chunk_sums` by value, or a handle to where the group keeps
 /// its sums (shared memory). It has a member `total`, and is valid until the same group's next `sum_chunks` or
 /// `softmax`.

@@ -123,6 +123,24 @@ public:
         return sums;
     }
 
+    /// See `has_sums_of_one`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
+        chunk_sums<Real> sums;
+        for (index_t c = 0; c < kept_sums(n); ++c) sums.values[c] = c == where / chunk_size ? Real(1) : Real(0);
+        sums.total = 1;
+        return sums;
+    }
+
+    /// See `has_sums_from`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const noexcept {
+        chunk_sums<Real> sums;
+        for (index_t c = 0; c < kept_sums(n); ++c) sums.values[c] = values[c];
+        sums.total = total;
+        return sums;
+    }
+
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
         check_size(n);

@@ -21,6 +21,7 @@
 //                    `histogram_bin_reaching(counters, w)`has_histogram_bin_reaching  one counter after the other
 //                    `count_part(n, first, size, is)`     has_count_part              a sum, entry 0 being the first
 //                    `sums_of_one<Real>(n, i)`            has_sums_of_one             summed as other rows are
+//                    `sums_from(n, values, total)`        has_sums_from               summed again
 //                    `look_ahead(n, body)`                looks_ahead                 operations are done when needed
 //                    `nth(n, is, number)`                 has_nth                     by sums and a search
 //   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    evaluated entry by entry
@@ -101,6 +102,13 @@ concept has_count_part = requires(G const& g, index_t i, bool (*is)(index_t)) {
 template <class G, class Real>
 concept has_sums_of_one = requires(G const& g, index_t i) {
     g.template sums_of_one<Real>(i, i);
+};
+
+/// A group that takes the chunk sums of a row of n entries from memory, where an earlier call wrote them:
+/// `g.sums_from(n, values, total)`. There are as many values as `kept_sums(n)` says. All lanes can read them.
+template <class G, class Real>
+concept has_sums_from = requires(G const& g, index_t n, Real const* values) {
+    { g.sums_from(n, values, Real(0)) } -> std::same_as<typename G::template chunk_sums_type<Real>>;
 };
 
 /// A group whose operations have a high latency however many are done at once, such as ranks that exchange messages.

@@ -56,6 +56,21 @@ public:
         return sums;
     }
 
+    /// See `has_sums_of_one`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE shared_chunk_sums<Real> sums_of_one(index_t n, index_t where) const {
+        return sums_by<Real>(n, Real(1), [where](index_t c) MULTIDRAFT_INLINE_LAMBDA {
+            return c == where / chunk_size ? Real(1) : Real(0);
+        });
+    }
+
+    /// See `has_sums_from`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE shared_chunk_sums<Real> sums_from(index_t n, Real const* values,
+                                                                                     Real total) const {
+        return sums_by<Real>(n, total, [values](index_t c) MULTIDRAFT_INLINE_LAMBDA { return values[c]; });
+    }
+
     /// A thread keeps its entries of a whole chunk in registers between the chunk's maximum and its sum: the row is
     /// read once.
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
@@ -119,6 +134,16 @@ protected:
     static constexpr index_t runs_a_row = chunk_lanes / wide;            ///< runs of `wide` entries
     static constexpr index_t reading_step = chunk_lanes * rows_at_once;  ///< entries from one reading to the next
     static constexpr auto readings = static_cast<std::size_t>(chunk_size / reading_step);  ///< of a whole chunk
+
+    /// Chunk sums that are known: `value(c)` is that of chunk c.
+    template <class Real, class Value>
+    [[nodiscard]] MULTIDRAFT_HD shared_chunk_sums<Real> sums_by(index_t n, Real total, Value const& value) const {
+        shared_chunk_sums<Real> const sums{detail::next<Real>(shared_->row_sums, row_sums_turn_), total};
+        for (index_t c = lanes_.thread(); c < kept_sums(n); c += threads) sums.values[c] = value(c);
+        // Of all ranks: none writes to the other copy before every rank is done with it.
+        lanes_.sync_all();
+        return sums;
+    }
 
     /// Sums chunks first .. last - 1 of f into `sums[0 ..]` of every rank. A thread reads `Entries` entries before it
     /// adds them (at most 16 rows).

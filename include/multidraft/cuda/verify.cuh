@@ -69,6 +69,8 @@ template <class Law, class Target, class Draft>
     if (trees.requests < 0 || trees.nodes < 0 || (trees.requests == 0 && trees.nodes > 0)) return cudaErrorInvalidValue;
     if (trees.requests == 0) return cudaSuccess;
     if (target.vocabulary < 1 || target.vocabulary > max_row_size) return cudaErrorInvalidValue;
+    if constexpr (multidraft::detail::has_states<Target>)
+        if (target.states == nullptr || target.sums == nullptr) return cudaErrorInvalidValue;
     if constexpr (row_batch<Draft>)
         if (draft.vocabulary != target.vocabulary) return cudaErrorInvalidValue;
     if constexpr (counts_certain<Law>)
@@ -92,8 +94,9 @@ template <verify::verifier Verifier>
 /// Verifies the trees of a batch on a CUDA device, with the arguments of every backend (`batch/verify.hpp`):
 /// `verify_batch(cuda::on(stream), verifier, drafts, target_rows(p), draft_rows(q), requests, out, workspace)`.
 ///
-/// - `target`, `draft`: rows of float, `float16` or `bfloat16`. A `prepared_batch` as the draft, with the row states
-///   that `draft_batch` wrote, saves a pass over memory for each node on the path.
+/// - `target`, `draft`: rows of float, `float16` or `bfloat16`. A `prepared_batch`, with the row states that
+///   `draft_batch` wrote for the draft or `prepare_batch` for either, saves the passes of normalisers and truncation at
+///   each node on the path, which follow one another.
 /// - `scratch`: `verify_workspace_size<Verifier>(..)` bytes. A verifier that decides node by node works with less or
 ///   none, but then never grid-wide (see `cuda::detail::choose_shape`). Verifiers of whole trees also need
 ///   `trees.largest`.
@@ -104,8 +107,8 @@ template <verify::verifier Verifier>
 ///
 /// If all rows begin at multiples of 16 bytes, they are read 16 bytes at a time, which includes the padding of their
 /// last 16 bytes. Returns the launch's error; success without a launch for an empty batch; `cudaErrorInvalidValue` for
-/// different vocabularies, a missing path, or missing `certain` of a law with certain children; also, if the verifier
-/// needs scratch, for too small a workspace or without `trees.largest`.
+/// different vocabularies, a missing path, prepared rows of the target without sums, or missing `certain` of a law with
+/// certain children; also, if the verifier needs scratch, for too small a workspace or without `trees.largest`.
 template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 [[nodiscard]] cudaError_t verify_batch(cuda::stream_policy const& policy, Verifier const& verifier,
                                        drafted_batch<Law> const& drafts, target_rows<Target> const& target,

@@ -18,6 +18,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/adjusted_view.hpp"
 #include "multidraft/distribution/distribution.hpp"
+#include "multidraft/distribution/most_likely.hpp"
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/truncation.hpp"
@@ -191,6 +192,32 @@ template <class Real>
     return is_light ? light : minus_infinity<Real>;
 }
 
+/// Keeps `most_likely_token` alone; `last` is `none` where there is none. Groups that look ahead do three operations
+/// together instead of reading an entry after one.
+template <group G, class View, class Real = typename View::real>
+[[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> keep_most_likely(G const& g, View const& logits) {
+    if constexpr (looks_ahead<G>) {
+        using real = Real;
+        constexpr real most = largest_number<real>;
+        index_t const n = logits.size();
+        function_of const is_no_number{
+            logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == x(i) ? real(0) : real(1); }};
+        g.look_ahead(3, [&](index_t k) {
+            if (k == 0) static_cast<void>(g.max(n, logits));
+            if (k == 1) static_cast<void>(g.max(n, is_no_number));
+            if (k == 2) static_cast<void>(g.argmax(n, logits));
+        });
+        real const largest = g.max(n, logits);
+        real const number = g.max(n, is_no_number);
+        if (!(largest >= -most && largest <= most && number == real(0))) return {infinity<real>, none};
+        return {largest, g.argmax(n, logits)};
+    } else {
+        index_t const best = most_likely_token(g, logits);
+        if (best == none) return {infinity<Real>, none};
+        return {logits(best), best};
+    }
+}
+
 /// Top-k, then top-p.
 template <group G, class View, class Real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> truncate_top_k_top_p(G const& g, View const& logits,
@@ -247,20 +274,9 @@ template <group G, class View>
 #endif
     if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
-        function_of const is_no_number{
-            logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == x(i) ? real(0) : real(1); }};
-        if constexpr (looks_ahead<G>)
-            g.look_ahead(3, [&](index_t k) {
-                if (k == 0) static_cast<void>(g.max(n, logits));
-                if (k == 1) static_cast<void>(g.max(n, is_no_number));
-                if (k == 2) static_cast<void>(g.argmax(n, logits));
-            });
-        real const largest = g.max(n, logits);
-        real const number = g.max(n, is_no_number);
-        if (!(largest >= -most && largest <= most && number == real(0)))
-            return detail::no_distribution(g, logits, argument);
-        truncation_threshold<real> const only{largest, g.argmax(n, logits)};
-        processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, largest, real(1), only), {}};
+        truncation_threshold<real> const only = detail::keep_most_likely(g, logits);
+        if (only.last == none) return detail::no_distribution(g, logits, argument);
+        processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, only.value, real(1), only), {}};
         if constexpr (has_sums_of_one<G, real>)
             result.sums = g.template sums_of_one<real>(n, only.last);
         else

@@ -168,6 +168,18 @@ public:
         return sums;
     }
 
+    /// See `has_sums_of_one`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_of_one(index_t n, index_t where) const {
+        return sums_by<Real>(n, Real(1), [where](index_t c) { return c == where / chunk_size ? Real(1) : Real(0); });
+    }
+
+    /// See `has_sums_from`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const {
+        return sums_by<Real>(n, total, [values](index_t c) { return values[c]; });
+    }
+
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real, team_chunk_sums<Real>> softmax(index_t n, X const& x,
                                                                                   Real scale) const {
@@ -463,6 +475,16 @@ private:
                 first, last, n, [&f](index_t, index_t i) { return f(i); }, results);
             for (index_t c = first; c < last; ++c) take(c, results[c - first]);
         }
+    }
+
+    /// Chunk sums that are known: `value(c)` is that of chunk c.
+    template <class Real, class Value>
+    [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_by(index_t n, Real total, Value const& value) const {
+        team_chunk_sums<Real> const sums{total, numbers<Real>(board_->row_sums)};
+        member_->team_barrier();
+        for (index_t c = rank(); c < kept_sums(n); c += size()) sums.values[c] = value(c);
+        member_->team_barrier();
+        return sums;
     }
 
     /// The best of every `step`-th entry that comes after `past`, which may be empty.

@@ -141,6 +141,18 @@ public:
         return sums;
     }
 
+    /// See `has_sums_of_one`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
+        return host_group{}.template sums_of_one<Real>(n, where);
+    }
+
+    /// See `has_sums_from`.
+    template <class Real>
+    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const noexcept {
+        return host_group{}.sums_from(n, values, total);
+    }
+
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
         if (alone()) return host_group{}.softmax(n, x, scale);

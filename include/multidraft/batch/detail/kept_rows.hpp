@@ -32,7 +32,9 @@ class kept_rows {
 
 public:
     /// Whether there is something to keep and it fits.
-    static constexpr bool apply = requires(Rows const& rows, G const& g) { rows.with_sums(g, std::int64_t{}, 0); }
+    static constexpr bool apply = !has_states<Rows> && requires(Rows const& rows, G const& g) {
+        rows.with_sums(g, std::int64_t{}, 0);
+    }
     &&std::is_trivially_copyable_v<row> && sizeof(entry) <= kept_row_bytes && alignof(entry) <= 16;
 
     /// `memory`: `kept_row_bytes` for each node of the tree, aligned to 16 bytes.

@@ -64,6 +64,7 @@ void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
     refuse_bad_extents(target, "target");
+    if constexpr (has_states<Target>) refuse_null(target.sums, "target.sums");
     if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>) {
         refuse_bad_extents(draft, "draft");
         if (draft.vocabulary != target.vocabulary)

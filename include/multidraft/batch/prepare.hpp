@@ -1,0 +1,109 @@
+// Preparing the rows of a batch: what verifiers need of each row, for all rows at once.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/detail/check_rows_call.hpp"
+#include "multidraft/batch/for_each_row.hpp"
+#include "multidraft/batch/row_batch.hpp"
+#include "multidraft/batch/row_state_batch.hpp"
+#include "multidraft/batch/target_and_draft.hpp"
+#include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/validation.hpp"
+#include "multidraft/batch/workspace.hpp"
+#include "multidraft/core/config.hpp"
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/numbers.hpp"
+#include "multidraft/distribution/softmax.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// The state of a row that is not read: it has no mass.
+[[nodiscard]] MULTIDRAFT_HD constexpr row_state state_of_no_row() noexcept {
+    return {0, 1, not_a_number<float>, infinity<float>, none};
+}
+
+/// Prepares the row of node i.
+template <class Rows>
+struct prepare_row {
+    tree_batch trees;
+    batch_argument owner;
+    Rows rows;
+    row_state_batch out;
+
+    template <group G>
+    MULTIDRAFT_HD void operator()(G const& g, std::int64_t i) const {
+        index_t const kept = kept_sums(rows.vocabulary);
+        float* const sums = out.sums == nullptr ? nullptr : out.sums + i * kept;
+        if (!row_is_read(trees, owner, rows, i)) {
+            if (!g.leader()) return;
+            out.states[i] = state_of_no_row();
+            if (sums != nullptr)
+                for (index_t c = 0; c < kept; ++c) sums[c] = 0;
+            return;
+        }
+        auto const row = rows.with_sums(g, i, trees.request_of(i));
+        if (!g.leader()) return;
+        out.states[i] = state_of(row.row);
+        // Of a row of more chunks only the total is used, which is the state's mass.
+        bool const has_all = kept == chunks_of(rows.vocabulary);
+        if (sums != nullptr)
+            for (index_t c = 0; c < kept; ++c) sums[c] = has_all ? row.sums.values[c] : 0;
+    }
+};
+
+template <row_policy P, class Rows>
+auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument owner, Rows const& rows,
+                     row_state_batch const& out, workspace const& scratch) {
+    static_assert(!has_adjustments<Rows>, "multidraft: rows with masks and biases are not prepared");
+    static_assert(std::is_same_v<real_of<typename Rows::element>, float>,
+                  "multidraft: row states are those of rows that are computed in single precision");
+    auto const make = [&](auto const& same) {
+        return prepare_row<std::remove_cvref_t<decltype(same)>>{trees, owner, same, out};
+    };
+    bool const has_output = out.states != nullptr && (out.sums != nullptr || owner == batch_argument::draft);
+    return checked_row_call(policy, trees, owner, rows, has_output, make, scratch, [&] {
+        refuse_null(out.states, "out.states");
+        if (owner == batch_argument::target) refuse_null(out.sums, "out.sums");
+    });
+}
+
+}  // namespace detail
+
+/// Prepares the target's rows of all nodes of a batch: normaliser, truncation and chunk sums, for `prepared_batch`. A
+/// `verify_batch` with prepared rows walks down a tree by single entries, and reads a whole row only where a candidate
+/// is rejected; its verdicts have the same bits as with `target`. With one call for all rows, they are processed in
+/// parallel, and not one after another as a walk gets to them.
+///
+/// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
+/// - `target`: `target_rows` of a `logit_batch` of float, `float16` or `bfloat16`, without masks and biases.
+/// - `out`: both arrays, in memory of the machine that runs the call. The rows of nodes that were not drawn are not
+///   read, and get states without mass; so do rows that are not distributions.
+/// - `scratch`: `row_workspace_size(policy, trees.nodes)` bytes, or none.
+///
+/// One read of each row, and the passes of truncation (`process_logits`). Host threads are faster without it where a
+/// verifier decides node by node: then only the rows on the path are needed.
+///
+/// On a host throws `invalid_input`, before anything is written, for missing arrays, invalid trees, sampling parameters
+/// out of range and negative rows; with Kokkos for missing arrays. On CUDA returns the launch's error;
+/// `cudaErrorInvalidValue` for missing arrays. Nothing is allocated.
+template <row_policy P, logit_row_batch Rows>
+auto prepare_batch(P const& policy, tree_batch const& trees, target_rows<Rows> const& target,
+                   row_state_batch const& out, workspace const& scratch = {}) {
+    return detail::prepare_rows_of(policy, trees, batch_argument::target, target.rows, out, scratch);
+}
+
+/// The same for the draft's rows, those of nodes with children, where `draft_batch` did not write the states: engines
+/// that draw their own candidates. `out.sums` may be null.
+template <row_policy P, logit_row_batch Rows>
+auto prepare_batch(P const& policy, tree_batch const& trees, draft_rows<Rows> const& draft, row_state_batch const& out,
+                   workspace const& scratch = {}) {
+    return detail::prepare_rows_of(policy, trees, batch_argument::draft, draft.rows, out, scratch);
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

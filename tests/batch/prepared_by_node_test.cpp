@@ -1,0 +1,15 @@
+// Methods that verify node by node, over prepared rows.
+#include <gtest/gtest.h>
+
+#include "batch/prepared.hpp"
+#include "multidraft/methods.hpp"
+
+namespace {
+
+namespace mt = multidraft::testing;
+
+TEST(batch_prepare, methods_by_node_decide_as_over_logits) {
+    mt::expect_verdicts_of_all_prepared<multidraft::methods::by_node>();
+}
+
+}  // namespace

@@ -1,0 +1,88 @@
+// A group that counts passes over rows.
+#pragma once
+
+#include <cstdint>
+#include <type_traits>
+
+#include "multidraft/core/group.hpp"
+#include "multidraft/core/host_group.hpp"
+#include "multidraft/core/span.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+
+/// The host group, counting passes over a whole row.
+class counting_group {
+public:
+    template <class Real>
+    using chunk_sums_type = chunk_sums<Real>;
+    static constexpr index_t fast_top_k = host_group::fast_top_k;
+
+    explicit counting_group(std::int64_t& passes) : passes_(passes) {}
+
+    [[nodiscard]] bool leader() const noexcept { return true; }
+    void barrier() const noexcept {}
+    template <class F>
+    [[nodiscard]] auto sum(index_t n, F const& f) const {
+        ++passes_;
+        return g_.sum(n, f);
+    }
+    template <class F>
+    [[nodiscard]] auto max(index_t n, F const& f) const {
+        ++passes_;
+        return g_.max(n, f);
+    }
+    template <class F>
+    [[nodiscard]] index_t argmax(index_t n, F const& f) const {
+        ++passes_;
+        return g_.argmax(n, f);
+    }
+    template <class F>
+    void top_k(index_t n, F const& f, span<token_id> out) const {
+        ++passes_;
+        g_.top_k(n, f, out);
+    }
+    template <class W>
+    [[nodiscard]] auto sum_chunks(index_t n, W const& w) const {
+        ++passes_;
+        return g_.sum_chunks(n, w);
+    }
+    template <class Real>
+    [[nodiscard]] chunk_sums<Real> sums_of_one(index_t n, index_t where) const {
+        return g_.template sums_of_one<Real>(n, where);
+    }
+    template <class Real>
+    [[nodiscard]] chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const {
+        return g_.sums_from(n, values, total);
+    }
+    template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
+    [[nodiscard]] softmax_sums<Real> softmax(index_t n, X const& x, Real scale) const {
+        ++passes_;
+        return g_.softmax(n, x, scale);
+    }
+    template <class... Arguments>
+    [[nodiscard]] index_t inverse_cdf(Arguments const&... arguments) const {
+        return g_.inverse_cdf(arguments...);
+    }
+    template <class Real, class W>
+    void update_chunk(chunk_sums<Real>& sums, index_t n, W const& w, span<token_id const> taken,
+                      index_t changed) const {
+        g_.update_chunk(sums, n, w, taken, changed);
+    }
+    template <class Bin, class Mass>
+    void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
+        ++passes_;
+        g_.histogram(n, bin, mass, bins);
+    }
+    template <class F>
+    void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
+        ++passes_;
+        g_.histogram_pairs(n, f, bins);
+    }
+
+private:
+    host_group g_;
+    std::int64_t& passes_;
+};
+static_assert(group<counting_group>);
+
+}  // namespace MULTIDRAFT_NAMESPACE::testing
