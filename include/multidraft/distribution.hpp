@@ -17,6 +17,7 @@
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/distribution/token_mask.hpp"
+#include "multidraft/distribution/truncated_view.hpp"
 #include "multidraft/distribution/truncation.hpp"
 #include "multidraft/distribution/truncation_by_share.hpp"
 #include "multidraft/distribution/widened_row.hpp"

@@ -52,6 +52,55 @@ TEST(batch_prepare, takes_parameters_that_remove_nothing) {
     }
 }
 
+/// The words of a row by a plain loop.
+std::vector<std::uint64_t> runs_of(auto const& row) {
+    std::vector<std::uint64_t> words(at(chunks_of(row.size())), 0);
+    for (index_t i = 0; i < row.size(); ++i)
+        if (row.may_have_mass(i)) words[at(i / 4096)] |= std::uint64_t{1} << (i / 64 % 64);
+    return words;
+}
+
+// Rows with few tokens, with most, and in between; the other runs of a row are not read for a residual, so that
+// whatever is there changes no verdict.
+TEST(batch_prepare, marks_the_runs_that_truncation_keeps) {
+    constexpr index_t vocabulary = 9000;
+    using verifier = verify::recursive_rejection<law::sequential>;
+    mt::ragged<float> b(mt::ragged_shapes, vocabulary,
+                        {{.top_k = 50, .top_p = 0.9F},
+                         {.top_k = 3000},
+                         {.temperature = 0.0F},
+                         {.min_p = 1e-3F},
+                         {},
+                         {.temperature = 0.7F, .top_p = 0.5F}});
+    b.draw_alone(draft::sequential{});
+    auto const expected = mt::verdicts_of<verifier>(1, b, b.target_logits(), b.draft_logits());
+    mt::prepared_memory p(b.trees().nodes, vocabulary), q = p;
+    prepare_batch(host_threads(2), b.trees(), target_rows(b.target_logits()), p.out_with_runs());
+    prepare_batch(host_threads(2), b.trees(), draft_rows(b.draft_logits()), q.out_with_runs());
+    std::size_t spoilt = 0;
+    for (std::int64_t i = 0; i < b.trees().nodes; ++i) {
+        std::int32_t const r = b.trees().request_of(i);
+        auto const v = static_cast<node_id>(i - b.offsets[at(r)]);
+        auto const* const words = p.runs.data() + 3 * i;
+        if (!verify::is_present(b.trees()(r), v)) {
+            EXPECT_EQ(std::vector<std::uint64_t>(words, words + 3), std::vector<std::uint64_t>(3, 0)) << i;
+            continue;
+        }
+        auto const row = process_logits(host_group{}, b.target_logits().view(i), b.sampling[at(r)]).row;
+        bool const is_whole = row.may_have_all_mass();
+        EXPECT_EQ(std::vector<std::uint64_t>(words, words + 3),
+                  is_whole ? std::vector<std::uint64_t>(3, ~std::uint64_t{0}) : runs_of(row))
+            << i;
+        for (index_t t = 0; t < vocabulary; ++t) {
+            if ((words[t / 4096] >> (t / 64 % 64) & 1U) != 0) continue;
+            b.target[at(i * vocabulary + t)] = nan;
+            ++spoilt;
+        }
+    }
+    EXPECT_GT(spoilt, 100000U);
+    EXPECT_EQ(mt::verdicts_of<verifier>(2, b, p.rows_with_runs(b.target), q.rows_with_runs(b.draft)), expected);
+}
+
 // The numbers are those that `process_logits` makes; `draft_batch` writes the same for the draft.
 TEST(batch_prepare, writes_the_numbers_of_processed_rows) {
     constexpr index_t vocabulary = 9000;
@@ -138,8 +187,8 @@ TEST(batch_predict, finds_what_temperature_0_accepts) {
         std::int32_t const r = b.trees().request_of(i);
         auto const children = b.trees()(r).children(static_cast<node_id>(i - b.offsets[at(r)]));
         auto* const row = b.target.data() + i * vocabulary;
-        if (i % 3 != 0 && !children.empty()) row[b.tokens[at(b.offsets[at(r)] + children.first)]] = 40.0F;
-        if (i % 2 == 0) row[i] = row[vocabulary - 1 - i] = 40.0F;
+        if (i % 5 != 4 && !children.empty()) row[b.tokens[at(b.offsets[at(r)] + children.first)]] = 40.0F;
+        if (i % 7 == 3) row[i] = row[vocabulary - 1 - i] = 40.0F;
     }
     std::vector<sampling_params> const greedy(b.sampling.size(), sampling_params{.temperature = 0.0F});
     logit_batch<float> target = b.target_logits();
@@ -232,6 +281,9 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     };
     EXPECT_TRUE(contains(without({nullptr, out.sums.data()}), "out.states"));
     EXPECT_TRUE(contains(without({out.states.data(), nullptr}), "out.sums"));
+    rows.vocabulary = 513 * chunk_size;
+    EXPECT_TRUE(contains(without(out.out_with_runs()), "out.runs"));
+    rows = good.target_logits();
     std::int64_t* const nothing = nullptr;
     EXPECT_TRUE(
         contains(message_of([&] { predict_batch(pool, good.trees(), target_rows(rows), nothing); }), "predicted"));

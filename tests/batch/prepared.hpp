@@ -30,24 +30,34 @@ struct prepared_memory {
     prepared_memory(std::int64_t nodes, index_t v)
         : states(static_cast<std::size_t>(nodes), row_state{unwritten, unwritten, unwritten, unwritten, -7}),
           sums(static_cast<std::size_t>(nodes * kept_sums(v)), unwritten),
+          runs(static_cast<std::size_t>(nodes * chunks_of(v)), 77),
           vocabulary(v) {}
 
     [[nodiscard]] row_state_batch out() { return {states.data(), sums.data()}; }
+    [[nodiscard]] row_state_batch out_with_runs() { return {states.data(), sums.data(), runs.data()}; }
     template <class T>
     [[nodiscard]] prepared_batch<T> rows(std::vector<T> const& matrix) const {
         return {matrix.data(), vocabulary, vocabulary, states.data(), nullptr, {}, sums.data()};
     }
+    template <class T>
+    [[nodiscard]] prepared_batch<T> rows_with_runs(std::vector<T> const& matrix) const {
+        prepared_batch<T> result = rows(matrix);
+        result.runs = runs.data();
+        return result;
+    }
 
     std::vector<row_state> states;
     std::vector<float> sums;
+    std::vector<std::uint64_t> runs;
     index_t vocabulary;
 };
 
-/// Whether two states have the same numbers; NaN equals NaN.
+/// Whether two states of a row have the same numbers; NaN equals NaN. If all entries that equal the threshold are kept,
+/// groups may differ in `cut_last`: compare sums and runs, too.
 [[nodiscard]] inline bool same_state(row_state const& a, row_state const& b) {
     auto const same = [](float x, float y) { return x == y || (x != x && y != y); };
     return same(a.largest, b.largest) && same(a.scale, b.scale) && same(a.mass, b.mass) &&
-           same(a.cut_value, b.cut_value) && a.cut_last == b.cut_last;
+           same(a.cut_value, b.cut_value) && (a.cut_last < 0) == (b.cut_last < 0);
 }
 
 /// Trees that a method takes.
@@ -100,6 +110,10 @@ void expect_verdicts_of_prepared_rows(index_t vocabulary, std::uint64_t seed) {
         EXPECT_EQ(verdicts_of<verifier>(threads, b, p.rows(b.target), q.rows(b.draft)), expected);
         if (threads == 1) {
             EXPECT_EQ(verdicts_of<verifier>(threads, b, p.rows(b.target), b.draft_logits()), expected);
+            prepare_batch(pool, b.trees(), target_rows(b.target_logits()), p.out_with_runs());
+            prepare_batch(pool, b.trees(), draft_rows(b.draft_logits()), q.out_with_runs());
+            EXPECT_EQ(verdicts_of<verifier>(threads, b, p.rows_with_runs(b.target), q.rows_with_runs(b.draft)),
+                      expected);
         }
     }
 }

@@ -18,6 +18,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/most_likely.hpp"
+#include "multidraft/distribution/truncated_view.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
@@ -318,14 +319,17 @@ void compare_prepared(trees<T> const& b, Rows const& target, Rows const& draft, 
     std::size_t const of_row = at(kept_sums(target.vocabulary));
     Kokkos::View<row_state*, memory> const p_states("states", nodes), q_states("states", nodes);
     Kokkos::View<float*, memory> const p_sums("sums", nodes * of_row);
+    std::size_t const words = at(chunks_of(target.vocabulary));
+    Kokkos::View<std::uint64_t*, memory> const p_runs("runs", nodes * words), q_runs("runs", nodes * words);
     Kokkos::View<std::int64_t*, memory> const predicted("predicted", nodes);
     for (int const size : team_sizes()) {
         auto const here = kokkos::on<Group::template type>(space(), {size});
-        prepare_batch(here, m.trees(), target_rows(target), {p_states.data(), p_sums.data()});
-        prepare_batch(here, m.trees(), draft_rows(draft), {q_states.data()});
+        prepare_batch(here, m.trees(), target_rows(target), {p_states.data(), p_sums.data(), p_runs.data()});
+        prepare_batch(here, m.trees(), draft_rows(draft), {q_states.data(), nullptr, q_runs.data()});
         predict_batch(here, m.trees(), target_rows(target), predicted.data());
         auto const states = to_host(p_states);
         auto const sums = to_host(p_sums);
+        auto const runs = to_host(p_runs);
         auto const tokens = to_host(predicted);
         for (std::size_t r = 0; r < b.count(); ++r) {
             for (std::int64_t i = b.offsets[r]; i < b.offsets[r + 1]; ++i) {
@@ -333,9 +337,12 @@ void compare_prepared(trees<T> const& b, Rows const& target, Rows const& draft, 
                 auto const row = process_logits(host_group{}, x, b.sampling[r]);
                 ASSERT_EQ(states[at(i)].mass, row.row.mass()) << what << ", team of " << size << ", row " << i;
                 ASSERT_EQ(states[at(i)].cut_value, row.row.kept().value) << what << ' ' << i;
-                ASSERT_EQ(states[at(i)].cut_last, row.row.kept().last) << what << ' ' << i;
                 for (std::size_t c = 0; c < of_row; ++c)
                     ASSERT_EQ(sums[at(i) * of_row + c], row.sums.values[c]) << what << ' ' << i << ' ' << c;
+                std::vector<std::uint64_t> expected_runs(words, ~std::uint64_t{0});
+                if (!row.row.may_have_all_mass()) write_kept_runs(host_group{}, row.row, expected_runs.data());
+                for (std::size_t c = 0; c < words; ++c)
+                    ASSERT_EQ(runs[at(i) * words + c], expected_runs[c]) << what << ' ' << i << ' ' << c;
                 ASSERT_EQ(tokens[at(i)], most_likely_token(host_group{}, x)) << what << ' ' << i;
             }
         }
@@ -343,7 +350,7 @@ void compare_prepared(trees<T> const& b, Rows const& target, Rows const& draft, 
     using element = typename Rows::element;
     using layout = typename Rows::layout_type;
     prepared_batch<element, layout> const p{target.data,   target.row_stride, target.vocabulary, p_states.data(),
-                                            target.row_of, target.layout,     p_sums.data()};
+                                            target.row_of, target.layout,     p_sums.data(),     p_runs.data()};
     prepared_batch<element, layout> const q{draft.data,      draft.row_stride, draft.vocabulary,
                                             q_states.data(), draft.row_of,     draft.layout};
     compare<Group, Verifier>(b, p, q, expected, what + ", prepared");

@@ -29,9 +29,10 @@ using multidraft::testing::cuda_device;
 using multidraft::testing::on_device;
 
 void expect_same(mt::prepared_memory const& expected, std::vector<row_state> const& states,
-                 std::vector<float> const& sums) {
+                 std::vector<float> const& sums, std::vector<std::uint64_t> const& runs) {
     for (std::size_t i = 0; i < states.size(); ++i) EXPECT_TRUE(mt::same_state(states[i], expected.states[i])) << i;
     EXPECT_EQ(sums, expected.sums);
+    EXPECT_EQ(runs, expected.runs);
 }
 
 /// Prepares both models' rows of a batch that the host drew, verifies it, and follows predictions.
@@ -49,14 +50,15 @@ void expect_verdicts_of_prepared(mt::shape_of_launch const& as, sampling_params 
     mt::prepared_memory host_p(nodes, as.vocabulary), host_q = host_p;
     std::vector<std::int64_t> host_predicted(host.parents.size(), 99);
     host_threads const pool(1);
-    prepare_batch(pool, host.trees(), host.target_logits(), host_p.out());
-    prepare_batch(pool, host.trees(), host.draft_logits(), host_q.out());
+    prepare_batch(pool, host.trees(), host.target_logits(), host_p.out_with_runs());
+    prepare_batch(pool, host.trees(), host.draft_logits(), host_q.out_with_runs());
     predict_batch(pool, host.trees(), host.target_logits(), host_predicted.data());
 
     standin::set_order(as.lanes, static_cast<std::uint64_t>(as.vocabulary));
     mt::device_batch<float> const device(host);
     on_device<row_state> const p_states(host_p.states.size()), q_states(host_p.states.size());
     on_device<float> const p_sums(host_p.sums.size()), q_sums(host_p.sums.size());
+    on_device<std::uint64_t> const p_runs(host_p.runs.size()), q_runs(host_p.runs.size());
     on_device<std::int64_t> const predicted(host_predicted.size());
     auto const policy = mc::on(nullptr, as.options);
     on_device<std::byte> const memory(verify_workspace_size<verifier>(policy, host.size(), 10, 6) +
@@ -65,20 +67,20 @@ void expect_verdicts_of_prepared(mt::shape_of_launch const& as, sampling_params 
     auto const rows = [&](on_device<float> const& of) {
         return logit_batch<float, Layout>{of.data(), host.vocabulary, host.vocabulary, nullptr, nullptr, host.w};
     };
-    ASSERT_EQ(prepare_batch(policy, device.trees(), target_rows(rows(device.target)), {p_states.data(), p_sums.data()},
-                            scratch),
+    ASSERT_EQ(prepare_batch(policy, device.trees(), target_rows(rows(device.target)),
+                            {p_states.data(), p_sums.data(), p_runs.data()}, scratch),
               cudaSuccess);
     standin::launched const l = standin::launches().back();
     EXPECT_EQ(l.blocks, as.ranks * static_cast<unsigned>(nodes));
     EXPECT_EQ(l.cooperative, as.cooperative);
-    ASSERT_EQ(prepare_batch(policy, device.trees(), draft_rows(rows(device.draft)), {q_states.data(), q_sums.data()},
-                            scratch),
+    ASSERT_EQ(prepare_batch(policy, device.trees(), draft_rows(rows(device.draft)),
+                            {q_states.data(), q_sums.data(), q_runs.data()}, scratch),
               cudaSuccess);
     ASSERT_EQ(predict_batch(policy, device.trees(), target_rows(rows(device.target)), predicted.data(), scratch),
               cudaSuccess);
     ASSERT_EQ(cudaDeviceSynchronize(), cudaSuccess) << standin::fault();
-    expect_same(host_p, p_states.host(), p_sums.host());
-    expect_same(host_q, q_states.host(), q_sums.host());
+    expect_same(host_p, p_states.host(), p_sums.host(), p_runs.host());
+    expect_same(host_q, q_states.host(), q_sums.host(), q_runs.host());
     EXPECT_EQ(predicted.host(), host_predicted);
 
     on_device<node_id> const path(std::vector<node_id>(expected.path.size(), -7));

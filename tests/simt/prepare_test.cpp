@@ -49,15 +49,15 @@ void prepare_and_verify(int ranks, index_t vocabulary, std::uint64_t seed) {
     mt::prepared_memory host_p(b.trees().nodes, vocabulary), host_q = host_p, p = host_p, q = host_p;
     std::vector<std::int64_t> host_predicted(b.tokens.size(), 99), predicted = host_predicted;
     host_threads const pool(1);
-    prepare_batch(pool, b.trees(), target_rows(b.target_logits()), host_p.out());
-    prepare_batch(pool, b.trees(), draft_rows(b.draft_logits()), host_q.out());
+    prepare_batch(pool, b.trees(), target_rows(b.target_logits()), host_p.out_with_runs());
+    prepare_batch(pool, b.trees(), draft_rows(b.draft_logits()), host_q.out_with_runs());
     predict_batch(pool, b.trees(), target_rows(b.target_logits()), host_predicted.data());
     auto const on_lanes = [&](auto const& body) {
         for (std::int64_t i = 0; i < b.trees().nodes; ++i)
             mt::on_group<Threads, Split>(ranks, [&](auto const& g) { body(g, i); });
     };
-    on_lanes(md::prepare_row<logit_batch<T>>{b.trees(), batch_argument::target, b.target_logits(), p.out()});
-    on_lanes(md::prepare_row<logit_batch<T>>{b.trees(), batch_argument::draft, b.draft_logits(), q.out()});
+    on_lanes(md::prepare_row<logit_batch<T>>{b.trees(), batch_argument::target, b.target_logits(), p.out_with_runs()});
+    on_lanes(md::prepare_row<logit_batch<T>>{b.trees(), batch_argument::draft, b.draft_logits(), q.out_with_runs()});
     on_lanes(md::predict_row<logit_batch<T>, std::int64_t>{b.trees(), b.target_logits(), predicted.data()});
     for (std::size_t i = 0; i < b.tokens.size(); ++i) {
         EXPECT_TRUE(mt::same_state(p.states[i], host_p.states[i])) << i;
@@ -65,6 +65,8 @@ void prepare_and_verify(int ranks, index_t vocabulary, std::uint64_t seed) {
     }
     EXPECT_EQ(p.sums, host_p.sums);
     EXPECT_EQ(q.sums, host_q.sums);
+    EXPECT_EQ(p.runs, host_p.runs);
+    EXPECT_EQ(q.runs, host_q.runs);
     EXPECT_EQ(predicted, host_predicted);
 
     auto const verify_on = [&](auto const& target, auto const& draft, auto const& on_group) {
@@ -80,7 +82,7 @@ void prepare_and_verify(int ranks, index_t vocabulary, std::uint64_t seed) {
         return got.outcomes(b.trees());
     };
     auto const expected = verify_on(b.target_logits(), b.draft_logits(), [](auto const& body) { body(silent_host{}); });
-    EXPECT_EQ(verify_on(p.rows(b.target), q.rows(b.draft),
+    EXPECT_EQ(verify_on(p.rows_with_runs(b.target), q.rows_with_runs(b.draft),
                         [&](auto const& body) { mt::on_group<Threads, Split>(ranks, body); }),
               expected);
     EXPECT_EQ(expected[5].next, none);

@@ -18,6 +18,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/truncated_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -40,20 +41,29 @@ struct prepare_row {
     MULTIDRAFT_HD void operator()(G const& g, std::int64_t i) const {
         index_t const kept = kept_sums(rows.vocabulary);
         float* const sums = out.sums == nullptr ? nullptr : out.sums + i * kept;
+        index_t const chunks = chunks_of(rows.vocabulary);
+        std::uint64_t* const runs = out.runs == nullptr ? nullptr : out.runs + i * chunks;
         if (!row_is_read(trees, owner, rows, i)) {
             if (!g.leader()) return;
+            if (runs != nullptr)
+                for (index_t c = 0; c < chunks; ++c) runs[c] = 0;
             out.states[i] = state_of_no_row();
             if (sums != nullptr)
                 for (index_t c = 0; c < kept; ++c) sums[c] = 0;
             return;
         }
         auto const row = rows.with_sums(g, i, trees.request_of(i));
-        if (!g.leader()) return;
-        out.states[i] = state_of(row.row);
-        // Of a row of more chunks only the total is used, which is the state's mass.
-        bool const has_all = kept == chunks_of(rows.vocabulary);
-        if (sums != nullptr)
-            for (index_t c = 0; c < kept; ++c) sums[c] = has_all ? row.sums.values[c] : 0;
+        if (g.leader()) {
+            out.states[i] = state_of(row.row);
+            // Of a row of more chunks only the total is used, which is the state's mass.
+            if (sums != nullptr)
+                for (index_t c = 0; c < kept; ++c) sums[c] = kept == chunks ? row.sums.values[c] : 0;
+        }
+        if (runs == nullptr) return;
+        if (!row.row.may_have_all_mass() && row.row.mass() > 0)
+            write_kept_runs(g, row.row, runs);
+        else if (g.leader())
+            for (index_t c = 0; c < chunks; ++c) runs[c] = ~std::uint64_t{0};
     }
 };
 
@@ -66,10 +76,13 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
     auto const make = [&](auto const& same) {
         return prepare_row<std::remove_cvref_t<decltype(same)>>{trees, owner, same, out};
     };
-    bool const has_output = out.states != nullptr && (out.sums != nullptr || owner == batch_argument::draft);
+    bool const is_short = out.runs == nullptr || chunks_of(rows.vocabulary) <= most_chunks_with_runs;
+    bool const has_output =
+        is_short && out.states != nullptr && (out.sums != nullptr || owner == batch_argument::draft);
     return checked_row_call(policy, trees, owner, rows, has_output, make, scratch, [&] {
         refuse_null(out.states, "out.states");
         if (owner == batch_argument::target) refuse_null(out.sums, "out.sums");
+        if (!is_short) refuse("out.runs", "an array", "rows have at most 512 chunks of 4,096 tokens there");
     });
 }
 
@@ -82,8 +95,9 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
 ///
 /// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch` of float, `float16` or `bfloat16`, without masks and biases.
-/// - `out`: both arrays, in memory of the machine that runs the call. The rows of nodes that were not drawn are not
-///   read, and get states without mass; so do rows that are not distributions.
+/// - `out`: states and sums, in memory of the machine that runs the call. The rows of nodes that were not drawn are not
+///   read, and get states without mass; so do rows that are not distributions. With `runs`, one pass more over rows
+///   that are truncated, hosts then read few entries of these for a residual.
 /// - `scratch`: `row_workspace_size(policy, trees.nodes)` bytes, or none.
 ///
 /// One read of each row, and the passes of truncation (`process_logits`). Host threads are faster without it where a

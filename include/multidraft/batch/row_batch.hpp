@@ -17,6 +17,7 @@
 #include "multidraft/distribution/sampling_arrays.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/truncated_view.hpp"
 #include "multidraft/distribution/truncation.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -136,7 +137,7 @@ struct row_state {
     float scale = 1;
     float mass = 1;
     float cut_value = minus_infinity<float>;
-    index_t cut_last = 0;
+    index_t cut_last = 0;  ///< entries equal to `cut_value` are kept up to this index
 };
 
 /// The state of a processed row.
@@ -152,7 +153,8 @@ template <class View>
 ///
 /// Verdicts have the same bits as with the `logit_batch` that was prepared. A verifier reads single entries of a row,
 /// and all of them only for a residual. The token after the last accepted node takes the chunk sums of the target's
-/// row: `kept_sums(vocabulary)` of `sums` for each node.
+/// row: `kept_sums(vocabulary)` of `sums` for each node. With `runs`, `chunks_of(vocabulary)` words for each node,
+/// hosts read of a truncated row only the runs of 64 entries in which it keeps a token (`truncated_view`).
 template <class T, class Layout = contiguous>
 struct prepared_batch {
     using element = T;
@@ -164,7 +166,8 @@ struct prepared_batch {
     row_state const* states = nullptr;
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
-    float const* sums = nullptr;  ///< of the target's rows; may be null for the draft's
+    float const* sums = nullptr;          ///< of the target's rows; may be null for the draft's
+    std::uint64_t const* runs = nullptr;  ///< may be null
 
     /// The index of node i's row.
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
@@ -176,20 +179,22 @@ struct prepared_batch {
     }
     /// The distribution of node i.
     template <group G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<row_view<T, Layout>> operator()(G const&, std::int64_t i,
-                                                                            std::int32_t) const {
+    [[nodiscard]] MULTIDRAFT_HD softmax_row<truncated_view<row_view<T, Layout>>> operator()(G const&, std::int64_t i,
+                                                                                            std::int32_t) const {
         row_state const& s = states[i];
         truncation_threshold<float> kept;
         kept.value = s.cut_value;
         kept.last = s.cut_last;
-        softmax_row<row_view<T, Layout>> row(view(i), s.largest, s.scale, kept);
+        truncated_view<row_view<T, Layout>> const x(view(i),
+                                                    runs == nullptr ? nullptr : runs + i * chunks_of(vocabulary));
+        softmax_row<truncated_view<row_view<T, Layout>>> row(x, s.largest, s.scale, kept);
         row.set_mass(s.mass);
         return row;
     }
     /// The same with the chunk sums of its weights. Reads `sums`.
     template <group G>
     requires has_sums_from<G, float>
-    [[nodiscard]] MULTIDRAFT_HD processed_row<row_view<T, Layout>, chunk_sums_of<G, float>> with_sums(
+    [[nodiscard]] MULTIDRAFT_HD processed_row<truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>> with_sums(
         G const& g, std::int64_t i, std::int32_t b) const {
         return {(*this)(g, i, b), g.sums_from(vocabulary, sums + i * kept_sums(vocabulary), states[i].mass)};
     }

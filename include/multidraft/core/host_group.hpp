@@ -490,6 +490,8 @@ private:
             for (index_t l = 0; l < block; ++l) acc[l] = 0;
             for (index_t r = 0; r < rows; ++r) {
                 index_t const at = begin + r * chunk_lanes + first;
+                if constexpr (has_empty_runs<F>)
+                    if (f.is_empty_run(at)) continue;
                 if constexpr (!has_runs<F>)
                     if (!any_nonzero(f, at, block)) continue;  // zeros do not change a sum
                 on_run(f, at, at + block, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {

@@ -25,8 +25,9 @@
 //                    `look_ahead(n, body)`                looks_ahead                 operations are done when needed
 //                    `nth(n, is, number)`                 has_nth                     by sums and a search
 //   functions of an  `in_chunk(b, e)`, `on_run(b, e, f)`  has_runs                    evaluated entry by entry
-//   entry (weights,  `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
-//   residuals)       `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
+//   entry (weights,  `is_empty_run(b)`                    has_empty_runs              every run is evaluated
+//   residuals)       `may_be_nonzero(i)`                  has_may_be_nonzero          every entry is computed
+//                    `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
 //                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
 //                    `expensive = true`                   is_expensive                taken to be cheap
 //   rows             `may_have_mass(i)`                   has_may_have_mass           any token may have mass
@@ -151,6 +152,13 @@ template <class F>
 concept has_runs = requires(F const& f, index_t i) {
     { f.in_chunk(i, i) } -> std::same_as<F>;
     f.on_run(i, i, detail::any_body{});
+};
+
+/// Beside `in_chunk` and `on_run`: `f.is_empty_run(begin)` is true only where no entry of a run counts. There a weight
+/// is 0 and a logit minus infinity. It is asked of a function on its chunk (`in_chunk`).
+template <class F>
+concept has_empty_runs = has_runs<F> && requires(F const& f, index_t i) {
+    { f.is_empty_run(i) } -> std::convertible_to<bool>;
 };
 
 /// An expensive function with a cheap test for zeros: `f.may_be_nonzero(i)` is false only where f is 0 (for a pair:

@@ -34,6 +34,24 @@ private:
     index_t size_ = 0;
 };
 
+/// The entries of a run that are all the same.
+template <class Real>
+class constant_run {
+public:
+    using real = Real;
+
+    constant_run() = default;
+    /// A run of a row of `size` entries.
+    MULTIDRAFT_HD constant_run(Real value, index_t size) noexcept : value_(value), size_(size) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t) const noexcept { return value_; }
+
+private:
+    Real value_ = 0;
+    index_t size_ = 0;
+};
+
 namespace detail {
 
 /// A function on the entries of one chunk.

@@ -68,7 +68,7 @@ template <class T>
 }
 template <class T>
 [[nodiscard]] prepared_batch<T, aligned<16>> as_aligned(prepared_batch<T> const& rows) noexcept {
-    return {rows.data, rows.row_stride, rows.vocabulary, rows.states, rows.row_of, {}, rows.sums};
+    return {rows.data, rows.row_stride, rows.vocabulary, rows.states, rows.row_of, {}, rows.sums, rows.runs};
 }
 template <class T>
 [[nodiscard]] probability_batch<T, aligned<16>> as_aligned(probability_batch<T> const& rows) noexcept {

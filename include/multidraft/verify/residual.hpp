@@ -58,6 +58,10 @@ struct residual {
         requires((has_runs<P> || has_runs<Q>)&&!is_expensive<Q>) {
         return {multidraft::detail::in_chunk(p, begin, end), multidraft::detail::in_chunk(q, begin, end), c};
     }
+    /// See `has_empty_runs`.
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires(has_empty_runs<P> && !is_expensive<Q>) {
+        return p.is_empty_run(begin);
+    }
     template <class Body>
     MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end, Body const& body) const
         requires((has_runs<P> || has_runs<Q>)&&!is_expensive<Q>) {

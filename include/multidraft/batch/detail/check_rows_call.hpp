@@ -70,8 +70,10 @@ auto checked_row_call(P const& policy, tree_batch const& trees, batch_argument o
         if constexpr (host_policy<P>) refuse_bad_rows(trees, owner, rows);
         for_each_row(policy, trees.nodes, rows, make, scratch);
     } else {
-        bool const is_good = is_empty || (trees.requests > 0 && trees.offsets != nullptr && trees.parents != nullptr &&
-                                          trees.tokens != nullptr && rows.data != nullptr && has_output);
+        bool is_good = trees.requests > 0 && trees.offsets != nullptr && trees.parents != nullptr &&
+                       trees.tokens != nullptr && has_output;
+        if constexpr (has_data<Rows>) is_good = is_good && rows.data != nullptr;
+        is_good = is_good || is_empty;
         return for_each_row(policy, is_good ? trees.nodes : std::int64_t{-1}, rows, make, scratch);
     }
 }
