@@ -33,7 +33,7 @@ public:
 
     shard_view() = default;
     /// `data`: the rank's first column. `tail`: the columns after its last one up to the end of the chunk
-    /// (`column_map::received`). `row`: a number that identifies the row, the same on all ranks.
+    /// (`column_map::columns_to_receive`). `row`: a number that identifies the row, the same on all ranks.
     shard_view(exchange& ranks, T const* data, T const* tail, std::uint32_t row, Layout layout = {}) noexcept
         : ranks_(&ranks),
           data_(data),
