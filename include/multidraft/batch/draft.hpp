@@ -79,7 +79,7 @@ void draft_batch(P const& policy, Sampler const& sampler, level_batch const& lev
                  request_batch const& requests, children_batch const& out, workspace const& /*scratch*/ = {}) {
     detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
     for (std::int32_t e = 0; e < level.entries; ++e) detail::check_entry(level, rows.rows, requests, out, e);
-    detail::deal_out(policy, level.entries, [&](std::int32_t e, int) {
+    detail::parallel_for(policy, level.entries, [&](std::int32_t e, int) {
         detail::draft_entry(detail::host_batch_group{}, sampler, e, level, rows.rows, requests, out);
     });
 }

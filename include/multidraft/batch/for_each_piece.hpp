@@ -28,7 +28,7 @@ void for_each_piece(P const& policy, std::int64_t count, Body const& body) {
     if (blocks == 1)
         block(0, 0);
     else
-        detail::deal_out(policy, blocks, block);
+        detail::parallel_for(policy, blocks, block);
 }
 
 namespace detail {

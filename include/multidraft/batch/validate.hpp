@@ -47,7 +47,7 @@ void validate_batch(P const& policy, drafted_batch<Law> const& drafts, target_ro
     detail::refuse_bad_arguments(drafts, target.rows, draft.rows, requests);
     std::atomic<detail::fault_key> first{detail::no_fault};
     constexpr detail::host_batch_group g;
-    detail::deal_out(policy, trees.requests, [&](std::int32_t b, int) {
+    detail::parallel_for(policy, trees.requests, [&](std::int32_t b, int) {
         detail::lower(first, detail::fault_of_request(drafts, target.rows, draft.rows, requests, b));
         if (!detail::offsets_are_valid(trees, b)) return;
         for (node_id v = 0; v < trees.size(b); ++v) {

@@ -99,7 +99,7 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
     std::atomic<detail::fault_key> first{detail::no_fault};
     std::atomic<std::int32_t> without_room{std::numeric_limits<std::int32_t>::max()};
     std::atomic<std::size_t> each{0};  // bytes of a task
-    detail::deal_out(policy, trees.requests, [&](std::int32_t b, int) {
+    detail::parallel_for(policy, trees.requests, [&](std::int32_t b, int) {
         detail::fault_key const fault = detail::fault_of_request(drafts, target.rows, draft.rows, requests, b);
         detail::lower(first, fault);
         if (fault != detail::no_fault) return;
@@ -118,7 +118,7 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
         detail::refuse_bad_workspace(scratch, wanted);
     }
 
-    detail::deal_out(policy, trees.requests, [&](std::int32_t b, int task) {
+    detail::parallel_for(policy, trees.requests, [&](std::int32_t b, int task) {
         span<std::byte> const mine(static_cast<std::byte*>(scratch.data) + static_cast<std::size_t>(task) * bytes,
                                    bytes);
         detail::with_rows<Verifier>(target.rows, trees, b, mine, [&](auto const& p, span<std::byte> rest) {

@@ -50,7 +50,7 @@
 //   samplers         `addressed_by_text = true`           is_addressed_by_text        by the position of the root
 //   models           `logit`, a type                      logit_of                    logits are float
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
-//   CUDA lanes       `max_grid_ranks`                     cuda::meets_in_memory       ranks write to each other
+//   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
 // The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules.
 

@@ -82,7 +82,7 @@ template <sampler Sampler, logit_row_batch Rows>
     if constexpr (is_addressed_by_text<Sampler>)
         if (level.depths == nullptr) return cudaErrorInvalidValue;
     device::partition parts;
-    if (!device::divide(scratch.data, scratch.size, level.entries, 0, parts)) return cudaErrorInvalidValue;
+    if (!device::divide_workspace(scratch.data, scratch.size, level.entries, 0, parts)) return cudaErrorInvalidValue;
     auto const with = [&](auto one_warp_kernel, auto split_kernel, auto kernel_of_grid, auto const& q) {
         device::shape shape;
         if (cudaError_t const e =

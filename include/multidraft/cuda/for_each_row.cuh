@@ -61,7 +61,7 @@ template <class Rows, class Make>
     if (count < 0 || count > largest_number<std::int32_t> || rows.vocabulary < 1 || rows.vocabulary > max_row_size)
         return cudaErrorInvalidValue;
     detail::partition parts;
-    if (!detail::divide(scratch.data, scratch.size, static_cast<std::int32_t>(count), 0, parts))
+    if (!detail::divide_workspace(scratch.data, scratch.size, static_cast<std::int32_t>(count), 0, parts))
         return cudaErrorInvalidValue;
     auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& body) {
         detail::shape shape;

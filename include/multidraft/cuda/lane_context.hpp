@@ -31,7 +31,7 @@ inline constexpr int max_ranks = 16;
 /// Whether the ranks of a lane context communicate through global memory (`grid_lanes`), not through each other's
 /// shared memory.
 template <class L>
-inline constexpr bool meets_in_memory = requires {
+inline constexpr bool exchanges_in_memory = requires {
     L::max_grid_ranks;
 };
 

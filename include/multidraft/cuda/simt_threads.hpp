@@ -105,7 +105,7 @@ public:
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
 
 protected:
-    static constexpr bool in_memory = meets_in_memory<Lanes>;
+    static constexpr bool in_memory = exchanges_in_memory<Lanes>;
     static constexpr auto own_lanes = static_cast<std::size_t>(own);
     static constexpr auto wide_lanes = static_cast<std::size_t>(wide);
 

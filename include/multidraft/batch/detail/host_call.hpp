@@ -33,7 +33,7 @@ template <host_policy P>
 /// Calls `body(piece, task)` for every piece; each task takes the next piece when it is done with one. Concurrent calls
 /// have different tasks.
 template <host_policy P, class Body>
-void deal_out(P const& policy, std::int32_t pieces, Body const& body) {
+void parallel_for(P const& policy, std::int32_t pieces, Body const& body) {
     if (pieces < 1) return;
     std::atomic<std::int32_t> next{0};
     policy.parallel_for(tasks_of(policy, pieces), [&](int task) {
