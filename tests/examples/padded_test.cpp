@@ -7,6 +7,8 @@
 #include <cmath>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <ostream>
 #include <string>
 #include <vector>
@@ -31,9 +33,10 @@ struct padding {
 
 void PrintTo(padding const& p, std::ostream* out) { *out << p.source << " " << p.arguments; }
 
-int pad(std::string const& source, std::string const& destination, std::string const& arguments) {
+int pad(std::string const& source, std::string const& destination, std::string const& arguments,
+        std::string const& messages = "/dev/null") {
     std::string const command = "\"" MULTIDRAFT_PYTHON "\" \"" MULTIDRAFT_PAD "\" \"" + source + "\" \"" + destination +
-                                "\" " + arguments + " > /dev/null 2> /dev/null";
+                                "\" " + arguments + " > /dev/null 2> \"" + messages + "\"";
     int const status = std::system(command.c_str());
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
@@ -125,9 +128,17 @@ TEST_P(padded, can_be_padded_again) {
 TEST(padding_program, refuses_what_would_be_another_function) {
     auto const directory = work_directory("refused");
     std::string const source = (models / "draft").string();
-    EXPECT_NE(pad(source, directory.string(), "--hidden 16"), 0);
-    EXPECT_NE(pad(source, directory.string(), "--heads 40 --kv-heads 3"), 0);
-    EXPECT_NE(pad((directory / "absent").string(), directory.string(), "--layers 10"), 0);
+    std::string const messages = directory.string() + ".messages";
+    auto const refusal = [&](std::string const& from, std::string const& arguments) {
+        EXPECT_NE(pad(from, directory.string(), arguments, messages), 0) << arguments;
+        std::ifstream in(messages);
+        return std::string(std::istreambuf_iterator<char>(in), {});
+    };
+    EXPECT_EQ(refusal(source, "--hidden 16"), "pad.py: --hidden 16: the source has 96\n");
+    EXPECT_EQ(refusal(source, "--heads 40 --kv-heads 3"), "pad.py: --kv-heads 3: must divide --heads, 40\n");
+    std::string const absent = (directory / "absent").string();
+    EXPECT_EQ(refusal(absent, "--layers 10"), "pad.py: " + absent + ": has no config.json\n");
+    fs::remove(messages);
     EXPECT_FALSE(fs::exists(directory / "model.safetensors"));
     // In place it would read what it writes.
     fs::create_directories(directory);
