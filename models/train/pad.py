@@ -39,7 +39,7 @@ KEYS = {"hidden": "hidden_size", "intermediate": "intermediate_size", "heads": "
 WIDTH = {"BF16": 2, "F16": 2, "F32": 4}
 
 
-def refuse(why):
+def refuse(reason):
     sys.exit(f"pad.py: {reason}")
 
 
