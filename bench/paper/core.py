@@ -328,8 +328,8 @@ class Session:
                 return {"rates": {n: [0.5] * cells for n in ("multi_round", "k_seq", "otm", "recursive_rejection")}}
             return {"accepted": [[0]] * len(job.get("methods", ())),
                     "runs": [dict(tokens=1, target_calls=1, accepted=0, drafted=0, draft_calls=0, tried_at_depth=[1],
-                                  accepted_at_depth=[0], seconds=1.0, nll=1.0, next_right=0, won_by_start=[0], accepted_by_start=[0],
-                                  accepted_at_rank=[0])]}
+                                  accepted_at_depth=[0], seconds=1.0, plain_tokens=1, plain_seconds=1.0, nll=1.0,
+                                  next_right=0, won_by_start=[0], accepted_by_start=[0], accepted_at_rank=[0])]}
         return self.run(job)
 
     def count(self, job):
