@@ -17,6 +17,8 @@ DRAFT_SIZES = {"draft": 0.59, "draft-tiny": 0.22}
 DRAFTS = ("draft-tiny", "draft")
 AUTOREGRESSIVE = "autoregressive"
 OURS = "nested_ranked_block/stratified"
+ROWS_COST = ("the shipped target lies in the CPU's caches, so each further row of a call costs nearly a whole one "
+             "(bench/results/padded has larger targets)")
 MTAD_WARP = {"top_k": 10, "top_p": 0.9}  # MTAD, appendix F
 DOLLY_WARP = {"top_p": 0.95}  # RSD 5
 
@@ -80,12 +82,27 @@ class Runner:
 # --- Statistics ------------------------------------------------------------------------------------------------------
 
 
+class Estimate(tuple):
+    """(value, low, high), and what it was estimated from."""
+
+    def __new__(cls, triple, values, statistic):
+        made = super().__new__(cls, triple)
+        made.values, made.statistic = values, statistic
+        return made
+
+
 def interval(values, statistic, rounds=400):
     """A statistic of a list of runs with its 95 % bootstrap interval."""
     dice = random.Random(12345)
     n = len(values)
     found = sorted(statistic([values[dice.randrange(n)] for _ in range(n)]) for _ in range(rounds))
-    return statistic(values), found[int(0.025 * rounds)], found[min(rounds - 1, int(0.975 * rounds))]
+    return Estimate((statistic(values), found[int(0.025 * rounds)], found[min(rounds - 1, int(0.975 * rounds))]), values, statistic)
+
+
+def difference(left, right):
+    """left - right, of the same prompts in the same order, with its interval."""
+    return interval(list(zip(left.values, right.values)),
+                    lambda pairs: left.statistic([a for a, _ in pairs]) - right.statistic([b for _, b in pairs]), 2000)
 
 
 def mean(values):
@@ -111,6 +128,11 @@ def accepted_fraction(depth):
 
 def rate(runs):
     return total(runs, "tokens") / max(1e-9, total(runs, "seconds"))
+
+
+def speed_up(runs):
+    """Tokens a second, over those of the target alone, which continued the same prompts just before and after each run."""
+    return rate(runs) / max(1e-9, total(runs, "plain_tokens") / max(1e-9, total(runs, "plain_seconds")))
 
 
 def perplexity(runs):
@@ -200,16 +222,32 @@ class Table:
     def add(self, *cells):
         self.rows.append([str(c) for c in cells])
 
-    def compare(self, what, paper, left, right, digits=3):
-        """A comparison that the paper makes, `paper` its own two numbers: here `left` and `right`, (value, low, high)."""
+    def compare(self, what, paper, left, right, digits=3, otherwise=""):
+        """A comparison that the paper makes, `paper` its own two numbers: here `left` and `right`, estimates. `otherwise` says
+        why the sign may be another here."""
         if not left or not right:
             self.claims.append((what, f"{paper[0]} / {paper[1]}", "-", "not run: the method does not take such a tree"))
             return
         here = f"{left[0]:.{digits}f} / {right[0]:.{digits}f}"
-        apart = left[1] > right[2] or right[1] > left[2]
-        same = (left[0] - right[0]) * (paper[0] - paper[1]) > 0
-        verdict = ("same sign" if same else "other sign") + ("" if apart else ", intervals overlap")
+        if len(left.values) == len(right.values):
+            _, low, high = difference(left, right)
+        else:
+            low, high = left[1] - right[2], left[2] - right[1]
+        if low <= 0 <= high:
+            verdict = "no difference found"
+        elif (left[0] - right[0]) * (paper[0] - paper[1]) > 0:
+            verdict = "same sign"
+        else:
+            verdict = "other sign" + (f": {otherwise}" if otherwise else "")
         self.claims.append((what, f"{paper[0]} / {paper[1]}", here, verdict))
+
+    def verdicts(self):
+        """How many comparisons ended how."""
+        counts = {}
+        for claim in self.claims:
+            verdict = claim[3].split(":")[0]
+            counts[verdict] = counts.get(verdict, 0) + 1
+        return counts
 
     def write(self, out, name):
         with (out / f"{name}.csv").open("w", newline="") as f:
@@ -290,8 +328,8 @@ class Session:
                 return {"rates": {n: [0.5] * cells for n in ("multi_round", "k_seq", "otm", "recursive_rejection")}}
             return {"accepted": [[0]] * len(job.get("methods", ())),
                     "runs": [dict(tokens=1, target_calls=1, accepted=0, drafted=0, draft_calls=0, tried_at_depth=[1],
-                                  accepted_at_depth=[0], seconds=1.0, nll=1.0, next_right=0, won_by_start=[0], accepted_by_start=[0],
-                                  accepted_at_rank=[0])]}
+                                  accepted_at_depth=[0], seconds=1.0, plain_tokens=1, plain_seconds=1.0, nll=1.0,
+                                  next_right=0, won_by_start=[0], accepted_by_start=[0], accepted_at_rank=[0])]}
         return self.run(job)
 
     def count(self, job):
@@ -300,10 +338,6 @@ class Session:
         if sys.stderr.isatty() or self.done % 50 == 0:
             print(f"{self.done}/{self.total} {self.name} {job.get('method', '')} {job.get('tree', '')}", file=sys.stderr,
                   end="\r\033[K" if sys.stderr.isatty() else "\n", flush=True)
-
-    def base(self, temperature, kinds=KINDS, **more):
-        """Tokens a second of autoregressive decoding."""
-        return rate(self.runs(AUTOREGRESSIVE, "", temperature, kinds, **more))
 
     def plot(self, title, x_label, y_label, series, log_x=False, suffix=""):
         if self.pending is not None:

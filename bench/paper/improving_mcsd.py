@@ -56,21 +56,20 @@ def table_2(s):
 def figure_4(s):
     table = Table("Speed-ups at temperature 0 (Improving MCSD, figure 4)", ["draft model", "method", "configuration", "speed-up", "block efficiency"])
     table.notes.append(LOSSY)
-    base = s.base(0.0)
     for draft in DRAFTS:
         found = {}
         for label, method, tree in (("SD", SD, chain(DEPTH)), ("MCSD", MCSD, "4x2x2x1x1"), ("target-initialised", START, fork(WIDTH, DEPTH))):
             runs = run_of(s, method, tree, 0.0, draft=draft)
-            found[label] = interval(runs, rate)
-            table.add(draft, label, tree, f"{rate(runs) / base:.2f}x", shown(interval(runs, block_efficiency)))
-        table.compare(f"{draft}: the target-initialised tree faster than MCSD", (1, 0), found["target-initialised"], found["MCSD"], 1)
+            found[label] = interval(runs, speed_up)
+            table.add(draft, label, tree, f"{speed_up(runs):.2f}x", shown(interval(runs, block_efficiency)))
+        table.compare(f"{draft}: the target-initialised tree faster than MCSD", (1, 0), found["target-initialised"], found["MCSD"], 2)
     return table
 
 
 @item("improving_mcsd.figure_5", PAPER, "width against accepted fraction and speed, D = 5, two draft models, temperature 0")
 def figure_5(s):
     table = Table("Width (Improving MCSD, figure 5): target-initialised tree, D = 5, temperature 0",
-                  ["draft model", "width", "accepted fraction", "tokens/s"])
+                  ["draft model", "width", "accepted fraction", "speed-up"])
     table.notes.append(LOSSY)
     series = {}
     for draft in DRAFTS:
@@ -78,7 +77,7 @@ def figure_5(s):
         for width in (1, 2, 4, 6, 8, 10, 12, 16, 21):
             runs = run_of(s, START, fork(width, DEPTH), 0.0, draft=draft)
             found[width] = interval(runs, accepted_fraction(DEPTH))
-            table.add(draft, width, shown(found[width]), f"{rate(runs):.0f}")
+            table.add(draft, width, shown(found[width]), f"{speed_up(runs):.2f}x")
             series.setdefault(draft, []).append((width, found[width]))
         table.compare(f"{draft}: width 12 above width 1", (1, 0), found[12], found[1])
     s.plot("Target-initialised tree, depth 5, temperature 0", "width", "accepted fraction", series)
@@ -88,7 +87,7 @@ def figure_5(s):
 @item("improving_mcsd.figure_6", PAPER, "speed of the target-initialised tree with and without a decision model, by width")
 def figure_6(s):
     table = Table("With and without a decision model (Improving MCSD, figure 6): target-initialised tree, D = 5, temperature 0",
-                  ["draft model", "width", "decision model", "tokens/s", "accepted fraction", "drafted a call"])
+                  ["draft model", "width", "decision model", "speed-up", "accepted fraction", "drafted a call"])
     table.notes += [LOSSY, "The shipped decision models are made for the model `draft`; `draft-tiny` runs without."]
     series = {}
     for draft in DRAFTS:
@@ -96,10 +95,10 @@ def figure_6(s):
             for label, settings in RULES if draft == "draft" else RULES[:1]:
                 runs = s.runs(START, fork(width, DEPTH), 0.0, draft=draft, draft_temperature=0.0, settings=settings)
                 if runs:
-                    table.add(draft, width, label, f"{rate(runs):.0f}", shown(interval(runs, accepted_fraction(DEPTH))),
+                    table.add(draft, width, label, f"{speed_up(runs):.2f}x", shown(interval(runs, accepted_fraction(DEPTH))),
                               f"{total(runs, 'drafted') / max(1, total(runs, 'target_calls')):.1f}")
-                    series.setdefault(f"{draft}, {label}", []).append((width, rate(runs)))
-    s.plot("Target-initialised tree, depth 5, temperature 0", "width", "tokens/s", series)
+                    series.setdefault(f"{draft}, {label}", []).append((width, speed_up(runs)))
+    s.plot("Target-initialised tree, depth 5, temperature 0", "width", "speed-up", series)
     return table
 
 

@@ -42,7 +42,6 @@ def experiment(s, title, by_size, size_name, chain_of):
                        "of autoregressive decoding. Perplexity stands for the accuracy of a task: all of these methods keep the "
                        "target's law.")
     for setting, temperature, warp in SETTINGS:
-        base = s.base(temperature, **warp)
         series = {}
         for size, (forks, trees) in by_size.items():
             best = {}
@@ -56,7 +55,7 @@ def experiment(s, title, by_size, size_name, chain_of):
             for method, (tree, runs) in best.items():
                 efficiency = interval(runs, block_efficiency)
                 table.add(setting, size, f"`{method}`", tree, nodes(tree), shown(efficiency),
-                          f"{mbsu(depth_of(tree))(runs):.2f}", f"{rate(runs) / base:.2f}x", shown(interval(runs, perplexity), 2))
+                          f"{mbsu(depth_of(tree))(runs):.2f}", f"{speed_up(runs):.2f}x", shown(interval(runs, perplexity), 2))
                 series.setdefault(method, []).append((size, efficiency))
             pick = lambda method: interval(best[method][1], block_efficiency) if method in best else None
             for method, label in ((SPECTR, "SpecTr"), (RSD_C, "RSD-C"), (SD, "SD")):

@@ -5,7 +5,8 @@
 // gives {"runs": [..]}, one object per prompt.
 //
 // "top_k" and "top_p" truncate both models' rows; "draft" names the draft model. Each run also reports whether its
-// first token is the one that follows in the shipped text. With "separate_paths" the method is recursive rejection
+// first token is the one that follows in the shipped text, and the tokens and seconds of the target alone on the same
+// prompt, twice: "plain_tokens", "plain_seconds". With "separate_paths" the method is recursive rejection
 // without replacement and the target has no tree attention.
 //
 // A job {"rates": [N, ..], "temperature", "kind", "first", "prompts", "generated", ..} gives {"rates": {N: {name:
@@ -172,8 +173,11 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
     json runs = json::array();
     for (std::size_t i = 0; i < prompts.size(); ++i) {
         auto const& prompt = prompts[i];
+        // The speed of this machine at this moment: the target alone, before and after.
+        generation_metrics plain = autoregressive(target, prompt, options).metrics;
         generation const g = job.value("separate_paths", false) ? run_separately(target, draft, shape, prompt, options)
                                                                 : how.run(target, draft, shape, prompt, options, {});
+        plain += autoregressive(target, prompt, options).metrics;
         std::vector<token_id> text = prompt;
         text.insert(text.end(), g.tokens.begin(), g.tokens.end());
         generation_metrics const& m = g.metrics;
@@ -188,6 +192,8 @@ json generate(models& loaded, json const& job, std::vector<std::vector<token_id>
                         {"accepted_by_start", m.accepted_by_start},
                         {"accepted_at_rank", m.accepted_at_rank},
                         {"seconds", m.seconds - m.prompt_seconds},
+                        {"plain_tokens", plain.tokens},
+                        {"plain_seconds", plain.seconds - plain.prompt_seconds},
                         {"next_right", !g.tokens.empty() && next[i] != none && g.tokens.front() == next[i] ? 1 : 0},
                         {"nll", negative_log_likelihood(target, text, g.tokens.size())}});
         ++options.seed;
