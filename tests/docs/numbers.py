@@ -4,8 +4,8 @@
 numbers.py [--root ROOT]
 numbers.py --self-test
 
-  tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables, is what the
-           data say
+  tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
+           speed-ups of bench/padded, is what the data say
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -23,6 +23,8 @@ DOCUMENTS = ("README.md", "docs/benchmarks.md")
 OTHER = {"situation": "no numbers", "": "no numbers",
          "normaliser of one row with a mask or a bias, CPU time": "a run of its own, as the text below it says"}
 TEMPERATURES = ("0", "0.7", "1")
+# Tables of bench/padded, by their first cell.
+PADDED = {"parameters of the target": "padded", "parameters of the target, llama.cpp": "padded_llama.cpp"}
 
 
 def by_method(path):
@@ -37,6 +39,8 @@ class Data:
         self.trees = list(csv.DictReader((root / "bench/results/tree_limit/tree_limit.csv").open(encoding="utf-8")))
         self.runs = {t: by_method(root / f"bench/results/{MACHINE}/compare_temperature_{t}.jsonl") for t in TEMPERATURES}
         self.calls = {t: by_method(root / f"bench/results/tokens_a_call/temperature_{t}.jsonl") for t in TEMPERATURES}
+        self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
+                       for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
         for name in ("verify", "sample", "tree", "step"):
             for row in json.loads((root / f"bench/results/{MACHINE}/{name}.json").read_text(encoding="utf-8"))["benchmarks"]:
@@ -103,6 +107,22 @@ def limits_reached(data, of):
     return of(shares)
 
 
+def slowest_text(root):
+    """The least speed-up of a text with --tree auto, of the sizes above the shipped one."""
+    runs = list(csv.DictReader((root / "bench/results/padded/runs.csv").open(encoding="utf-8")))
+    text = lambda r: tuple(r[k] for k in ("size", "temperature", "kind", "prompt", "seed"))  # noqa: E731
+    rate = lambda r: float(r["tokens"]) / float(r["seconds"])  # noqa: E731
+    plain = {text(r): rate(r) for r in runs if r["method"] == "autoregressive"}
+    return min(rate(r) / plain[text(r)] for r in runs if r["tree"] == "auto" and r["size"] != "shipped")
+
+
+def step_at_287m(data, tree):
+    """Seconds of a step of the default over those of one target call, at temperature 0.7."""
+    row = next(r for r in data.padded["parameters of the target"]
+               if (r["size"], r["method"], r["tree"], r["temperature"]) == ("300m", "nested_ranked_block/stratified", tree, "0.7"))
+    return f"{float(row['tokens_a_call']) / float(row['speed_up']):.1f}"
+
+
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
@@ -114,6 +134,9 @@ CLAIMS = [
      lambda d: [percent([share for _, share, low in d.gains(t) if low > 0]) for t in ("0.3", "0.6", "1.0")]),
     ("README.md", rf"One rejection takes {NUMBER} us at V = 128,256, within {NUMBER} times a plain vectorised sum",
      lambda d: [f"{d.times['rejection_pass/V:128256']:.3g}", at_least(d.times["rejection_pass/V:128256"] / d.times["plain_sum/V:128256"])]),
+    ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d.root):.2f}"]),
+    ("docs/benchmarks.md", rf"three calls of the draft, takes {NUMBER} times a call of one row, and one of 4x2x2x1, 45 rows, {NUMBER} times",
+     lambda d: [step_at_287m(d, "1x1x1"), step_at_287m(d, "4x2x2x1")]),
     ("README.md", rf"gives {NUMBER} at temperature 1, recursive rejection {NUMBER}, the default {NUMBER}",
      lambda d: [f"{d.calls['1'][name]['block_efficiency']:.2f}" for name in ("naive/deterministic", "recursive_rejection/sequential", "nested_ranked_block/stratified")]),
     ("docs/benchmarks.md", rf"look-up alone is {NUMBER} times at temperature 0", lambda d: [f"{speed(d, '0', 'naive/lookup'):.2f}"]),
@@ -134,6 +157,15 @@ def at_least(ratio):
     return f"{max(1.0, -(-ratio * 10 // 1) / 10):.1f}"
 
 
+def speed_up_at_size(rows, parameters, way, temperature):
+    """Of `--tree auto`, or of a method and a tree."""
+    method, tree = ("nested_ranked_block/stratified", "auto") if way == "--tree auto" else way.split(" ")
+    for row in rows:
+        if (f"{int(row['target_parameters']) / 1e6:,.0f}M", row["method"], row["tree"], row["temperature"]) == (parameters, method, tree, temperature):
+            return f"{float(row['speed_up']):.2f} [{float(row['speed_up_low']):.2f}, {float(row['speed_up_high']):.2f}]"
+    return "nothing"
+
+
 def wrong_rows(name, text, data):
     """Rows of a document that are not what the data say."""
     wrong = []
@@ -151,6 +183,12 @@ def wrong_rows(name, text, data):
                         expected = source[column].split()[0]
                     if cell != expected:
                         wrong.append(f"{name}: {tree}, temperature {temperature}, {column}: {cell}, the data say {expected}")
+        elif head[0] in data.padded:
+            for row in rows:
+                for column, cell in zip(head[2:], row[2:]):
+                    expected = speed_up_at_size(data.padded[head[0]], row[0], row[1].replace("`", ""), column.split()[-1])
+                    if cell != expected:
+                        wrong.append(f"{name}: {row[0]}, {row[1]}, {column}: {cell}, the data say {expected}")
         elif head[0] not in OTHER and any(re.search(r"\d\.\d", cell) for row in rows for cell in row):
             wrong.append(f"{name}: a table of numbers that nothing checks: {' | '.join(head)}")
     return wrong

@@ -120,6 +120,7 @@ UNTESTED = {
     "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
+    "bench/padded --prompts 2": "takes twenty-five minutes; its options are looked up below",
     "tools/setup --llama": "builds llama.cpp",
     "tools/setup --llama && cmake -B build && cmake --build build --target llama-multidraft": "builds llama.cpp",
 }
@@ -141,6 +142,7 @@ OPTIONS_OF = {
     "--device cuda": "examples/generate/main.cpp",
     "bench/pictures --data": "bench/pictures",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
+    "bench/padded --prompts 2": "bench/padded",
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
         "--beams", "--costs FILE", "--draft-temperature 0", "--joint-threshold", "--method auto", "--stop-below",
