@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstdint>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -20,6 +21,13 @@ template <class T>
 #else
     return b ^ ((a ^ b) & (T{0} - static_cast<T>(condition)));
 #endif
+}
+
+/// condition ? x : 0 for floats and doubles, on their bits.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE constexpr Real blend_with_zero(bool condition, Real x) noexcept {
+    using bits = std::conditional_t<sizeof(Real) == sizeof(std::int32_t), std::int32_t, std::int64_t>;
+    return __builtin_bit_cast(Real, blend(condition, __builtin_bit_cast(bits, x), bits{0}));
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::detail

@@ -7,6 +7,7 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/core/blend.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/exp_log.hpp"
@@ -46,7 +47,7 @@ public:
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept {
         real const x = logits_(i);
         real const w = weight_(x - largest_);
-        return kept_.keeps(x, i) ? w : real(0);
+        return detail::blend_with_zero(kept_.keeps(x, i), w);
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
         return fp::mul(weight(i), inverse_sum_);

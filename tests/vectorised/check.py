@@ -1,0 +1,63 @@
+#!/usr/bin/env python3
+"""Are the loops over rows in loops.cpp vectorised, also without AVX-512?
+
+check.py --compiler CXX --include DIRECTORY
+
+Counts the fused multiply-adds of each function in the assembly: a loop that is not vectorised has as many scalar ones as its
+arithmetic needs, and takes ten times as long. Some scalar ones remain, for the ends of rows.
+"""
+import argparse
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+TARGETS = ("x86-64-v3", "x86-64-v4")
+LEVELS = ("-O2", "-O3")
+
+
+def functions(assembly):
+    """{name: its lines}, of functions with C names and the parts that compilers split from them."""
+    found, name = {}, None
+    for line in assembly.splitlines():
+        label = re.match(r"([A-Za-z_]\w*)(\.\w+)*:", line)
+        if label and not label.group(1).startswith("_Z"):
+            name = label.group(1)
+        elif label:
+            name = None
+        if name:
+            found.setdefault(name, []).append(line)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--compiler", required=True)
+    parser.add_argument("--include", required=True)
+    options = parser.parse_args()
+    wrong = 0
+    for target in TARGETS:
+        for level in LEVELS:
+            done = subprocess.run([options.compiler, "-std=c++20", level, f"-march={target}", "-DNDEBUG", "-I", options.include, "-S",
+                                   "-o", "-", HERE / "loops.cpp"], capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(done.stderr)
+            found = functions(done.stdout)
+            names = re.findall(r"float (\w+)\((?:float|row)", (HERE / "loops.cpp").read_text())
+            if len(names) < 6 or not set(names) <= set(found):
+                sys.exit(f"the assembly has {', '.join(found)} of {', '.join(names)}")
+            for name in names:
+                lines = found[name]
+                packed = sum(bool(re.search(r"\bv(fn?madd|fn?msub)\d+ps\b", line)) for line in lines)
+                wide = sum(bool(re.search(r"\bv(fn?madd|fn?msub)\d+ps\b.*%[yz]mm", line)) for line in lines)
+                scalar = sum(bool(re.search(r"\bv(fn?madd|fn?msub)\d+ss\b", line)) for line in lines)
+                print(f"{target} {level} {name}: {packed} packed ({wide} of 32 bytes or more), {scalar} scalar")
+                if wide == 0:
+                    wrong += 1
+                    print(f"  {name} is not vectorised")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
