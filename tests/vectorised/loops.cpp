@@ -25,9 +25,15 @@ extern "C" {
 [[gnu::flatten]] float normaliser(float const* x, index_t n, float scale) {
     return host_group{}.softmax(n, row_view<float>(x, n), scale).sums.total;
 }
-[[gnu::flatten]] float residual_of_logits(row<float> const& p, row<float> const& q, float c) { return residual_mass(p, q, c); }
-[[gnu::flatten]] float residual_of_bfloat16(row<bfloat16> const& p, row<bfloat16> const& q, float c) { return residual_mass(p, q, c); }
-[[gnu::flatten]] float residual_of_float16(row<float16> const& p, row<float16> const& q, float c) { return residual_mass(p, q, c); }
+[[gnu::flatten]] float residual_of_logits(row<float> const& p, row<float> const& q, float c) {
+    return residual_mass(p, q, c);
+}
+[[gnu::flatten]] float residual_of_bfloat16(row<bfloat16> const& p, row<bfloat16> const& q, float c) {
+    return residual_mass(p, q, c);
+}
+[[gnu::flatten]] float residual_of_float16(row<float16> const& p, row<float16> const& q, float c) {
+    return residual_mass(p, q, c);
+}
 [[gnu::flatten]] float residual_of_path(row<float> const& p, row<float> const& q, float w) {
     return host_group{}.sum_chunks(p.size(), verify::residual_of_path(p, q, w)).total;
 }

@@ -32,7 +32,7 @@ void for_each_row(P const& policy, std::int64_t count, Rows const& rows, Make co
     if (count > largest_number<std::int32_t>) refuse("trees.nodes", count, "a call is over fewer than 2^31 rows");
     auto const body = make(rows);
     detail::parallel_for(policy, static_cast<std::int32_t>(count),
-                     [&](std::int32_t i, int) { body(detail::host_batch_group{}, std::int64_t{i}); });
+                         [&](std::int32_t i, int) { body(detail::host_batch_group{}, std::int64_t{i}); });
 }
 
 namespace detail {

@@ -130,7 +130,8 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
     }
     int const prefetched = device::prefetched_rows(trees.requests, policy.options);
     device::partition parts;
-    if (!device::divide_workspace(scratch.data, scratch.size, trees.requests, slices.each, parts)) return cudaErrorInvalidValue;
+    if (!device::divide_workspace(scratch.data, scratch.size, trees.requests, slices.each, parts))
+        return cudaErrorInvalidValue;
     auto const with = [&](auto one_warp_kernel, auto split_kernel, auto kernel_of_grid, auto const& p, auto const& q) {
         device::shape shape;
         if (cudaError_t const e = device::choose_for(one_warp_kernel, trees.requests, target.rows.vocabulary,

@@ -34,7 +34,7 @@ struct partition {
 
 /// Divides a workspace: scratch first. False if it is too small for the scratch, or misaligned.
 [[nodiscard]] inline bool divide_workspace(void* workspace, std::size_t size, std::int32_t requests, std::size_t each,
-                                 partition& result) noexcept {
+                                           partition& result) noexcept {
     std::size_t const scratch = scratch_size(requests, each);
     if (each > 0 && (workspace == nullptr || reinterpret_cast<std::uintptr_t>(workspace) % 16 != 0 || size < scratch))
         return false;
