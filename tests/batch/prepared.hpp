@@ -101,7 +101,9 @@ void expect_verdicts_of_prepared_rows(index_t vocabulary, std::uint64_t seed) {
     ragged<T> b(ragged_shapes_for(Method::trees), vocabulary, sampling, seed);
     b.draw_alone(typename Method::sampler{});
     auto const expected = verdicts_of<verifier>(1, b, b.target_logits(), b.draft_logits());
-    for (auto const& one : expected) EXPECT_NE(one.next, none);
+    // Of candidates that are equal the rows differ here, and one may forbid what another accepted.
+    auto const decided = std::ranges::count_if(expected, [](outcome const& one) { return one.next != none; });
+    EXPECT_GT(decided, Method::trees == allowed_trees::forks ? 0 : b.size() - 1);
     for (int const threads : {1, 3}) {
         host_threads const pool(threads);
         prepared_memory p(b.trees().nodes, vocabulary), q(b.trees().nodes, vocabulary);
