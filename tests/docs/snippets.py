@@ -121,6 +121,7 @@ UNTESTED = {
     "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
     "bench/padded --prompts 2": "takes twenty-five minutes; its options are looked up below",
+    "bench/run --pair padded": "is bench/padded",
     "tools/setup --llama": "builds llama.cpp",
     "tools/setup --llama && cmake -B build && cmake --build build --target llama-multidraft": "builds llama.cpp",
 }
@@ -143,6 +144,8 @@ OPTIONS_OF = {
     "bench/pictures --data": "bench/pictures",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
     "bench/padded --prompts 2": "bench/padded",
+    "bench/run --pair padded": "bench/run",
+    "--engine llama.cpp": "bench/padded",
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
         "--beams", "--costs FILE", "--draft-temperature 0", "--joint-threshold", "--method auto", "--stop-below",

@@ -57,6 +57,7 @@ struct weight_of {
     [[nodiscard]] MULTIDRAFT_HD weight_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
         return {row.in_chunk(begin, end)};
     }
+    /// See `has_empty_runs`.
     [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_empty_runs<D> {
         return row.is_empty_run(begin);
     }
