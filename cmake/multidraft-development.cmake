@@ -39,6 +39,11 @@ if(MULTIDRAFT_NATIVE)
     if(multidraft_march_native)
         add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-march=native>"
                             "$<$<COMPILE_LANG_AND_ID:CUDA,NVIDIA>:-Xcompiler=-march=native>")
+        # Of features that clang 19 itself chose for processors with AMX.
+        check_cxx_compiler_flag(-Winvalid-feature-combination multidraft_warns_of_features)
+        if(multidraft_warns_of_features)
+            add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-invalid-feature-combination>")
+        endif()
     endif()
 endif()
 

@@ -14,8 +14,8 @@
 #include <utility>
 #include <vector>
 
+#include "automatic_trees.hpp"
 #include "command_line.hpp"
-#include "generate/automatic.hpp"
 #include "generate/compare.hpp"
 #include "generate/decisions.hpp"
 #include "generate/draw_tree.hpp"
@@ -25,11 +25,11 @@
 #include "generate/progress.hpp"
 #include "generate/report.hpp"
 #include "generate/search.hpp"
-#include "generate/tree_choices.hpp"
 #include "generate/tree_methods.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
+#include "tree_choices.hpp"
 
 namespace {
 
@@ -271,7 +271,7 @@ int run(int argc, char** argv) {
         throw std::runtime_error("--tree auto: for a text of one method, not for --compare or --search");
     std::int32_t const most_nodes = budget_option->count() > 0 ? budget : 16;
     controller_options choices;
-    if (automatic) choices = choices_of(how, most_nodes);
+    if (automatic) choices = choices_of(how, how.forks_only, how.chains_only ? 1 : how.most_children, most_nodes);
     if (!tree.empty() && !how.tree.empty() && tree_text != tree && !compare_all)
         throw std::runtime_error("--tree " + tree + ": " + how.name +
                                  (how.chains_only         ? " takes chains only, such as 1x1x1"
@@ -395,6 +395,7 @@ int run(int argc, char** argv) {
         choices.learns_times = costs.empty();
         times.push_back(times_of(costs, target, draft, how, prompts.front(), options, most_nodes));
     }
+    std::unique_ptr<automatic_tree> chosen;
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
@@ -407,8 +408,8 @@ int run(int argc, char** argv) {
                 return output_arrives();
             };
         energy.start();
-        std::unique_ptr<automatic_tree> chosen;
-        if (automatic) chosen = std::make_unique<automatic_tree>(times.front(), choices);
+        // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
+        if (automatic && (!chosen || !costs.empty())) chosen = std::make_unique<automatic_tree>(times.front(), choices);
         generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
                                     : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "generate/tree_choices.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/transformer.hpp"
+#include "tree_choices.hpp"
 
 namespace multidraft::examples {
 

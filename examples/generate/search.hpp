@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "generate/call_seconds.hpp"
+#include "call_seconds.hpp"
 #include "generate/compare.hpp"
 #include "generate/methods.hpp"
 #include "multidraft/analysis/bootstrap.hpp"

@@ -8,12 +8,12 @@
 #include <utility>
 
 #include "generate/methods.hpp"
-#include "generate/tree_choices.hpp"
 #include "multidraft/decode/controlled_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/methods.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/linear.hpp"
+#include "tree_choices.hpp"
 
 namespace multidraft::examples {
 

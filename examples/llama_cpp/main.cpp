@@ -19,14 +19,15 @@
 #include <utility>
 #include <vector>
 
+#include "automatic_trees.hpp"
 #include "command_line.hpp"
 #include "generate/progress.hpp"
-#include "llama_cpp/auto_tree.hpp"
 #include "llama_cpp/decoder.hpp"
 #include "llama_cpp/methods.hpp"
 #include "llama_cpp/text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
+#include "tree_choices.hpp"
 
 namespace {
 
@@ -90,6 +91,8 @@ int run(int argc, char** argv) {
     std::string chat_template;
     std::string method_name = "nested_ranked_block/stratified";
     std::string tree = "1x1x1x1";
+    std::string costs;
+    std::int32_t budget = 16;
     std::string flash_attention = "auto";
     std::string cache_type = "f16";
     generation_options options;
@@ -121,11 +124,20 @@ int run(int argc, char** argv) {
     app.add_option("--chat-template", chat_template,
                    "the name of a template that llama.cpp knows, in place of the model's own (implies --chat)");
     app.add_option("-n,--predict", options.max_tokens, "emit at most so many tokens")->capture_default_str();
-    app.add_option("--method", method_name, "see --list-methods")->capture_default_str();
-    app.add_option("--tree", tree,
-                   "children by level, such as 4x2x2x1; fork:3x4, chain:5; auto: measures both models and their "
-                   "agreement on the prompt, and takes the fastest, or none (texts then depend on a clock)")
+    app.add_option("--method", method_name,
+                   "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
         ->capture_default_str();
+    auto* const tree_option =
+        app.add_option("--tree", tree,
+                       "children by level, such as 4x2x2x1; fork:3x4, chain:5; auto: chosen at each step by the times "
+                       "of the models and what was accepted, no tree among them (texts then depend on a clock)")
+            ->capture_default_str();
+    auto* const budget_option = app.add_option("--budget", budget, "--tree auto: drafted nodes at most")
+                                    ->check(CLI::Range(1, 64))
+                                    ->capture_default_str();
+    app.add_option("--costs", costs,
+                   "auto: the times of the models, written to this file where there is none, and else read from it. "
+                   "Equal seeds then give equal texts");
     app.add_option("--temp", options.sampling.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
         "--draft-temp", draft_temperature,
@@ -189,10 +201,21 @@ int run(int argc, char** argv) {
     if (draft_temperature_option->count() > 0 || options.sampling.greedy())
         options.draft_sampling->temperature = draft_temperature;
     validate(*options.draft_sampling);
-    constexpr std::int32_t auto_budget = 31;
-    bool const choose = tree == "auto" && how.drafts && how.needs_draft;
+    if (how.name == "auto" && tree_option->count() > 0 && tree != "auto")
+        throw std::runtime_error("--method auto: its trees are chosen at each step; name no --tree, or a method");
+    bool const choose = how.name == "auto" || (tree == "auto" && how.drafts && how.needs_draft);
     if (tree == "auto" && !choose) tree = "chain:4";  // look-up costs nothing to draft
-    topology shape = choose ? branching({auto_budget}) : parse_shape(tree);
+    if (!costs.empty() && !choose) throw std::runtime_error("--costs: for --tree auto and --method auto");
+    if (budget_option->count() > 0 && !choose) throw std::runtime_error("--budget: for --tree auto and --method auto");
+    if (choose && compare) throw std::runtime_error("--tree auto: for a text of one method, not for --compare");
+    controller_options choices;
+    if (choose)
+        choices = choices_of(how, how.trees == allowed_trees::forks,
+                             how.trees == allowed_trees::chains  ? 1
+                             : how.trees == allowed_trees::pairs ? 2
+                                                                 : 0,
+                             budget);
+    topology const shape = choose ? branching({budget}) : parse_shape(tree);
     if (!choose && !compare && how.drafts && fitted(how, shape) != shape)
         throw std::runtime_error("--tree " + tree + ": " + how.name + " takes " +
                                  (how.trees == allowed_trees::chains  ? "chains only, such as 1x1x1"
@@ -240,13 +263,10 @@ int run(int argc, char** argv) {
     }
     llama_decoder* const drafting = draft ? &*draft : nullptr;
 
-    llama_method const* running = &how;
+    std::vector<step_times> times;  // one, where trees are chosen
     if (choose) {
-        chosen_tree const chosen = choose_tree(target, *draft, how, tokens, options, auto_budget);
-        shape = chosen.shape;
-        if (shape.size() == 1 && !compare) running = &llama_methods().front();
-        std::fprintf(stderr, "[tree %s chosen in %.1f s: %.2f tokens a call and %.2f times the speed are expected]\n",
-                     to_string(shape).c_str(), chosen.seconds, chosen.block_efficiency, chosen.speed_up);
+        choices.learns_times = costs.empty();
+        times.push_back(times_of(costs, target, *draft, how, tokens, options, budget));
     }
 
     if (compare) {
@@ -276,6 +296,7 @@ int run(int argc, char** argv) {
         return 0;
     }
 
+    std::optional<automatic_tree> chosen;
     std::uint64_t const first_seed = options.seed;
     for (std::uint64_t r = 0; r < repeat; ++r) {
         options.seed = first_seed + r;
@@ -286,17 +307,22 @@ int run(int argc, char** argv) {
                 for (token_id const t : emitted) std::cout << piece(vocabulary, t);
                 return output_arrives();
             };
-        generation const g = running->run(target, drafting, shape, tokens, options, print);
+        // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
+        if (choose && (!chosen || !costs.empty())) chosen.emplace(times.front(), choices);
+        generation const g = chosen ? how.run_choices(target, *draft, *chosen, tokens, options, print)
+                                    : how.run(target, drafting, shape, tokens, options, print);
         std::string const text = text_of(vocabulary, g.tokens);
         if (json) {
-            auto report = run_as_json(running->name, true, g, text, options.seed);
-            report["tree"] = running->drafts ? to_string(shape) : "";
-            report["accepted_fraction"] = g.metrics.accepted_fraction(shape.max_depth());
+            auto report = run_as_json(how.name, true, g, text, options.seed);
+            report["tree"] = chosen ? "auto" : how.drafts ? to_string(shape) : "";
+            if (chosen) report["trees"] = to_json(*chosen, how);
+            report["accepted_fraction"] = g.metrics.accepted_fraction(chosen ? chosen->depth() : shape.max_depth());
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
         } else {
             if (!stream) std::cout << text;
             std::cout << '\n' << std::flush;
-            print_summary(running->name, g.metrics);
+            print_summary(how.name, g.metrics);
+            if (chosen) print_choices(*chosen, how);
         }
         check_output();
     }

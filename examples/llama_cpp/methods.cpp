@@ -25,7 +25,8 @@ std::vector<llama_method> const& llama_methods() {
 }
 
 llama_method const& find_llama_method(std::string_view name) {
-    std::string names;
+    if (name == "auto") return automatic_llama_method();
+    std::string names = "\n  auto";
     for (llama_method const& m : llama_methods()) {
         if (m.name == name) return m;
         names += "\n  " + m.name;

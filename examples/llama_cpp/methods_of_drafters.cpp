@@ -2,11 +2,11 @@
 #include <algorithm>
 
 #include "llama_cpp/methods.hpp"
-#include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -27,7 +27,10 @@ best_first_options budget_of(topology const& shape) {
     return options;
 }
 
-lookup_options looking_back(topology const& shape) { return {{4, 1}, 2, std::max(1, shape.max_depth())}; }
+/// As many continuations as the root has children, of the depth of the shape.
+lookup_options looking_back(topology const& shape) {
+    return {{4, 1}, std::max(1, shape.child_count(0)), std::max(1, shape.max_depth())};
+}
 
 template <class Verifier, class Make>
 llama_method of_drafter(std::string name, std::string summary, bool needs_draft, Make make) {

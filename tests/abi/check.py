@@ -77,7 +77,8 @@ NAMES = [("-march=x86-64", "x86_64"), ("-march=x86-64-v2", "x86_64_v2"), ("-marc
 
 
 def name_of(*command):
-    return must(*command, "-std=c++20", "-E", "-P", HERE / "name.cpp").split()[-1]
+    # The last line of one word: a compiler may warn of the flags, before and after it.
+    return re.findall(r"^\w+$", must(*command, "-std=c++20", "-E", "-P", HERE / "name.cpp"), re.MULTILINE)[-1]
 
 
 def version(include):

@@ -65,6 +65,12 @@ TEST(optimal_tree, accepts_as_much_as_the_best_of_all_trees) {
             EXPECT_LE(found.shape.size(), nodes + 1);
             EXPECT_LE(found.shape.max_depth(), static_cast<std::int32_t>(rates.size()));
         }
+        analysis::optimal_trees const trees(rates, 7);
+        for (std::int32_t nodes = 0; nodes <= 7; ++nodes) {
+            auto const one = analysis::optimal_tree(rates, nodes);
+            EXPECT_EQ(trees(nodes), one.shape) << run << ' ' << nodes;
+            EXPECT_EQ(trees.accepted(nodes), one.accepted) << run << ' ' << nodes;
+        }
     }
 }
 
@@ -94,6 +100,11 @@ TEST(optimal_tree, refuses_rates_that_are_none) {
     EXPECT_THROW(static_cast<void>(analysis::optimal_tree(too_much, 3, 3)), invalid_input);
     EXPECT_THROW(static_cast<void>(analysis::optimal_tree(fine, -1, 3)), invalid_input);
     EXPECT_THROW(static_cast<void>(analysis::optimal_tree(fine, 3, -1)), invalid_input);
+    EXPECT_THROW(analysis::optimal_trees({above}, 3), invalid_input);
+    EXPECT_THROW(analysis::optimal_trees({fine}, -1), invalid_input);
+    analysis::optimal_trees const trees({fine}, 3);
+    EXPECT_THROW(static_cast<void>(trees(4)), invalid_input);
+    EXPECT_THROW(static_cast<void>(trees.accepted(-1)), invalid_input);
 }
 
 TEST(configuration_search, costs_are_linear_between_what_was_measured) {

@@ -216,6 +216,95 @@ TEST(controller, loses_no_more_than_it_may_against_drafting_nothing) {
         }
 }
 
+TEST(controller, loses_3_percent_at_most_in_a_text_of_64_tokens) {
+    for (step_times const& times : costs())
+        for (double const rate : {0.0, 0.1, 0.3, 0.5, 0.7}) {
+            world in{times, rates_of(rate, 0.45), test_numbers(static_cast<std::uint64_t>(1000 * rate) + 11)};
+            controller choices(times, {.learns_times = false});
+            double const nothing = times.target(1) + times.library[0].step;
+            for (int text = 0; text < 40; ++text) {
+                choices.start();
+                run_result whole;
+                while (whole.tokens < 64) {
+                    auto const step = run(choices, in, 1);
+                    whole.tokens += step.tokens;
+                    whole.seconds += step.seconds;
+                }
+                EXPECT_LE(whole.seconds, whole.tokens * nothing / 0.97) << rate << ", text " << text;
+            }
+        }
+}
+
+/// The best fixed tree of a list, or none, for texts of one rate after another: tokens per second.
+double best_fixed(step_times const& times, std::vector<double> const& ones) {
+    double best = 1 / (times.target(1) + times.library[0].step);
+    for (auto const* name : {"1", "1x1", "1x1x1", "1x1x1x1", "1x1x1x1x1", "1x1x1x1x1x1", "2", "2x1", "2x2", "2x1x1",
+                             "2x2x1", "2x1x1x1", "3x1", "3x1x1", "4x1x1", "4x2x1"}) {
+        double tokens = 0;
+        for (double const one : ones) {
+            world in{times, rates_of(one, 0.5), test_numbers(23)};
+            for (int k = 0; k < 2000; ++k) tokens += static_cast<double>(in.step(parse_shape(name)).size() + 1);
+        }
+        world const in{times, {}};
+        double const steps = 2000.0 * static_cast<double>(ones.size());
+        best = std::max(best, tokens / (steps * sum(in.seconds(parse_shape(name), 1, 0))));
+    }
+    return best;
+}
+
+// Texts of 30 steps: what the rates are drawn towards matters more than what they come to.
+TEST(controller, is_close_to_the_best_tree_in_short_texts) {
+    double sum_of_ratios = 0;
+    int cases = 0;
+    for (step_times const& times : costs())
+        for (double const rate : {0.3, 0.5, 0.6, 0.7, 0.8}) {
+            world in{times, rates_of(rate, 0.5), test_numbers(29)};
+            double tokens = 0;
+            double seconds = 0;
+            for (int text = 0; text < 60; ++text) {
+                controller choices(times, {.learns_times = false});  // knows nothing of other texts
+                choices.start();
+                auto const result = run(choices, in, 30);
+                tokens += result.tokens;
+                seconds += result.seconds;
+            }
+            double const ratio = tokens / seconds / best_fixed(times, {rate});
+            EXPECT_GT(ratio, 0.92) << "rate " << rate;
+            sum_of_ratios += ratio;
+            ++cases;
+        }
+    std::printf("    %.3f of the best fixed tree on average\n", sum_of_ratios / cases);
+    EXPECT_GT(sum_of_ratios / cases, 0.985);
+}
+
+TEST(controller, searches_trees_within_a_short_text) {
+    auto const times = costs()[0];
+    world in{times, rates_of(0.6, 0.45)};
+    controller choices(times, {.learns_times = false});
+    choices.start();
+    std::size_t const settled = choices.family_size();
+    run(choices, in, 30);
+    EXPECT_GT(choices.family_size(), settled) << "optimal trees of the rates that are not k1 x k2 x ..";
+}
+
+TEST(controller, is_better_than_every_fixed_tree_where_short_texts_differ) {
+    auto const times = costs()[1];
+    controller choices(times, {.learns_times = false});
+    std::vector<double> const ones{0.9, 0.15, 0.7, 0.3};
+    double tokens = 0;
+    double seconds = 0;
+    for (std::size_t text = 0; text < 200; ++text) {
+        world in{times, rates_of(ones[text % ones.size()], 0.5), test_numbers(text + 1)};
+        choices.start();
+        auto const result = run(choices, in, 60);
+        tokens += result.tokens;
+        seconds += result.seconds;
+    }
+    double const best = best_fixed(times, ones);
+    std::printf("    %.3f tokens a second, the best fixed tree %.3f\n", tokens / seconds, best);
+    EXPECT_GT(tokens / seconds, best);
+}
+
 TEST(controller, comes_close_to_the_best_tree_of_the_family) {
     int better = 0;
     for (step_times const& times : costs())

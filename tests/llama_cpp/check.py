@@ -72,10 +72,23 @@ class LlamaMultidraft(unittest.TestCase):
         table = run(*PAIR, "-p", PROMPT, "-n", "8", "--compare", "--tree", "1").stdout
         self.assertEqual(len(table.splitlines()), len(rows) + 1)
 
-    def test_chooses_a_tree(self):
-        done = run(*PAIR, "-p", PROMPT, "-n", "8", "--tree", "auto", "--method", "recursive_rejection/sequential")
-        self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("times the speed are expected", done.stderr)
+    def test_trees_are_chosen_at_each_step(self):
+        common = (*PAIR, "-p", PROMPT, "-n", "24", "-c", "256", "-s", "3")
+        for method in ("recursive_rejection/sequential", "block/iid", "spec_hub/top_paired", "auto"):
+            (one,) = objects(*common, "--method", method, "--tree", "auto", "--budget", "6")
+            self.assertEqual((one["method"], one["tree"]), (method, "auto"))
+            self.assertEqual(sum(choice["steps"] for choice in one["trees"]), one["target_calls"])
+        self.assertIn("[trees: ", run(*common, "--method", "auto").stderr)
+
+    def test_costs_of_a_file_fix_the_text(self):
+        with tempfile.TemporaryDirectory() as directory:
+            costs = ("--costs", directory + "/costs.json")
+            texts = [objects(*PAIR, "-p", PROMPT, "-n", "24", "-c", "256", "--method", "auto", *costs)[0] for _ in range(2)]
+            # The first run wrote the file; its numbers are read back without loss.
+            self.assertEqual(texts[0]["token_ids"], texts[1]["token_ids"])
+            self.assertEqual(texts[0]["trees"], texts[1]["trees"])
+            self.assertIn("holds no times of block/iid", self.refused(*PAIR, "-p", PROMPT, "--method", "block/iid", "--tree",
+                                                                      "auto", *costs))
 
     def test_draws_without_a_draft_model(self):
         for method in ("autoregressive", "naive/lookup"):
@@ -109,6 +122,12 @@ class LlamaMultidraft(unittest.TestCase):
                 ((*PAIR, "-p", PROMPT, "-n", "-1"), "max_tokens"),
                 ((*PAIR, "-p", PROMPT * 100, "-c", "64"), "context"),
                 ((*PAIR, "-f", "/nowhere"), "/nowhere"),
+                ((*PAIR, "-p", PROMPT, "--method", "auto", "--tree", "1x1"), "name no --tree"),
+                ((*PAIR, "-p", PROMPT, "--tree", "auto", "--method", "naive/best_first"), "not chosen by their shape"),
+                ((*PAIR, "-p", PROMPT, "--tree", "auto", "--method", "multi_path_block/iid"), "part at the root"),
+                ((*PAIR, "-p", PROMPT, "--tree", "auto", "--compare"), "not for --compare"),
+                ((*PAIR, "-p", PROMPT, "--costs", "/tmp/none.json"), "for --tree auto"),
+                ((*PAIR, "-p", PROMPT, "--budget", "3"), "for --tree auto"),
                 (("-m", "/nowhere.gguf", *PAIR[2:], "-p", PROMPT), "/nowhere.gguf"),
                 (("-m", str(MODELS / "recurrent.gguf"), *PAIR[2:], "-p", PROMPT), "recurrent"),
                 ((*PAIR[:2], "-md", str(MODELS / "other_vocabulary.gguf"), "-p", PROMPT), "token 300 "),

@@ -128,8 +128,8 @@ TEST_P(llama_trees, LogitsAreThoseOfThePathsAlone) {
 
 INSTANTIATE_TEST_SUITE_P(types, llama_trees,
                          ::testing::Values("target-f32", "target-bf16", "target-q8_0", "target-q4_k", "draft-f32"),
-                         [](auto const& info) {
-                             std::string name = info.param;
+                         [](auto const& one) {
+                             std::string name = one.param;
                              std::replace(name.begin(), name.end(), '-', '_');
                              return name;
                          });

@@ -198,8 +198,8 @@ INSTANTIATE_TEST_SUITE_P(methods, llama_laws,
                          ::testing::Values("autoregressive", "nested_ranked_block/stratified",
                                            "recursive_rejection/sequential", "recursive_rejection/best_first",
                                            "speculative_sampling/iid"),
-                         [](auto const& info) {
-                             std::string name = info.param;
+                         [](auto const& one) {
+                             std::string name = one.param;
                              std::replace_if(
                                  name.begin(), name.end(), [](char c) { return c == '/'; }, '_');
                              return name;

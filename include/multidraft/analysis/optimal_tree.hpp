@@ -6,6 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "multidraft/core/config.hpp"
@@ -121,18 +123,47 @@ private:
 
 }  // namespace detail
 
+/// The trees with the most expected accepted nodes for every number of nodes up to `nodes`, by one table.
+class optimal_trees {
+public:
+    /// Makes the table, in O(levels ranks nodes^2); a tree of it then takes O(its nodes).
+    ///
+    /// Throws `invalid_input` for rates outside [0, 1], levels whose rates sum to more than 1, nodes outside [0, 4096].
+    optimal_trees(rank_rates rates, std::int32_t nodes)
+        : rates_(std::move(rates)), trees_(checked(rates_, nodes), static_cast<std::size_t>(nodes)), nodes_(nodes) {}
+
+    /// The tree of at most `nodes` nodes below the root. Throws `invalid_input` beyond the table.
+    [[nodiscard]] topology operator()(std::int32_t nodes) const {
+        return topology::from_parents(trees_.parents(rates_, budget(nodes)));
+    }
+    /// Its expected number of accepted nodes. Throws the same.
+    [[nodiscard]] double accepted(std::int32_t nodes) const { return trees_.best[0][0][budget(nodes)]; }
+
+private:
+    static rank_rates const& checked(rank_rates const& rates, std::int32_t nodes) {
+        detail::check_rates(rates);
+        if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
+        return rates;
+    }
+    [[nodiscard]] std::size_t budget(std::int32_t nodes) const {
+        if (nodes < 0 || nodes > nodes_)
+            refuse("nodes", nodes, "the table has trees of 0 to " + std::to_string(nodes_));
+        return static_cast<std::size_t>(nodes);
+    }
+
+    rank_rates rates_;
+    detail::best_trees trees_;
+    std::int32_t nodes_;
+};
+
 /// The tree of at most `nodes` nodes below the root with the most expected accepted nodes ([Sequoia] 3.1, with rates
 /// that may differ by level). Its depth is at most the number of levels of `rates`, its width at a node the number of
 /// ranks there.
 ///
-/// O(levels ranks nodes^2). Among equally good trees it returns the one with fewer nodes. Throws
-/// `invalid_input` for rates outside [0, 1], levels whose rates sum to more than 1, nodes outside [0, 4096].
+/// O(levels ranks nodes^2). Among equally good trees it returns the one with fewer nodes. Throws as `optimal_trees`.
 [[nodiscard]] inline optimal_shape optimal_tree(rank_rates const& rates, std::int32_t nodes) {
-    detail::check_rates(rates);
-    if (nodes < 0 || nodes > 4096) refuse("nodes", nodes, "the budget is 0 to 4096 nodes");
-    auto const budget = static_cast<std::size_t>(nodes);
-    detail::best_trees const trees(rates, budget);
-    return {topology::from_parents(trees.parents(rates, budget)), trees.best[0][0][budget]};
+    optimal_trees const trees(rates, nodes);
+    return {trees(nodes), trees.accepted(nodes)};
 }
 
 /// The same with one list of rates for all of `depth` levels.

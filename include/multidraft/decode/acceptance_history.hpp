@@ -19,9 +19,11 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Counts of accepted children that decay exponentially: after `memory` steps a step has weight 1/e.
 ///
 /// Estimates the rate at which one of the n children of a reached node is accepted, by level. Where counts are few the
-/// estimate is drawn towards that of the same n at other levels, then of other n, and finally towards `prior`, the rate
-/// of one child. Across n, -log(1 - rate) is modelled as proportional to n^0.45 (docs/research.md has measured
-/// exponents). Levels and numbers of children beyond the largest count as the largest.
+/// estimate is drawn towards that of the same n at other levels, then towards a law of all n. The law is -log(1 - rate)
+/// = x n^0.45 (docs/research.md has measured exponents); x maximises the likelihood of all counts together with
+/// `no_counts` nodes of one child that were accepted at the rate `prior`. Pairs follow the law within a few hundredths,
+/// and levels differ as little, so it takes tens of nodes to depart from either (bench/results/controller). Levels and
+/// numbers of children beyond the largest count as the largest.
 class acceptance_history {
 public:
     static constexpr std::int32_t levels = 8;
@@ -97,9 +99,10 @@ private:
         double accepted = 0;
     };
 
-    static constexpr double other_levels = 16;  ///< weight of the other levels' estimate, in nodes
-    static constexpr double other_numbers = 6;  ///< weight of other numbers of children, in nodes
-    static constexpr double no_counts = 2;      ///< weight of the prior, in nodes
+    static constexpr double other_levels = 60;   ///< weight of the other levels' estimate, in nodes
+    static constexpr double other_numbers = 40;  ///< weight of the law of all numbers of children, in nodes
+    static constexpr double no_counts = 8;       ///< weight of the prior, in nodes
+    static constexpr double prior_of_ranks = 6;  ///< weight of the prior of shares, in accepted nodes
     static constexpr double exponent = 0.45;
 
     static std::size_t row(std::int32_t level) noexcept {
@@ -128,18 +131,35 @@ private:
             for (double& x : ranks) x *= kept;
     }
 
-    /// The tables of rates and shares, from the counts. O(levels most_children + most_children^2).
+    /// The x of the law that maximises the likelihood, by Newton's method: the derivative of its logarithm decreases in
+    /// x and is convex, so that from the second step on x increases to the zero.
+    [[nodiscard]] double likeliest(by_number<double> const& accepted) const {
+        double x = -std::log1p(-prior_);
+        for (int i = 0; i < 40; ++i) {
+            double slope = 0;
+            double curve = 0;
+            auto const add = [&](double power, double yes, double no) {
+                double const odds = 1 / std::expm1(x * power);
+                slope += power * (yes * odds - no);
+                curve += power * power * yes * odds * (1 + odds);
+            };
+            add(1, no_counts * prior_, no_counts * (1 - prior_));
+            for (std::size_t n = 0; n < accepted.size(); ++n)
+                if (tried_[n] > 0) add(power_[n], accepted[n], tried_[n] - accepted[n]);
+            double const next = std::clamp(x + slope / curve, x / 4, 4 * x);
+            if (std::abs(next - x) <= 1e-13 * x) return next;
+            x = next;
+        }
+        return x;
+    }
+
+    /// The tables of rates and shares, from the counts. O(levels most_children + most_children^2), and some hundred
+    /// exponentials.
     void estimate() {
         by_number<double> accepted{};
-        double weight = no_counts;
-        double sum = -no_counts * std::log1p(-prior_);
-        for (std::size_t n = 0; n < accepted.size(); ++n) {
+        for (std::size_t n = 0; n < accepted.size(); ++n)
             for (double const x : accepted_[n]) accepted[n] += x;
-            weight += tried_[n];
-            // Adds half an accepted node and half a refused one, so that no rate is 0 or 1.
-            sum -= tried_[n] * std::log1p(-(accepted[n] + 0.5) / (tried_[n] + 1)) / power_[n];
-        }
-        double const one = sum / weight;
+        double const one = likeliest(accepted);
         for (std::size_t n = 0; n < accepted.size(); ++n) {
             double const law = -std::expm1(-one * power_[n]);
             double const here = (accepted[n] + other_numbers * law) / (tried_[n] + other_numbers);
@@ -149,7 +169,7 @@ private:
             }
             // A priori each rank is half as likely as the one before.
             double whole = 0;
-            double part = 0.5 * other_numbers;
+            double part = 0.5 * prior_of_ranks;
             for (std::size_t k = 0; k <= n; ++k, part /= 2) whole += shares_[n][k] = accepted_[n][k] + part;
             for (std::size_t k = 0; k <= n; ++k) shares_[n][k] /= whole;
         }

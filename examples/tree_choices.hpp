@@ -50,7 +50,10 @@ public:
     automatic_tree(step_times times, controller_options const& options) : inner_(std::move(times), options) {}
 
     [[nodiscard]] std::int32_t depth() const override { return inner_.depth(); }
-    void start() override { inner_.start(); }
+    void start() override {
+        inner_.start();
+        chosen_.clear();
+    }
     [[nodiscard]] topology const& choose(step_situation const& situation) override {
         topology const& shape = inner_.choose(situation);
         if (shape != last_) {
@@ -63,7 +66,7 @@ public:
     void learn(step_outcome const& outcome) override { inner_.learn(outcome); }
     [[nodiscard]] std::int32_t const& verifier() const override { return inner_.verifier(); }
 
-    /// Steps by verifier and shape.
+    /// Steps of the last text by verifier and shape.
     [[nodiscard]] std::map<std::pair<std::int32_t, std::string>, std::int64_t> const& chosen() const noexcept {
         return chosen_;
     }

@@ -1,4 +1,4 @@
-// `generate --tree auto`, `--method auto`: the cost of steps, measured or from a file, and the choices based on it.
+// `--tree auto`, `--method auto`: the cost of steps, measured or from a file, and the choices based on it.
 #pragma once
 
 #include <algorithm>
@@ -14,45 +14,51 @@
 #include <utility>
 #include <vector>
 
-#include "generate/call_seconds.hpp"
-#include "generate/methods.hpp"
-#include "generate/tree_choices.hpp"
+#include "call_seconds.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
 #include "multidraft/decode/controller.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/options.hpp"
+#include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/tree/shapes.hpp"
+#include "tree_choices.hpp"
 
 namespace multidraft::examples {
 
-/// The family of trees to choose from for a method. Throws `std::runtime_error` for a method whose trees cannot be
-/// chosen.
-inline controller_options choices_of(method const& how, std::int32_t nodes) {
+/// The family of trees to choose from for a method of `name` and `run_choices`. `most_children`: of a node, 0: any
+/// number. Throws `std::runtime_error` for a method whose trees cannot be chosen.
+template <class Method>
+controller_options choices_of(Method const& how, bool forks_only, std::int32_t most_children, std::int32_t nodes) {
     if (!how.run_choices)
         throw std::runtime_error("--tree auto: the trees of " + how.name + " are not chosen by their shape");
-    if (how.forks_only)
-        throw std::runtime_error("--tree auto: " + how.name + " takes chains that part at the root only");
+    if (forks_only) throw std::runtime_error("--tree auto: " + how.name + " takes chains that part at the root only");
     controller_options options;
     options.nodes = nodes;
-    if (how.most_children > 0) options.children = how.most_children;
-    if (how.chains_only) options.children = 1;
+    if (most_children > 0) options.children = most_children;
     return options;
 }
 
 /// Measures the cost of steps: calls of both models by rows, and the library's part by short texts of the method with
-/// each of its verifiers, without trees and with small ones.
-inline step_times measure_times(transformer& target, transformer& draft, method const& how,
-                                std::span<token_id const> prompt, generation_options options, std::int32_t nodes) {
-    constexpr double longest = 0.33;  // seconds for each number of rows
-    std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
+/// each of its verifiers, without trees and with small ones. `Method` has `run_choices`, and `verifiers` by name.
+template <language_model Model, class Method>
+step_times measure_times(Model& target, Model& draft, Method const& how, std::span<token_id const> prompt,
+                         generation_options options, std::int32_t nodes) {
+    constexpr double longest = 4;  // seconds of all calls
     std::vector<std::int32_t> sizes;
-    for (std::int32_t rows = 1; rows <= nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
-    for (std::int32_t const rows : sizes) {
-        of_target.emplace_back(rows, median_call_seconds(target, rows, longest));
-        of_draft.emplace_back(rows, median_call_seconds(draft, rows, longest));
+    for (std::int32_t rows = 1; rows < nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
+    sizes.push_back(nodes + 1);
+    auto const [target_seconds, draft_seconds] = median_call_seconds<Model>(target, draft, sizes, longest);
+    std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
+    for (std::size_t k = 0; k < target_seconds.size(); ++k) {
+        of_target.emplace_back(sizes[k], target_seconds[k]);
+        of_draft.emplace_back(sizes[k], draft_seconds[k]);
     }
     step_times times{analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)), {}};
     options.max_tokens = std::min(options.max_tokens, 12);
     options.stop_tokens.clear();
     options.observer = {};
+    options.request = ~options.request;  // other draws than the text's
     for (std::size_t v = 0; v < how.verifiers.size(); ++v) {
         auto const seconds_a_step = [&](topology const& shape, double& inner) {
             fixed_tree one(shape, static_cast<std::int32_t>(v));
@@ -71,7 +77,8 @@ inline step_times measure_times(transformer& target, transformer& draft, method 
     return times;
 }
 
-inline nlohmann::ordered_json to_json(step_times const& times, method const& how) {
+template <class Method>
+nlohmann::ordered_json to_json(step_times const& times, Method const& how) {
     auto const of = [](analysis::call_cost const& cost) {
         auto points = nlohmann::ordered_json::array();
         for (auto const& [rows, seconds] : cost.points()) points.push_back({rows, seconds});
@@ -86,7 +93,8 @@ inline nlohmann::ordered_json to_json(step_times const& times, method const& how
 }
 
 /// Steps by verifier and tree, the most frequent first.
-inline nlohmann::ordered_json to_json(automatic_tree const& chosen, method const& how) {
+template <class Method>
+nlohmann::ordered_json to_json(automatic_tree const& chosen, Method const& how) {
     auto list = nlohmann::ordered_json::array();
     for (auto const& [what, steps] : chosen.chosen())
         list.push_back({{"verifier", how.verifiers[static_cast<std::size_t>(what.first)]},
@@ -97,10 +105,11 @@ inline nlohmann::ordered_json to_json(automatic_tree const& chosen, method const
 }
 
 /// One line about the trees that were chosen, to standard error.
-inline void print_choices(automatic_tree const& chosen, method const& how) {
-    auto const list = to_json(chosen, how);
+template <class Method>
+void print_choices(automatic_tree const& chosen, Method const& how) {
+    nlohmann::ordered_json const list = to_json(chosen, how);
     std::int64_t steps = 0;
-    for (auto const& one : list) steps += one["steps"].get<std::int64_t>();
+    for (nlohmann::ordered_json const& one : list) steps += one["steps"].get<std::int64_t>();
     std::string line;
     for (std::size_t k = 0; k < std::min<std::size_t>(list.size(), 6); ++k) {
         auto const tree = list[k]["tree"].get<std::string>();
@@ -112,7 +121,8 @@ inline void print_choices(automatic_tree const& chosen, method const& how) {
 }
 
 /// The times of a file that `to_json` wrote. Throws `std::runtime_error` that names the file and what is missing.
-inline step_times read_times(std::string const& file, method const& how) {
+template <class Method>
+step_times read_times(std::string const& file, Method const& how) {
     std::ifstream in(file);
     if (!in) throw std::runtime_error("--costs " + file + ": cannot be read");
     try {
@@ -135,8 +145,9 @@ inline step_times read_times(std::string const& file, method const& how) {
 }
 
 /// The times of the file where there is one, and else measured and, where a file is named, written to it.
-inline step_times times_of(std::string const& file, transformer& target, transformer& draft, method const& how,
-                           std::span<token_id const> prompt, generation_options const& options, std::int32_t nodes) {
+template <language_model Model, class Method>
+step_times times_of(std::string const& file, Model& target, Model& draft, Method const& how,
+                    std::span<token_id const> prompt, generation_options const& options, std::int32_t nodes) {
     if (!file.empty() && std::filesystem::exists(file)) return read_times(file, how);
     step_times times = measure_times(target, draft, how, prompt, options, nodes);
     if (!file.empty()) {
