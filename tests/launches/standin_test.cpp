@@ -315,6 +315,38 @@ TEST(standin, runs_what_a_stream_recorded_when_somebody_waits) {
 
 // --- Launches that a device rejects
 
+TEST(standin, orders_streams_by_events_and_frees_in_the_order_of_a_stream) {
+    cudaStream_t writer = nullptr;
+    cudaStream_t reader = nullptr;
+    ASSERT_EQ(cudaStreamCreate(&writer), cudaSuccess);
+    ASSERT_EQ(cudaStreamCreate(&reader), cudaSuccess);
+    for (bool const waits : {true, false}) {
+        void* data = nullptr;
+        ASSERT_EQ(cudaMallocAsync(&data, 4, writer), cudaSuccess);
+        int x = 5;
+        ASSERT_EQ(cudaMemcpyAsync(data, &x, 4, cudaMemcpyHostToDevice, writer), cudaSuccess);
+        x = 0;  // it has been read
+        if (waits) {
+            cudaEvent_t event = nullptr;
+            ASSERT_EQ(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), cudaSuccess);
+            EXPECT_EQ(cudaEventRecord(event, writer), cudaSuccess);
+            EXPECT_EQ(cudaStreamWaitEvent(reader, event, 0), cudaSuccess);
+            EXPECT_EQ(cudaEventDestroy(event), cudaSuccess);
+            EXPECT_EQ(cudaEventDestroy(event), cudaErrorInvalidResourceHandle);
+        }
+        ASSERT_EQ(cudaMemcpyAsync(&x, data, 4, cudaMemcpyDeviceToHost, reader), cudaSuccess);
+        EXPECT_EQ(cudaStreamSynchronize(reader), cudaSuccess);
+        EXPECT_EQ(x == 5, waits);
+        EXPECT_EQ(cudaFreeAsync(data, writer), cudaSuccess);
+        EXPECT_EQ(cudaFreeAsync(data, writer), cudaErrorInvalidValue);
+    }
+    EXPECT_EQ(cudaSetDevice(0), cudaSuccess);
+    EXPECT_EQ(cudaSetDevice(1), cudaErrorInvalidDevice);
+    EXPECT_STREQ(cudaGetErrorName(cudaErrorInvalidDevice), "cudaErrorInvalidDevice");
+    EXPECT_EQ(cudaStreamDestroy(writer), cudaSuccess);
+    EXPECT_EQ(cudaStreamDestroy(reader), cudaSuccess);
+}
+
 TEST(standin, refuses_what_the_device_does_not_have) {
     device_ints const data(1);
     auto const answer = [&](launch_of const& l) { return run(l, add_one, data.data); };

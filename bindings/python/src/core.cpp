@@ -19,43 +19,19 @@
 #include <stdexcept>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "device.hpp"
+#include "failure.hpp"
 #include "multidraft.h"
+#include "usual.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
 
 namespace {
-
-/// An error of the library, to be raised in Python.
-struct failure : std::exception {
-    md_status status = MD_INTERNAL;
-    std::int64_t index = -1;
-    std::string message, argument, value, reason;
-
-    failure() = default;
-    failure(std::string of, std::string what, std::string cause)
-        : status(MD_INVALID_INPUT), argument(std::move(of)), value(std::move(what)), reason(std::move(cause)) {
-        message = argument + " = " + value + ": " + reason;
-    }
-    [[nodiscard]] char const* what() const noexcept override { return message.c_str(); }
-};
-
-void check(md_status status) {
-    if (status == MD_OK) return;
-    md_error error = MD_ERROR_INIT;
-    md_last_error(&error);
-    failure f;
-    f.status = status;
-    f.index = error.index;
-    f.message = error.message;
-    f.argument = error.argument;
-    f.value = error.value;
-    f.reason = error.reason;
-    throw f;
-}
 
 void raise(failure const& f) {
     try {
@@ -86,22 +62,29 @@ using ints = input<std::int32_t, nb::ndim<1>>;
 using longs = input<std::int64_t, nb::ndim<1>>;
 using doubles = input<double, nb::ndim<1>>;
 
-/// A new NumPy array that owns its entries.
+/// A new NumPy array. NumPy's own allocation takes less time than an array around memory of the module.
 template <class T>
 struct output {
-    std::unique_ptr<T[]> data;
-    std::vector<std::size_t> shape;
+    nb::object array;
+    T* data = nullptr;
 
-    explicit output(std::vector<std::size_t> of_shape) : shape(std::move(of_shape)) {
-        std::size_t size = 1;
-        for (std::size_t const n : shape) size *= n;
-        data = std::make_unique<T[]>(std::max<std::size_t>(size, 1));
+    explicit output(std::vector<std::size_t> const& shape) {
+        static auto const* const empty = new nb::object(nb::module_::import_("numpy").attr("empty"));
+        static auto const* const type =
+            new nb::object(nb::module_::import_("numpy").attr("dtype")((std::is_floating_point_v<T> ? "f"
+                                                                        : std::is_signed_v<T>       ? "i"
+                                                                                                    : "u") +
+                                                                       std::to_string(sizeof(T))));
+        nb::object const extents = nb::steal(PyTuple_New(static_cast<Py_ssize_t>(shape.size())));
+        for (std::size_t d = 0; d < shape.size(); ++d)
+            PyTuple_SetItem(extents.ptr(), static_cast<Py_ssize_t>(d), PyLong_FromSize_t(shape[d]));
+        array = (*empty)(extents, *type);
+        Py_buffer memory;
+        if (PyObject_GetBuffer(array.ptr(), &memory, PyBUF_WRITABLE) != 0) throw nb::python_error();
+        data = static_cast<T*>(memory.buf);
+        PyBuffer_Release(&memory);  // the array keeps its entries where they are
     }
-    [[nodiscard]] nb::object release() {
-        T* const entries = data.release();
-        nb::capsule const owner(entries, [](void* p) noexcept { delete[] static_cast<T*>(p); });
-        return nb::cast(nb::ndarray<nb::numpy, T>(entries, shape.size(), shape.data(), owner));
-    }
+    [[nodiscard]] nb::object release() { return std::move(array); }
 };
 
 /// Pools by their number of threads, for the life of the process. A forked child has none of their threads.
@@ -171,7 +154,10 @@ public:
         }
         if (array_.device_type() != nb::device::cpu::value)
             throw failure(std::string(name) + ".device", std::to_string(array_.device_type()),
-                          "arrays lie in the memory of the CPU (DLPack device 1)");
+                          std::string("arrays lie in the memory of the CPU (DLPack device 1)") +
+                              (array_.device_type() != nb::device::cuda::value ? ""
+                               : md_has_cuda() != 0 ? "; multidraft.cuda takes those in device memory"
+                                                    : "; for device memory " how_to_build_with_cuda));
         if (array_.ndim() != 2)
             throw failure(std::string(name) + ".ndim", std::to_string(array_.ndim()),
                           "rows are an array of two dimensions, (nodes, vocabulary)");
@@ -308,10 +294,10 @@ std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb
     level.nodes = nodes.data();
     level.depths = depths.data();
     md_children children = MD_CHILDREN_INIT;
-    children.tokens = tokens.data.get();
+    children.tokens = tokens.data;
     children.stride = count;
-    children.counts = counts.data.get();
-    children.certain = certain.data.get();
+    children.counts = counts.data;
+    children.certain = certain.data;
     md_pool* const pool = all_pools().of(threads);
     md_status status = MD_OK;
     if (entries > 0) {
@@ -370,9 +356,9 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     output<std::int32_t> accepted({requests});
     output<std::int32_t> next({requests});
     md_verdicts out = MD_VERDICTS_INIT;
-    out.path = path.data.get();
-    out.accepted = accepted.data.get();
-    out.next = next.data.get();
+    out.path = path.data;
+    out.accepted = accepted.data;
+    out.next = next.data;
     md_pool* const pool = all_pools().of(threads);
     md_status status = MD_OK;
     if (requests > 0) {
@@ -395,7 +381,7 @@ nb::object bfloat16_bits(nb::object const& logits) {
     auto const width = static_cast<std::size_t>(rows.vocabulary());
     output<std::uint16_t> out({count, width});
     for (std::size_t i = 0; i < count && width > 0; ++i)
-        std::memcpy(out.data.get() + i * width,
+        std::memcpy(out.data + i * width,
                     static_cast<std::uint16_t const*>(r.data) + static_cast<std::int64_t>(i) * r.row_stride,
                     width * sizeof(std::uint16_t));
     return out.release();
@@ -410,7 +396,7 @@ nb::object distributions(nb::object const& logits, bool is_bfloat16, nb::object 
     md_status status = MD_OK;
     {
         nb::gil_scoped_release const others;
-        status = md_distributions(&r, rows.rows(), out.data.get());
+        status = md_distributions(&r, rows.rows(), out.data);
     }
     check(status);
     return out.release();
@@ -420,21 +406,20 @@ nb::object parse_shape(std::string const& text) {
     std::int64_t nodes = 0;
     check(md_parse_shape(text.c_str(), nullptr, 0, &nodes));
     output<std::int32_t> parents({static_cast<std::size_t>(nodes)});
-    check(md_parse_shape(text.c_str(), parents.data.get(), nodes, &nodes));
+    check(md_parse_shape(text.c_str(), parents.data, nodes, &nodes));
     return parents.release();
 }
 
 nb::object tree_depths(ints const& parents) {
     output<std::int32_t> depths({parents.shape(0)});
-    check(md_tree_depths(parents.data(), static_cast<std::int64_t>(parents.shape(0)), depths.data.get()));
+    check(md_tree_depths(parents.data(), static_cast<std::int64_t>(parents.shape(0)), depths.data));
     return depths.release();
 }
 
 std::tuple<nb::object, nb::object> level_order(ints const& parents) {
     output<std::int32_t> order({parents.shape(0)});
     output<std::int32_t> sorted({parents.shape(0)});
-    check(md_level_order(parents.data(), static_cast<std::int64_t>(parents.shape(0)), order.data.get(),
-                         sorted.data.get()));
+    check(md_level_order(parents.data(), static_cast<std::int64_t>(parents.shape(0)), order.data, sorted.data));
     return {order.release(), sorted.release()};
 }
 
@@ -490,9 +475,9 @@ std::tuple<nb::object, nb::object, nb::object> trees_of_links(input<std::int32_t
         offsets.data[b + 1] = static_cast<std::int64_t>(order.size());
     }
     output<std::int32_t> of_parents({parents.size()});
-    std::copy(parents.begin(), parents.end(), of_parents.data.get());
+    std::copy(parents.begin(), parents.end(), of_parents.data);
     output<std::int64_t> of_order({order.size()});
-    std::copy(order.begin(), order.end(), of_order.data.get());
+    std::copy(order.begin(), order.end(), of_order.data);
     return {offsets.release(), of_parents.release(), of_order.release()};
 }
 
@@ -500,8 +485,7 @@ nb::object packed_mask(ints const& parents) {
     std::size_t const nodes = parents.shape(0);
     std::size_t const words = (nodes + 63) / 64;
     output<std::uint64_t> mask({nodes, words});
-    check(md_write_mask(parents.data(), static_cast<std::int64_t>(nodes), mask.data.get(),
-                        static_cast<std::int64_t>(words)));
+    check(md_write_mask(parents.data(), static_cast<std::int64_t>(nodes), mask.data, static_cast<std::int64_t>(words)));
     return mask.release();
 }
 
@@ -515,7 +499,7 @@ nb::object mask_bytes(ints const& parents, std::int64_t context) {
     std::size_t const nodes = parents.shape(0);
     std::size_t const columns = columns_of(nodes, context);
     output<std::uint8_t> mask({nodes, columns});
-    check(md_write_mask_bytes(parents.data(), static_cast<std::int64_t>(nodes), context, mask.data.get(),
+    check(md_write_mask_bytes(parents.data(), static_cast<std::int64_t>(nodes), context, mask.data,
                               static_cast<std::int64_t>(columns)));
     return mask.release();
 }
@@ -526,7 +510,7 @@ nb::object mask_bias(ints const& parents, std::int64_t context, std::int32_t dty
     std::size_t const columns = columns_of(nodes, context);
     auto const write = [&](auto entry) {
         output<decltype(entry)> mask({nodes, columns});
-        check(md_write_mask_bias(parents.data(), static_cast<std::int64_t>(nodes), context, dtype, mask.data.get(),
+        check(md_write_mask_bias(parents.data(), static_cast<std::int64_t>(nodes), context, dtype, mask.data,
                                  static_cast<std::int64_t>(columns)));
         return mask.release();
     };
@@ -535,7 +519,7 @@ nb::object mask_bias(ints const& parents, std::int64_t context, std::int32_t dty
 
 nb::object positions(ints const& parents, std::int32_t context) {
     output<std::int32_t> out({parents.shape(0)});
-    check(md_write_positions(parents.data(), static_cast<std::int64_t>(parents.shape(0)), context, out.data.get()));
+    check(md_write_positions(parents.data(), static_cast<std::int64_t>(parents.shape(0)), context, out.data));
     return out.release();
 }
 
@@ -649,7 +633,7 @@ std::tuple<nb::object, double> optimal_tree(input<double, nb::ndim<2>> const& ra
     }
     check(status);
     output<std::int32_t> found({static_cast<std::size_t>(count)});
-    std::copy_n(parents.begin(), count, found.data.get());
+    std::copy_n(parents.begin(), count, found.data);
     return {found.release(), accepted};
 }
 
@@ -678,6 +662,8 @@ NB_MODULE(_core, m) {
           "target_is_bfloat16"_a, "draft"_a.none(), "draft_is_bfloat16"_a, "target_rows"_a.none(),
           "draft_rows"_a.none(), "sampling"_a, "draft_sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(),
           "threads"_a, "only_validate"_a, "probabilities"_a);
+    define_usual_calls(m);
+    define_device_calls(m);
     m.def("bfloat16_bits", &bfloat16_bits, "logits"_a);
     m.def("distributions", &distributions, "logits"_a, "is_bfloat16"_a, "sampling"_a);
     m.def("parse_shape", &parse_shape, "text"_a);

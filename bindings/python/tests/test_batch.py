@@ -238,3 +238,53 @@ def test_zero_sizes():
     with pytest.raises(ValueError):
         multidraft.verify("recursive_rejection/iid", [-1], [5], np.zeros((1, 0), np.float32),
                           np.zeros((1, 0), np.float32), law="iid")
+
+
+@pytest.mark.parametrize("method", ALL)
+def test_the_usual_call_is_that_of_arrays(method, monkeypatch):
+    """One tree with plain numbers takes a way of its own through the module."""
+    trees, target, draft = make(method, seed=5)
+    nodes = len(trees[0].tree)
+    p, q = target[:nodes], draft[:nodes]
+    shape, tokens, certain, law = trees[0]
+    calls = dict(seeds=7, positions=2, ids=3, temperature=0.8, top_k=30, top_p=0.95, min_p=0.001)
+    of_rows = np.arange(nodes)
+    general = multidraft.verify(method, shape, tokens, p, q, law=law, certain=certain, target_rows=of_rows, **calls)
+    seen = []
+    usual = multidraft._core.verify_usual
+    monkeypatch.setattr(multidraft._core, "verify_usual", lambda *a: seen.append(usual(*a)) or seen[-1])
+    as_object = multidraft.method(method)
+    for verdict in (multidraft.verify(method, shape, tokens, p, q, law=law, certain=certain, **calls),
+                    multidraft.verify(as_object, shape, tokens.astype(np.int64), p, q, law=str(law), certain=certain.tolist(), **calls),
+                    multidraft.verify(method, trees[0], None, p, q, **calls),
+                    multidraft.verify(method, shape, tokens.tolist(), np.pad(p, ((0, 2), (0, 3)))[:, :-3], q, law=law,
+                                      certain=certain, **calls),
+                    multidraft.verify(method, shape, tokens, p.astype(np.float16), q.astype(np.float16), law=law,
+                                      certain=certain, **calls)):
+        assert same([verdict], [general]) and type(verdict) is type(general) and verdict.path.dtype == np.int32
+        assert seen.pop(0) is verdict
+    monkeypatch.undo()
+    rows = draft[:3]
+    alone = multidraft.draft(rows, 2, method=method, **calls)
+    calls["seeds"] = [7] * 3
+    general = multidraft.draft(rows, 2, method=method, **calls)
+    assert all(np.array_equal(a, b) for a, b in ((alone.tokens, general.tokens), (alone.counts, general.counts),
+                                                 (alone.certain, general.certain)))
+    assert alone.law is general.law and alone.tokens.shape == (3, 2) and alone.tokens.flags.writeable
+    with pytest.raises(AttributeError):
+        alone.law = "iid"
+
+
+@pytest.mark.parametrize("given", [
+    dict(threads=True), dict(seeds=-1), dict(seeds=2**64), dict(positions=2**31), dict(temperature=float("nan")), dict(top_k=2**40),
+    dict(tokens=[0, 1]), dict(tokens=[0, 40, 1, 2]), dict(law="stratified"), dict(law="la\0w"), dict(method="naive\0/sequential"),
+    dict(target_logits=np.zeros((3, 40), np.float32)), dict(target_logits=np.zeros((4, 0), np.float32)),
+    dict(target_logits=np.zeros((4, 40))), dict(target_logits=np.zeros((4, 80), np.float32)[:, ::2]), dict(ids=-1), dict(tree=[-1, 5])])
+def test_the_usual_call_leaves_refusals_to_the_general_one(given):
+    arguments = dict(method="naive/sequential", tree=Tree.branching([3]), tokens=np.arange(4, dtype=np.int32),
+                     target_logits=np.zeros((4, 40), np.float32), law="sequential") | given
+    with pytest.raises(multidraft.InvalidInput) as first:
+        multidraft.verify(**arguments)
+    with pytest.raises(multidraft.InvalidInput) as second:
+        multidraft.verify(**arguments, draft_sampling=(1.0, 0, 1.0, 0.0))
+    assert str(first.value) == str(second.value)

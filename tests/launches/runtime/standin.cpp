@@ -656,6 +656,10 @@ struct CUstream_st {
     CUgraph_st* capture = nullptr;
     bool is_spoilt = false;  ///< the capture was invalidated
 };
+struct CUevent_st {
+    CUstream_st* recorded_on = nullptr;
+    bool is_recorded = false;
+};
 struct CUgraph_st {
     std::vector<std::function<void()>> work;
 };
@@ -672,6 +676,7 @@ struct runtime {
     std::string fault;
     CUstream_st null_stream;
     std::set<CUstream_st*> streams;
+    std::set<CUevent_st*> events;
     std::set<CUgraph_st*> graphs;
     std::set<CUgraphExec_st*> executables;
     std::map<std::string, cudaError_t> failures;
@@ -939,6 +944,22 @@ cudaError_t cudaGetLastError() {
 }
 cudaError_t cudaPeekAtLastError() { return state.sticky != cudaSuccess ? state.sticky : state.last; }
 
+char const* cudaGetErrorName(cudaError_t error) {
+    switch (error) {
+        case cudaSuccess:
+            return "cudaSuccess";
+        case cudaErrorInvalidValue:
+            return "cudaErrorInvalidValue";
+        case cudaErrorMemoryAllocation:
+            return "cudaErrorMemoryAllocation";
+        case cudaErrorNoDevice:
+            return "cudaErrorNoDevice";
+        case cudaErrorInvalidDevice:
+            return "cudaErrorInvalidDevice";
+        default:
+            return "an error of the stand-in";
+    }
+}
 char const* cudaGetErrorString(cudaError_t error) {
     switch (error) {
         case cudaSuccess:
@@ -962,6 +983,10 @@ cudaError_t cudaGetDeviceCount(int* count) {
 cudaError_t cudaGetDevice(int* device) {
     *device = 0;
     return begun("cudaGetDevice");
+}
+cudaError_t cudaSetDevice(int device) {
+    if (cudaError_t const e = begun("cudaSetDevice")) return e;
+    return device == 0 ? cudaSuccess : answer(cudaErrorInvalidDevice);
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int) {
@@ -1011,6 +1036,24 @@ cudaError_t cudaFree(void* data) {
     return was_there ? cudaSuccess : answer(cudaErrorInvalidValue);
 }
 
+cudaError_t cudaMallocAsync(void** data, std::size_t bytes, cudaStream_t stream) {
+    if (cudaError_t const e = begun("cudaMallocAsync")) return e;
+    if (find(stream) == nullptr) return answer(cudaErrorInvalidResourceHandle);
+    if (captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+    *data = memory.allocate(bytes);
+    return *data == nullptr && bytes > 0 ? answer(cudaErrorMemoryAllocation) : cudaSuccess;
+}
+cudaError_t cudaFreeAsync(void* data, cudaStream_t stream) {
+    if (data == nullptr) return cudaSuccess;
+    CUstream_st* const s = find(stream);
+    if (s == nullptr) return answer(cudaErrorInvalidResourceHandle);
+    if (captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+    drain(*s);  // of this stream alone: what others have recorded finds the memory gone
+    bool const was_there = memory.free(data);
+    if (cudaError_t const e = begun("cudaFreeAsync")) return e;
+    return was_there ? cudaSuccess : answer(cudaErrorInvalidValue);
+}
+
 cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind) {
     if (cudaError_t const e = begun("cudaMemcpy")) return e;
     if (cudaError_t const e = wait_for_all(cudaErrorStreamCaptureImplicit)) return e;
@@ -1021,6 +1064,14 @@ cudaError_t cudaMemcpy(void* to, void const* from, std::size_t bytes, cudaMemcpy
 cudaError_t cudaMemcpyAsync(void* to, void const* from, std::size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
     if (cudaError_t const e = begun("cudaMemcpyAsync")) return e;
     if (!is_copyable(to, from, bytes, kind)) return answer(cudaErrorInvalidValue);
+    CUstream_st const* const s = find(stream);
+    if (kind == cudaMemcpyHostToDevice && s != nullptr && s->capture == nullptr) {
+        // Host memory that is not pinned has been read when the call returns.
+        auto const* const bytes_of = static_cast<char const*>(from);
+        return record(stream, [to, staged = std::vector<char>(bytes_of, bytes_of + bytes)] {
+            copy(to, staged.data(), staged.size());
+        });
+    }
     return record(stream, [=] { copy(to, from, bytes); });
 }
 cudaError_t cudaMemset(void* data, int value, std::size_t bytes) {
@@ -1066,6 +1117,35 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
     return answer(state.sticky);
 }
 
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
+    if (cudaError_t const e = begun("cudaEventCreateWithFlags")) return e;
+    *event = new CUevent_st;
+    state.events.insert(*event);
+    return cudaSuccess;
+}
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+    if (cudaError_t const e = begun("cudaEventRecord")) return e;
+    if (state.events.count(event) == 0 || find(stream) == nullptr) return answer(cudaErrorInvalidResourceHandle);
+    if (captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+    event->recorded_on = stream;
+    event->is_recorded = true;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+    if (cudaError_t const e = begun("cudaStreamWaitEvent")) return e;
+    if (state.events.count(event) == 0 || find(stream) == nullptr) return answer(cudaErrorInvalidResourceHandle);
+    if (captures_anywhere()) return spoil_captures(cudaErrorStreamCaptureUnsupported);
+    // What the event stands for runs now, before anything that this stream is given later.
+    CUstream_st* const earlier = find(event->recorded_on);
+    if (event->is_recorded && earlier != nullptr) drain(*earlier);
+    return cudaSuccess;
+}
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+    if (state.events.erase(event) == 0) return answer(cudaErrorInvalidResourceHandle);
+    delete event;
+    return begun("cudaEventDestroy");
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (cudaError_t const e = begun("cudaStreamBeginCapture")) return e;
     CUstream_st* const s = find(stream);
@@ -1074,6 +1154,15 @@ cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
     if (s->capture != nullptr) return answer(cudaErrorInvalidValue);
     s->capture = new CUgraph_st;
     s->is_spoilt = false;
+    return cudaSuccess;
+}
+cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
+    if (cudaError_t const e = begun("cudaStreamIsCapturing")) return e;
+    CUstream_st const* const s = find(stream);
+    if (s == nullptr) return answer(cudaErrorInvalidResourceHandle);
+    *status = s->capture == nullptr ? cudaStreamCaptureStatusNone
+              : s->is_spoilt        ? cudaStreamCaptureStatusInvalidated
+                                    : cudaStreamCaptureStatusActive;
     return cudaSuccess;
 }
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {

@@ -7,7 +7,7 @@
 where `target` and `draft` are functions from a list of token lists to an array (len, V) of logits. `speculate` consists
 of two steps: `draft` draws children from rows of logits, and `verify` accepts a path through a tree, or a batch of trees.
 `multidraft.analysis` has acceptance rates and bounds, `multidraft.proof` the exact law of a verifier written in Python.
-`multidraft.hf` generates with models of Hugging Face transformers, `multidraft.torch` has PyTorch's operators.
+`multidraft.cuda` has both steps for arrays in device memory. `multidraft.hf` generates with models of Hugging Face transformers, `multidraft.torch` has PyTorch's operators.
 
 Invalid arguments raise `InvalidInput`, a `ValueError` that names argument, index and value.
 """
@@ -49,7 +49,7 @@ __all__ = [
 
 
 def __getattr__(name):
-    # These need PyTorch, so they are imported on first use.
-    if name in ("hf", "torch"):
+    # PyTorch and CUDA are not always there, so these are imported on first use.
+    if name in ("cuda", "hf", "torch"):
         return importlib.import_module(f"{__name__}.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

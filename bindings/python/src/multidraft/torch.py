@@ -1,8 +1,9 @@
 """PyTorch operators `torch.ops.multidraft.draft`, `.verify` and `.verify_linked_trees`, without graph breaks.
 
 Importing this module registers them. `draft` and `verify` are functions over them for batches of trees of one shape;
-`verify_linked_trees` has the signature of serving engines' functions for tree verification. Logits may be on any device:
-the library runs on the CPU, so logits of other devices are copied there, and the results back.
+`verify_linked_trees` has the signature of serving engines' functions for tree verification. Logits may be on any device.
+In a build with CUDA, `draft` and `verify` run on the current stream of CUDA logits without waiting (`multidraft.cuda`).
+Otherwise, and for rows of probabilities, the library runs on the CPU: logits are copied there, and the results back.
 """
 
 from typing import Any, NamedTuple, Optional, Tuple
@@ -11,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from . import _core
+from . import _core, cuda
 from ._arrays import each, four, integer, sampling
 from ._errors import refuse
 from .methods import Law, Method, law as law_of, method as method_of
@@ -62,6 +63,31 @@ def _rows(tensor, name, kinds=_ROWS):
     return tensor if tensor.shape[1] < 2 or tensor.stride(1) == 1 else tensor.contiguous()
 
 
+def _on_stream(logits):
+    return logits.is_cuda and cuda.is_built()
+
+
+_BITS = {np.int32: torch.int32, np.uint32: torch.int32, np.int64: torch.int64, np.uint64: torch.int64}
+
+
+def _integers(tensor, name, dtype):
+    """A tensor in device memory as one of the bits of `dtype`, without looking at its values; others as by `_host`."""
+    if tensor is None or not tensor.is_cuda:
+        return _optional(tensor, name, dtype)
+    if tensor.is_floating_point() or tensor.is_complex() or tensor.dtype is torch.bool:
+        refuse(name + ".dtype", tensor.dtype, "a tensor of integers is wanted")
+    if tensor.dim() != 1:
+        refuse(name + ".shape", tuple(tensor.shape), "one dimension is wanted")
+    return tensor.detach().to(_BITS[dtype]).contiguous()
+
+
+def _rows_on_stream(place, name, tensor):
+    tensor = tensor.detach()
+    if tensor.dim() == 2 and tensor.shape[1] > 1 and tensor.stride(1) != 1:
+        tensor = tensor.contiguous()
+    return cuda._rows(place, name, tensor)
+
+
 def _optional(tensor, name, dtype):
     return None if tensor is None else _host(tensor, name, dtype)
 
@@ -75,6 +101,14 @@ def _draft(logits: Tensor, n: int, method: str, nodes: Tensor, depths: Tensor, r
            positions: Tensor, ids: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
            min_p: float = 0.0, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     n = integer("n", n, 0, 2**24)
+    if _on_stream(logits):
+        count = len(seeds)
+        with cuda._Place("logits", logits, None) as place:
+            return tuple(cuda._launch_draft(
+                place, method_of(method), _rows_on_stream(place, "logits", logits), _integers(requests, "requests", np.int32),
+                count, n, sampling(temperature, top_k, top_p, min_p, count), _integers(nodes, "nodes", np.int32),
+                _integers(depths, "depths", np.int32), _integers(seeds, "seeds", np.uint64),
+                _integers(positions, "positions", np.int32), _integers(ids, "ids", np.uint32)))
     out = _core.draft(method_of(method).name, _rows(logits, "logits"), False, _host(requests, "requests", np.int32),
                       _host(nodes, "nodes", np.int32), _host(depths, "depths", np.int32), n,
                       sampling(temperature, top_k, top_p, min_p, len(seeds)), _host(seeds, "seeds", np.uint64),
@@ -99,6 +133,11 @@ def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Ten
             draft_min_p: float = 0.0, probabilities: bool = False, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     kinds = (torch.float32,) if probabilities else _ROWS
     count = len(seeds)
+    if _on_stream(target) and not probabilities:
+        return _verify_on_stream(method_of(method), law, _host(offsets, "offsets", np.int64), parents, tokens, certain, target,
+                                 draft, target_rows, draft_rows, seeds, positions, ids,
+                                 sampling(temperature, top_k, top_p, min_p, count),
+                                 sampling(draft_temperature, draft_top_k, draft_top_p, draft_min_p, count))
     path, accepted, following = _core.verify(
         method_of(method).name, law, _host(offsets, "offsets", np.int64), _host(parents, "parents", np.int32),
         _host(tokens, "tokens", np.int32), _optional(certain, "certain", np.int32), _rows(target, "target", kinds), False,
@@ -111,6 +150,25 @@ def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Ten
     for b in range(count):
         path[begins[b] + accepted[b]: begins[b + 1]] = -1
     return tuple(_to(x, target.device) for x in (path, accepted, following))
+
+
+def _verify_on_stream(method, law, offsets, parents, tokens, certain, target, draft, target_rows, draft_rows, seeds, positions,
+                      ids, params, of_draft):
+    count, nodes = len(seeds), len(parents)
+    if len(offsets) != count + 1 or offsets[0] != 0 or offsets[-1] != nodes or (np.diff(offsets) < 1).any():
+        refuse("offsets", offsets.tolist(), f"they begin with 0, increase, and end with {nodes}, one more than requests")
+    with cuda._Place("target", target, None) as place:
+        p = _rows_on_stream(place, "target", target)
+        q = cuda._NO_ROWS if draft is None else _rows_on_stream(place, "draft", draft)
+        of_p = cuda._check_row_of("target", _integers(target_rows, "target_rows", np.int64), p, nodes)
+        of_q = None if draft is None else cuda._check_row_of("draft", _integers(draft_rows, "draft_rows", np.int64), q, nodes)
+        outputs = place.results((nodes,), (count,), (count,))
+        cuda._launch_verify(
+            place, method, law, (count, offsets, _integers(parents, "parents", np.int32), int(np.diff(offsets).max(initial=1))),
+            _integers(tokens, "tokens", np.int32), _integers(certain, "certain", np.int32), p, q, of_p, of_q, params, of_draft,
+            _integers(seeds, "seeds", np.uint64), _integers(positions, "positions", np.int32),
+            _integers(ids, "ids", np.uint32), False, 0, outputs)
+        return tuple(array for array, _ in outputs)
 
 
 @_verify.register_fake
