@@ -133,6 +133,7 @@ TEST(simt_trees, that_are_none_are_named) {
     EXPECT_EQ(faults_of({1, 0}), 2);              // a ring
     EXPECT_EQ(faults_of({none, 1, 0}), 1);        // its own parent
     EXPECT_EQ(faults_of({none, 0, none, 2}), 2);  // two roots
+    EXPECT_EQ(faults_of({3, 3, none, none}), 3);  // the first of two roots has no child
     EXPECT_EQ(faults_of({none, 0, 9}), 1);        // beyond the tree
     EXPECT_EQ(faults_of({none, -5, 0}), 1);       // no node
     EXPECT_EQ(faults_of({2, 0, 1, none}), 3);     // a ring beside the root

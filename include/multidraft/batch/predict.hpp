@@ -37,18 +37,19 @@ struct predict_row {
 
 }  // namespace detail
 
-/// Writes the token with the largest logit after each node of a batch, ties to the lower token: one pass over all rows
-/// at once. `verify_predictions(policy, trees, prediction_batch<Id>{predicted}, out)` then verifies the batch at
-/// temperature 0 without another look at a row; its verdicts are those of every lossless verifier in `verify_batch`.
+/// Writes for each node of a batch the token with the largest logit in the target's row, ties to the lower token: one
+/// pass over each row, all rows in parallel. `verify_predictions(policy, trees, prediction_batch<Id>{predicted}, out)`
+/// then verifies the batch at temperature 0 and reads no row; its verdicts are those of `verify_batch` with any
+/// lossless verifier at temperature 0.
 ///
 /// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch`, or of an `adjusted_batch` with masks and biases. Sampling parameters
 ///   are not used.
-/// - `predicted`: an entry for each node, `std::int64_t` or `std::int32_t`, in memory of the machine that runs the
-///   call; `none` for nodes that were not drawn and for rows that are not distributions.
+/// - `predicted`: an entry for each node, `std::int64_t` or `std::int32_t`, in memory that the policy can access (CUDA:
+///   of the device); `none` for nodes that were not drawn and for rows that are not distributions.
 /// - `scratch`: `row_workspace_size(policy, trees.nodes)` bytes, or none.
 ///
-/// Errors as for `prepare_batch`. Nothing is allocated.
+/// O(nodes x vocabulary). Errors as for `prepare_batch`. Nothing is allocated.
 template <row_policy P, logit_row_batch Rows, class Id>
 auto predict_batch(P const& policy, tree_batch const& trees, target_rows<Rows> const& target, Id* predicted,
                    workspace const& scratch = {}) {

@@ -88,23 +88,26 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
 
 }  // namespace detail
 
-/// Prepares the target's rows of all nodes of a batch: normaliser, truncation and chunk sums, for `prepared_batch`. A
-/// `verify_batch` with prepared rows walks down a tree by single entries, and reads a whole row only where a candidate
-/// is rejected; its verdicts have the same bits as with `target`. With one call for all rows, they are processed in
-/// parallel, and not one after another as a walk gets to them.
+/// Computes what verification needs of the target's row of each node of a batch: normaliser, truncation threshold and
+/// chunk sums (`row_state_batch`). A `prepared_batch` of the same logits with these numbers replaces `target` in
+/// `verify_batch`: same bits in the verdicts, but the walk down a tree reads single entries of a row, and a whole row
+/// only where a candidate is rejected. All rows are processed in parallel, not one after another as a walk gets to
+/// them.
 ///
 /// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch` of float, `float16` or `bfloat16`, without masks and biases.
-/// - `out`: states and sums, in memory of the machine that runs the call. The rows of nodes that were not drawn are not
-///   read, and get states without mass; so do rows that are not distributions. With `runs`, one pass more over rows
-///   that are truncated, hosts then read few entries of these for a residual.
+/// - `out`: for each node a state, `kept_sums(vocabulary)` sums and, if wanted, `chunks_of(vocabulary)` words of
+///   `runs`, in memory that the policy can access (CUDA: of the device). Rows of nodes that were not drawn are not
+///   read; these, and rows that are not distributions, get a state of mass NaN. With `runs` a truncated row takes one
+///   more pass here, and a residual on a host reads only the runs of 64 entries in which the row keeps a token.
 /// - `scratch`: `row_workspace_size(policy, trees.nodes)` bytes, or none.
 ///
-/// One read of each row, and the passes of truncation (`process_logits`). Host threads are faster without it where a
-/// verifier decides node by node: then only the rows on the path are needed.
+/// O(nodes x vocabulary): one pass over each row and, with top-k, top-p or min-p, those of `process_logits`. A verifier
+/// that decides node by node is usually faster without it on host threads: it then normalises only the rows that its
+/// walk reaches.
 ///
 /// On a host throws `invalid_input`, before anything is written, for missing arrays, invalid trees, sampling parameters
-/// out of range and negative rows; with Kokkos for missing arrays. On CUDA returns the launch's error;
+/// out of range and negative row indices; with Kokkos for missing arrays. On CUDA returns the launch's error;
 /// `cudaErrorInvalidValue` for missing arrays. Nothing is allocated.
 template <row_policy P, logit_row_batch Rows>
 auto prepare_batch(P const& policy, tree_batch const& trees, target_rows<Rows> const& target,
@@ -112,8 +115,8 @@ auto prepare_batch(P const& policy, tree_batch const& trees, target_rows<Rows> c
     return detail::prepare_rows_of(policy, trees, batch_argument::target, target.rows, out, scratch);
 }
 
-/// The same for the draft's rows, those of nodes with children, where `draft_batch` did not write the states: engines
-/// that draw their own candidates. `out.sums` may be null.
+/// The same for the draft's rows of nodes with children. For engines that draw their own candidates; `draft_batch`
+/// writes these states itself (`children_batch::states`). `out.sums` may be null.
 template <row_policy P, logit_row_batch Rows>
 auto prepare_batch(P const& policy, tree_batch const& trees, draft_rows<Rows> const& draft, row_state_batch const& out,
                    workspace const& scratch = {}) {

@@ -130,14 +130,14 @@ concept logit_row_batch = row_batch<R> && detail::has_sampling<R> && detail::has
 
 /// The numbers that turn a row of logits into a distribution, in single precision: `prepare_batch` and `draft_batch`
 /// write them and `prepared_batch` reads them, so that a verifier need not read the row again for its normaliser.
-/// Trivially copyable; a row without mass has mass NaN. Two machines may describe the same kept tokens by different
-/// `cut_last`.
+/// Token i has the probability exp(scale (x_i - largest)) / mass if truncation keeps it, else 0. Trivially copyable.
+/// Where all entries equal to `cut_value` are kept, different machines may write different `cut_last`.
 struct row_state {
-    float largest = 0;
-    float scale = 1;
-    float mass = 1;
-    float cut_value = minus_infinity<float>;
-    index_t cut_last = 0;  ///< entries equal to `cut_value` are kept up to this index
+    float largest = 0;                        ///< the largest logit
+    float scale = 1;                          ///< the inverse of the temperature
+    float mass = 1;                           ///< the sum of exp(scale (x_i - largest)) over the kept tokens, or NaN
+    float cut_value = minus_infinity<float>;  ///< logits above it are kept
+    index_t cut_last = 0;                     ///< logits equal to `cut_value` are kept up to this index
 };
 
 /// The state of a processed row.
@@ -148,13 +148,13 @@ template <class View>
     return {row.largest(), row.scale(), row.mass(), row.kept().value, row.kept().last};
 }
 
-/// Rows of logits that were processed before: `states[i]` is that of node i of the batch. T: float, `float16` or
-/// `bfloat16`. Row and layout as in `logit_batch`.
+/// Rows of logits with what `prepare_batch` or `draft_batch` wrote about them: `states[i]` is that of node i of the
+/// batch. T: float, `float16` or `bfloat16`. Row and layout as in `logit_batch`.
 ///
 /// Verdicts have the same bits as with the `logit_batch` that was prepared. A verifier reads single entries of a row,
-/// and all of them only for a residual. The token after the last accepted node takes the chunk sums of the target's
-/// row: `kept_sums(vocabulary)` of `sums` for each node. With `runs`, `chunks_of(vocabulary)` words for each node,
-/// hosts read of a truncated row only the runs of 64 entries in which it keeps a token (`truncated_view`).
+/// and all of them only for a residual. The token after the last accepted node is drawn from the chunk sums of the
+/// target's row: `kept_sums(vocabulary)` of `sums` for each node. With `runs`, `chunks_of(vocabulary)` words for each
+/// node, hosts read of a truncated row only the runs of 64 entries in which it keeps a token (`truncated_view`).
 template <class T, class Layout = contiguous>
 struct prepared_batch {
     using element = T;

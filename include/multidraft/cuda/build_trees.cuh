@@ -113,14 +113,17 @@ struct best_parts {
 /// `out.order[k]` is the input node of a request's node k, for rows and caches in input order. A request is not a tree
 /// if its `faults` is not 0.
 ///
-/// One merge sort, O(N log N depth); before it, one thread per node, O(depth + the root's place). All memory is the
-/// device's, the workspace aligned to 256 bytes. Neither allocates nor synchronises; may be captured in a graph.
+/// One merge sort, O(N log N depth); before it, one thread per request, O(the root's place), and one per node,
+/// O(depth). All memory is the device's, the workspace aligned to 256 bytes. Neither allocates nor synchronises; may be
+/// captured in a graph.
 [[nodiscard]] inline cudaError_t build_trees(void* workspace, std::size_t workspace_size, cudaStream_t stream,
                                              tree_batch const& trees, built_trees const& out) {
     if (trees.requests == 0) return cudaSuccess;
     detail::build_parts parts;
     if (cudaError_t const e = detail::build_parts::of(workspace, trees.nodes, parts)) return e;
     if (workspace == nullptr || workspace_size < parts.bytes) return cudaErrorInvalidValue;
+    if (cudaError_t const e = detail::for_each(trees.requests, stream, detail::find_root{trees, parts.scratch}))
+        return e;
     if (cudaError_t const e = detail::for_each(trees.nodes, stream, detail::locate_node{trees, parts.scratch}))
         return e;
     if (cudaError_t const e =

@@ -35,6 +35,7 @@ void build_trees_on_host(Policy const& policy, tree_batch const& trees, built_tr
         thrust::for_each(policy, thrust::counting_iterator<std::int64_t>(0),
                          thrust::counting_iterator<std::int64_t>(count), body);
     };
+    each(trees.requests, detail::find_root{trees, scratch});
     each(nodes, detail::locate_node{trees, scratch});
     thrust::stable_sort(policy, keys.begin(), keys.end(), detail::before_in_level_order{trees, scratch});
     each(nodes, detail::number_node{trees, scratch});

@@ -20,15 +20,32 @@ struct build_scratch {
     std::int64_t* keys = nullptr;     ///< nodes of the batch, sorted
     std::int32_t* request = nullptr;  ///< of each node of the input
     std::int32_t* depth = nullptr;    ///< of each node of the input; `lost` if not connected to the root
-    node_id* place = nullptr;         ///< number in the output of each node of the input
+    /// Number in the output of each node of the input; before the sort the request's root, in its first element.
+    node_id* place = nullptr;
 
     static constexpr std::int32_t lost = max_nodes;
 
     [[nodiscard]] MULTIDRAFT_HD bool is_lost(std::int64_t node) const noexcept { return depth[node] == lost; }
 };
 
-/// Finds the request and the depth of a node. A node is lost if its chain of parents leaves the tree, does not end, or
-/// ends in a root other than the request's first.
+/// Finds the root of a request, the first node without a parent: O(its place), once and not for each node.
+struct find_root {
+    tree_batch trees;
+    build_scratch scratch;
+
+    MULTIDRAFT_HD void operator()(std::int64_t b) const noexcept {
+        std::int64_t const first = trees.offsets[b];
+        std::int64_t const end = trees.offsets[b + 1];
+        if (first == end) return;
+        std::int64_t k = first;
+        while (k < end && trees.parents[k] != none) ++k;
+        scratch.place[first] = k < end ? static_cast<node_id>(k - first) : none;
+    }
+};
+
+/// After `find_root`: finds the request and the depth of a node. A node is lost if its chain of parents leaves the
+/// tree, does not end, or ends in a root other than the request's first. O(depth): N x depth over a tree at most.
+/// Passes from the root down would take a launch for each level.
 struct locate_node {
     tree_batch trees;
     build_scratch scratch;
@@ -49,9 +66,7 @@ struct locate_node {
             node = up;
             ++depth;
         }
-        if (depth < size)  // one root: the first of the input
-            for (node_id v = 0; v < node; ++v)
-                if (trees.parents[first + v] == none) depth = size;
+        if (node != scratch.place[first]) depth = size;
         scratch.keys[k] = k;
         scratch.request[k] = b;
         scratch.depth[k] = depth >= size ? build_scratch::lost : depth;
