@@ -3,6 +3,7 @@
 
 report.py DIRECTORY            prints Markdown
 report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only
+report.py DIRECTORY --prepared prints the tables of prepared rows (bench/run --only batch /V: bench/results/prepared_rows)
 """
 import json
 import sys
@@ -48,7 +49,35 @@ def report_kokkos(path):
     table(["8 requests", "host group", f"Kokkos ({space})", "Kokkos / host"], lines)
 
 
+def report_prepared(path):
+    """The pass over rows, and verification with and without it, for 8 requests of 16 nodes; CPU time."""
+    rows = medians(path)
+    sizes = (32000, 128256)
+    at = lambda name, v: rows[f"{name}/V:{v}/requests:8/nodes:16"]  # noqa: E731
+    def rate(row):
+        return f"{row['cpu_time'] / 1000:.2f} ms, {row['bytes_per_second'] / 1e9:.1f} GB/s ({100 * row['of_machine']:.0f} %)"
+    table(["one pass over 128 rows of the target", *(f"V = {v:,}" for v in sizes)],
+          [[title] + [rate(at(name, v)) for v in sizes] for title, name in (
+              ("softmax in plain loops (the baseline)", "softmax_in_plain_loops"),
+              ("softmax, written out", "softmax_written"),
+              ("`prepare_batch`, temperature 0.7", "prepare_target_rows/temperature"),
+              ("the same with top-k 50 and top-p 0.9", "prepare_target_rows/top_k_50_top_p_0_9"),
+              ("the same, and `runs`", "prepare_target_rows/top_k_50_top_p_0_9_with_runs"),
+              ("`prepare_batch`, temperature 0", "prepare_target_rows/temperature_0"),
+              ("`predict_batch`", "predict_target_rows"))])
+    ways = ("rows_read_by_the_walk", "walk_alone", "rows_and_walk")
+    samplings = (("temperature 0.7", "temperature"), ("top-k 50 and top-p 0.9", "top_k_50_top_p_0_9"), ("temperature 0", "temperature_0"))
+    for v in sizes:
+        table([f"verifying 8 trees of 16 nodes, V = {v:,}", "the walk reads the rows", "walk over prepared rows", "both models' rows and the walk"],
+              [[f"`{verifier}`, {title}"] + [f"{at(f'{verifier}/{sampling}/{way}', v)['cpu_time'] / 1000:.3g} ms" for way in ways]
+               for verifier in ("recursive_rejection", "nested_ranked_block") for title, sampling in samplings] +
+              [["`verify_predictions`, temperature 0", "-", "-", f"{at('predict_and_verify_predictions', v)['cpu_time'] / 1000:.3g} ms"]])
+
+
 def main():
+    if len(sys.argv) == 3 and sys.argv[2] == "--prepared":
+        report_prepared(Path(sys.argv[1]) / "batch.json")
+        return
     if len(sys.argv) == 3 and sys.argv[2] == "--kokkos":
         report_kokkos(Path(sys.argv[1]) / "kokkos.json")
         return
