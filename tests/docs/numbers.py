@@ -5,7 +5,7 @@ numbers.py [--root ROOT]
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
-           speed-ups of bench/padded, is what the data say
+           speed-ups of bench/padded, or bench/controller, is what the data say
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -24,7 +24,12 @@ OTHER = {"situation": "no numbers", "": "no numbers",
          "normaliser of one row with a mask or a bias, CPU time": "a run of its own, as the text below it says"}
 TEMPERATURES = ("0", "0.7", "1")
 # Tables of bench/padded, by their first cell.
-PADDED = {"parameters of the target": "padded", "parameters of the target, llama.cpp": "padded_llama.cpp"}
+PADDED = {"parameters of the target": "padded", "parameters of the target, llama.cpp": "padded_llama_cpp",
+          "parameters of the target, matrix tiles": "padded_with_tiles"}
+
+# Of bench/controller, by its first cell; and its tables of times.
+CONTROLLER = "times of a target of"
+TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
 
 
 def by_method(path):
@@ -39,6 +44,8 @@ class Data:
         self.trees = list(csv.DictReader((root / "bench/results/tree_limit/tree_limit.csv").open(encoding="utf-8")))
         self.runs = {t: by_method(root / f"bench/results/{MACHINE}/compare_temperature_{t}.jsonl") for t in TEMPERATURES}
         self.calls = {t: by_method(root / f"bench/results/tokens_a_call/temperature_{t}.jsonl") for t in TEMPERATURES}
+        self.controller = [row for row in csv.DictReader((root / "bench/results/controller/summary.csv").open(encoding="utf-8"))
+                           if row["length"] == "64" and row["drafts"] == "auto"]
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -48,6 +55,10 @@ class Data:
                     self.times[row["run_name"].replace("/real_time", "")] = row["real_time"]
         done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results" / MACHINE], capture_output=True, text=True, check=True)
         self.report = tables(done.stdout)
+        self.prepared = {row["run_name"]: row for row in json.loads((root / "bench/results/prepared_rows/batch.json").read_text(encoding="utf-8"))["benchmarks"]
+                         if row.get("aggregate_name") == "median"}
+        done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results/prepared_rows", "--prepared"], capture_output=True, text=True, check=True)
+        self.report |= tables(done.stdout)
 
     def step(self, temperature, tree):
         """The row of the sweep."""
@@ -107,6 +118,19 @@ def limits_reached(data, of):
     return of(shares)
 
 
+def of_kinds(data, column, of):
+    """Of `auto` in texts of 64 tokens, over the cells of single kinds."""
+    return f"{of([float(row[column]) for row in data.controller if row['kind'] != 'all']):.3f}"
+
+
+def auto_to_best(data, parameters, temperature):
+    """Against the fixed tree that is the best for all texts."""
+    for row in data.controller:
+        if (row["costs"], row["temperature"], row["kind"]) == (TABLES_OF_TIMES.get(parameters), temperature, "all"):
+            return "{:.3f} [{:.3f}, {:.3f}]".format(*(float(row[f"to_best_for_all{end}"]) for end in ("", "_low", "_high")))
+    return "nothing"
+
+
 def slowest_text(root):
     """The least speed-up of a text with --tree auto, of the sizes above the shipped one."""
     runs = list(csv.DictReader((root / "bench/results/padded/runs.csv").open(encoding="utf-8")))
@@ -123,6 +147,12 @@ def step_at_287m(data, tree):
     return f"{float(row['tokens_a_call']) / float(row['speed_up']):.1f}"
 
 
+def ends(data, field, names, scale):
+    """The least and the most of a counter of prepared rows, 8 requests of 16 nodes."""
+    found = [scale * data.prepared[f"{name}/V:{v}/requests:8/nodes:16"][field] for name in names for v in (32000, 128256)]
+    return [f"{min(found):.0f}", f"{max(found):.0f}"]
+
+
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
@@ -135,6 +165,8 @@ CLAIMS = [
     ("README.md", rf"One rejection takes {NUMBER} us at V = 128,256, within {NUMBER} times a plain vectorised sum",
      lambda d: [f"{d.times['rejection_pass/V:128256']:.3g}", at_least(d.times["rejection_pass/V:128256"] / d.times["plain_sum/V:128256"])]),
     ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d.root):.2f}"]),
+    ("docs/benchmarks.md", rf"that is {NUMBER} of the best fixed tree of each kind, {NUMBER} in the worst cell, and the slowest of all texts runs at {NUMBER} times",
+     lambda d: [of_kinds(d, "to_best", lambda x: sum(x) / len(x)), of_kinds(d, "to_best", min), of_kinds(d, "slowest", min)]),
     ("docs/benchmarks.md", rf"three calls of the draft, takes {NUMBER} times a call of one row, and one of 4x2x2x1, 45 rows, {NUMBER} times",
      lambda d: [step_at_287m(d, "1x1x1"), step_at_287m(d, "4x2x2x1")]),
     ("README.md", rf"gives {NUMBER} at temperature 1, recursive rejection {NUMBER}, the default {NUMBER}",
@@ -147,6 +179,10 @@ CLAIMS = [
      lambda d: [f"{d.times['draw<draft::sequential>/V:128256/children:4'] / d.times['softmax_normaliser/V:128256']:.1f}",
                 f"{d.times['draw<draft::sequential>/V:128256/children:4'] / d.times['softmax_written/V:128256']:.1f}",
                 f"{d.times['logits_processing/top_k_20_top_p_0_8/V:128256'] / d.times['softmax_normaliser/V:128256']:.1f}"]),
+    ("docs/benchmarks.md", rf"`predict_batch` reads all rows at {NUMBER} to {NUMBER} % of the rate of a plain read",
+     lambda d: ends(d, "of_machine", ["predict_target_rows"], 100)),
+    ("docs/benchmarks.md", rf"one thread of that machine reads as many bytes, {NUMBER} to {NUMBER} GB/s",
+     lambda d: ends(d, "machine_read", ["predict_target_rows"], 1e-9)),
     ("docs/benchmarks.md", rf"`nested_ranked_block` reaches {NUMBER} % of its law's on average and {NUMBER} % at least",
      lambda d: [f"{100 * limits_reached(d, lambda s: sum(s) / len(s)):.1f}", f"{100 * limits_reached(d, min):.0f}"]),
 ]
@@ -159,10 +195,28 @@ def at_least(ratio):
 
 def speed_up_at_size(rows, parameters, way, temperature):
     """Of `--tree auto`, or of a method and a tree."""
-    method, tree = ("nested_ranked_block/stratified", "auto") if way == "--tree auto" else way.split(" ")
+    method, tree = ("nested_ranked_block/stratified", "auto") if way == "--tree auto" else way.partition(" ")[::2]
     for row in rows:
         if (f"{int(row['target_parameters']) / 1e6:,.0f}M", row["method"], row["tree"], row["temperature"]) == (parameters, method, tree, temperature):
             return f"{float(row['speed_up']):.2f} [{float(row['speed_up_low']):.2f}, {float(row['speed_up_high']):.2f}]"
+    return "nothing"
+
+
+def variation_of(root, program, temperature):
+    """Total variation of a program's text from the law, by bench/llama_cpp_law."""
+    for row in csv.DictReader((root / "bench/results/llama_cpp_law/law.csv").open(encoding="utf-8")):
+        if (row["program"], f"{float(row['temperature']):g}") == (program, temperature):
+            return f"{float(row['total_variation']):.2f}"
+    return "nothing"
+
+
+def generation_of(root, parameters, temperature, way):
+    """Tokens a second and a call of a way of bench/python to generate."""
+    names = {"7M": "shipped", "287M": "padded_300m"}
+    file = root / f"bench/results/python/generate_{names[parameters]}.csv"
+    for row in csv.DictReader(file.open(encoding="utf-8")):
+        if (row["way"], f"{float(row['temperature']):g}") == (way.replace("`", ""), temperature):
+            return f"{float(row['tokens_a_second']):.3g}, {float(row['tokens_a_target_call']):.2f}"
     return "nothing"
 
 
@@ -189,6 +243,24 @@ def wrong_rows(name, text, data):
                     expected = speed_up_at_size(data.padded[head[0]], row[0], row[1].replace("`", ""), column.split()[-1])
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {row[1]}, {column}: {cell}, the data say {expected}")
+        elif head[0] == CONTROLLER:
+            for row in rows:
+                for column, cell in zip(head[1:], row[1:]):
+                    expected = auto_to_best(data, row[0], column.split()[-1])
+                    if cell != expected:
+                        wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
+        elif head[0] == "target in PyTorch, temperature":
+            for row in rows:
+                for column, cell in zip(head[1:], row[1:]):
+                    expected = generation_of(data.root, *row[0].split(", "), column)
+                    if cell != expected:
+                        wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
+        elif head[0] == "text of":
+            for row in rows:
+                for column, cell in zip(head[1:], row[1:]):
+                    expected = variation_of(data.root, row[0], column.split()[-1])
+                    if cell != expected:
+                        wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
         elif head[0] not in OTHER and any(re.search(r"\d\.\d", cell) for row in rows for cell in row):
             wrong.append(f"{name}: a table of numbers that nothing checks: {' | '.join(head)}")
     return wrong

@@ -122,6 +122,9 @@ UNTESTED = {
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
     "bench/padded --prompts 2": "takes twenty-five minutes; its options are looked up below",
     "bench/run --pair padded": "is bench/padded",
+    "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "needs llama.cpp's programs",
+    "pip install bindings/python -C cmake.define.MULTIDRAFT_CUDA=ON": "compiles all methods with nvcc; the test python.cuda has two",
+    "tools/python --standin": "the test python.cuda runs it",
     "tools/setup --llama": "builds llama.cpp",
     "tools/setup --llama && cmake -B build && cmake --build build --target llama-multidraft": "builds llama.cpp",
 }
@@ -133,6 +136,11 @@ OPTIONS_OF = {
     LLAMA + '-f question.txt --chat -sys "Be brief." --tree auto --stream': "examples/llama_cpp/main.cpp",
     "--tree auto": "examples/llama_cpp/main.cpp",
     "--tree": "examples/llama_cpp/main.cpp",
+    "--budget": "examples/llama_cpp/main.cpp",
+    "--costs": "examples/llama_cpp/main.cpp",
+    "bench/run --only batch /V: bench/results/prepared_rows": "bench/run",
+    "bench/run --only NAME REGEX DIRECTORY": "bench/run",
+    "bench/padded --engine llama.cpp --llama-programs DIRECTORY": "bench/padded",
     "--target": "examples/tensor_parallel/main.cpp",
     "--tokens": "examples/tensor_parallel/main.cpp",
     "--draft": "examples/tensor_parallel/main.cpp",
@@ -145,6 +153,8 @@ OPTIONS_OF = {
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
     "bench/padded --prompts 2": "bench/padded",
     "bench/run --pair padded": "bench/run",
+    "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "bench/padded",
+    "llama-multidraft --method autoregressive": "examples/llama_cpp/main.cpp",
     "--engine llama.cpp": "bench/padded",
     # Run by the tests of generate and of bench/paper_tables.
     **dict.fromkeys((
