@@ -137,14 +137,15 @@ int run(int argc, char** argv) {
     app.add_option("--tokenizer", tokenizer_file, "tokenizer.model (default: in the target's directory or beside it)");
     auto* const prompt_option =
         app.add_option("--prompt", prompt, "the text to continue; - reads it from standard input");
-    app.add_option("--method", method_name,
-                   "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
-        ->capture_default_str();
+    auto* const method_option =
+        app.add_option("--method", method_name,
+                       "see --list-methods; auto: verifier and tree are chosen at each step, no tree among them")
+            ->capture_default_str();
     app.add_option(
         "--tree", tree,
         "children by level, such as 4x2x2x1; fork:3x4, chain:5, or choices as Medusa and EAGLE publish them, "
         "[[0], [1], [0, 0]]; auto: chosen at each step by the times of the models and what was accepted, no tree among "
-        "them (default: the method's own, chosen for the kind of CPU)");
+        "them (default: auto; with --method, --seed or --show-tree the method's own, chosen for the kind of CPU)");
     std::string costs;
     app.add_option("--costs", costs,
                    "auto: the times of the models, written to this file where there is none, and else read from it. "
@@ -187,9 +188,11 @@ int run(int argc, char** argv) {
     app.add_option("--top-p", options.sampling.top_p, "1: off")->capture_default_str();
     app.add_option("--min-p", options.sampling.min_p, "0: off")->capture_default_str();
     app.add_option("--tokens", options.max_tokens, "emit at most so many tokens")->capture_default_str();
-    app.add_option("--seed", options.seed, "equal seeds give equal texts")
-        ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
-        ->capture_default_str();
+    auto* const seed_option =
+        app.add_option("--seed", options.seed,
+                       "equal seeds give equal texts, but where --tree auto measures times: see --costs")
+            ->check(CLI::Validator(fault_of_unsigned, "0 .. 2^64 - 1"))
+            ->capture_default_str();
     app.add_option("--repeat", repeat, "so many completions, with seeds S, S+1, ..")
         ->check(CLI::Range(std::uint64_t(1), std::uint64_t(1) << 40))
         ->capture_default_str();
@@ -262,6 +265,12 @@ int run(int argc, char** argv) {
         options.draft_sampling->temperature = draft_temperature;
     validate(*options.draft_sampling);
     method const& how = find_method(method_name);
+    // Who names a seed expects the same text again, which trees chosen by a clock do not give.
+    bool const shows_trees = show_tree || !tree_svg.empty() || !tree_dot.empty();
+    bool const one_text = !compare_all && !search_trees && !dump_decisions;
+    if (tree.empty() && one_text && !shows_trees && method_option->count() == 0 &&
+        (seed_option->count() == 0 || !costs.empty()))
+        tree = "auto";
     auto const [tree_text, shape] = shape_of(how, tree);
     bool const automatic = tree_text == "auto";
     if (how.name == "auto" && !automatic)
@@ -370,7 +379,7 @@ int run(int argc, char** argv) {
     };
     drawn_tree kept;
     std::int32_t steps = 0;
-    if (show_tree || !tree_svg.empty() || !tree_dot.empty())
+    if (shows_trees)
         options.observer = [&](step_view const& step) {
             ++steps;
             if (show_tree) std::cerr << tree_as_text(drawn_tree(step), name_of_token) << '\n';

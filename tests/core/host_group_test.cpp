@@ -224,7 +224,7 @@ TYPED_TEST(host_group_of, gives_the_top_in_order_with_ties_to_the_lower_index) {
     using real = TypeParam;
     constexpr real low = -std::numeric_limits<real>::infinity();
     test_numbers numbers(11);
-    for (index_t const n : {1, 2, 7, 255, 256, 257, 700, 5000}) {
+    for (index_t const n : {1, 2, 7, 255, 256, 257, 700, 1024, 1025, 1100, 5000, 65536, 70001, 300000}) {
         for (index_t const levels : {1, 3, 50, 100000}) {  // few levels: many ties
             std::vector<real> row;
             for (index_t i = 0; i < n; ++i)
@@ -237,15 +237,58 @@ TYPED_TEST(host_group_of, gives_the_top_in_order_with_ties_to_the_lower_index) {
                 return x > y || (x == y && a < b);
             };
             std::sort(order.begin(), order.end(), before);
-            for (std::size_t const k :
-                 {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{8}, row.size(), row.size() + 3}) {
+            for (std::size_t const k : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{8}, std::size_t{127},
+                                        std::size_t{128}, std::size_t{129}, row.size(), row.size() + 3}) {
                 if (k > 300 && n > 700) continue;
                 std::vector<token_id> out(k, 12345);
                 g.top_k(n, of(row), out);
                 for (std::size_t i = 0; i < k; ++i)
                     ASSERT_EQ(out[i], i < order.size() ? order[i] : none) << n << ' ' << levels << ' ' << k << ' ' << i;
+                if (k == 0 || k > 128 || k > row.size()) continue;
+                bool const listed = g.top_k_of_logits(n, of(row), out);
+                ASSERT_EQ(listed, row[static_cast<std::size_t>(order[0])] > low) << n << ' ' << levels << ' ' << k;
+                for (std::size_t i = 0; listed && i < k; ++i) ASSERT_EQ(out[i], order[i]) << n << ' ' << levels << ' ' << k;
             }
         }
+    }
+}
+
+TYPED_TEST(host_group_of, lists_no_top_of_rows_with_nan_or_plus_infinity) {
+    using real = TypeParam;
+    constexpr real infinite = std::numeric_limits<real>::infinity();
+    std::vector<token_id> out(5);
+    for (index_t const n : {5, 200, 1024, 1025, 5000, 66000}) {
+        std::vector<real> row(static_cast<std::size_t>(n), -infinite);
+        EXPECT_FALSE(g.top_k_of_logits(n, of(row), out)) << n;
+        row[static_cast<std::size_t>(n / 2)] = real(-3);
+        EXPECT_TRUE(g.top_k_of_logits(n, of(row), out)) << n;
+        for (index_t const at : {0, n / 3, n - 1})
+            for (real const fault : {infinite, std::numeric_limits<real>::quiet_NaN()}) {
+                std::vector<real> wrong = row;
+                wrong[static_cast<std::size_t>(at)] = fault;
+                EXPECT_FALSE(g.top_k_of_logits(n, of(wrong), out)) << n << ' ' << at << ' ' << fault;
+                g.top_k(n, of(wrong), out);
+                for (token_id const t : out) EXPECT_TRUE(t >= 0 && t < n) << n << ' ' << at << ' ' << fault;
+            }
+    }
+}
+
+TYPED_TEST(host_group_of, sums_listed_weights_as_it_sums_rows) {
+    using real = TypeParam;
+    test_numbers numbers(12);
+    for (index_t const n : {3, 300, 4096, 5000, 70001, 1100000}) {
+        std::vector<real> row(static_cast<std::size_t>(n), real(0));
+        std::vector<token_id> list;
+        for (int k = 0; k < 128; ++k) {
+            auto const at = static_cast<token_id>(numbers.below(n));
+            if (row[static_cast<std::size_t>(at)] != real(0)) continue;
+            row[static_cast<std::size_t>(at)] = static_cast<real>(numbers() + 1e-3);
+            list.push_back(at);
+        }
+        auto const sums = g.sum_chunks(n, of(row));
+        auto const listed = g.sum_chunks_of(n, of(row), list);
+        EXPECT_EQ(listed.total, sums.total) << n;
+        for (index_t c = 0; c < multidraft::kept_sums(n); ++c) ASSERT_EQ(listed.values[c], sums.values[c]) << n << ' ' << c;
     }
 }
 

@@ -41,6 +41,15 @@ public:
         ++passes_;
         g_.top_k(n, f, out);
     }
+    template <class F>
+    [[nodiscard]] bool top_k_of_logits(index_t n, F const& f, span<token_id> out) const {
+        ++passes_;
+        return g_.top_k_of_logits(n, f, out);
+    }
+    template <class W>
+    [[nodiscard]] auto sum_chunks_of(index_t n, W const& w, span<token_id const> list) const {
+        return g_.sum_chunks_of(n, w, list);
+    }
     template <class W>
     [[nodiscard]] auto sum_chunks(index_t n, W const& w) const {
         ++passes_;

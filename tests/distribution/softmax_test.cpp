@@ -150,6 +150,40 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
 
 // Tails so flat that a single token is below rounding: the set is still the smallest that reaches the share, up to the
 // rounding of floats.
+/// The host group without its way to list the top-k of a row in one pass.
+class in_passes : public host_group {
+    using host_group::top_k_of_logits;
+};
+static_assert(multidraft::has_top_k_of_logits<host_group> && !multidraft::has_top_k_of_logits<in_passes>);
+
+TYPED_TEST(softmax_of, lists_top_k_with_the_bits_of_several_passes) {
+    using real = TypeParam;
+    test_numbers numbers(29);
+    for (index_t const n : {6, 130, 1500, 9000, 70000})
+        for (int const levels : {2, 40, 1000000})  // few levels: many ties
+            for (sampling_params const& w :
+                 {sampling_params{.temperature = 0.7F, .top_k = 1}, sampling_params{.temperature = 0.7F, .top_k = 5},
+                  sampling_params{.temperature = 0.3F, .top_k = 50, .top_p = 0.9F},
+                  sampling_params{.temperature = 2, .top_k = 128, .top_p = 0.99999F},
+                  sampling_params{.temperature = 1, .top_k = 128, .min_p = 0.2F},
+                  sampling_params{.temperature = 1, .top_k = 100, .top_p = 0.5F, .min_p = 0.01F}}) {
+                std::vector<real> logits;
+                for (index_t i = 0; i < n; ++i)
+                    logits.push_back(numbers() < 0.1
+                                         ? -std::numeric_limits<real>::infinity()
+                                         : static_cast<real>(8 * static_cast<double>(numbers.below(levels)) / levels));
+                row_view<real> const row(logits.data(), n);
+                auto const listed = process_logits(host_group{}, row, w);
+                auto const in_turn = process_logits(in_passes{}, row, w);
+                ASSERT_EQ(listed.row.kept().value, in_turn.row.kept().value) << n << ' ' << levels;
+                ASSERT_EQ(listed.row.kept().last, in_turn.row.kept().last) << n << ' ' << levels;
+                ASSERT_EQ(listed.row.largest(), in_turn.row.largest());
+                ASSERT_EQ(listed.row.mass(), in_turn.row.mass()) << n << ' ' << levels;
+                for (index_t c = 0; c < multidraft::kept_sums(n); ++c)
+                    ASSERT_EQ(listed.sums.values[c], in_turn.sums.values[c]) << n << ' ' << levels << ' ' << c;
+            }
+}
+
 TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
     using real = TypeParam;
     struct problem {

@@ -110,14 +110,14 @@ class Generate(unittest.TestCase):
         self.assertNotEqual(first[0]["token_ids"], first[1]["token_ids"])
 
     def test_streams_what_it_prints_otherwise(self):
-        plain = run("--prompt", PROMPT, "--tokens", "40")
-        streamed = run("--prompt", PROMPT, "--tokens", "40", "--stream")
+        plain = run("--prompt", PROMPT, "--tokens", "40", "--seed", "1")
+        streamed = run("--prompt", PROMPT, "--tokens", "40", "--seed", "1", "--stream")
         self.assertEqual(plain.stdout, streamed.stdout)
         self.assertTrue(plain.stdout.startswith(PROMPT))
 
     def test_reads_the_prompt_from_standard_input(self):
-        (one,) = objects("--prompt", "-", "--tokens", "20", text=PROMPT)
-        (other,) = objects("--prompt", PROMPT, "--tokens", "20")
+        (one,) = objects("--prompt", "-", "--tokens", "20", "--seed", "1", text=PROMPT)
+        (other,) = objects("--prompt", PROMPT, "--tokens", "20", "--seed", "1")
         self.assertEqual(one["token_ids"], other["token_ids"])
 
     def test_compares(self):
@@ -221,8 +221,19 @@ class Generate(unittest.TestCase):
         self.assertIn("not chosen by their shape", self.refused("--method", "naive/lookup", "--tree", "auto"))
         self.assertIn("part at the root", self.refused("--method", "multi_path_block/iid", "--tree", "auto"))
         self.assertIn("name no --tree", self.refused("--method", "auto", "--tree", "1x1"))
-        self.assertIn("for --tree auto", self.refused("--costs", "/tmp/none.json"))
+        self.assertIn("for --tree auto", self.refused("--costs", "/tmp/none.json", "--tree", "1x1"))
+        self.assertIn("for --tree auto", self.refused("--costs", "/tmp/none.json", "--method", "block/iid"))
         self.assertIn("not for --compare", self.refused("--compare", "--tree", "auto"))
+
+    def test_trees_are_chosen_by_default(self):
+        common = ("--prompt", PROMPT, "--tokens", "8")
+        with tempfile.TemporaryDirectory() as work:
+            file = str(Path(work) / "costs.json")
+            for chosen, arguments in ((True, ()), (True, ("--seed", "3", "--costs", file)), (False, ("--seed", "3")),
+                                      (False, ("--method", "block/iid")), (False, ("--tree", "1x1")), (False, ("--show-tree",))):
+                (one,) = objects(*common, *arguments)
+                self.assertEqual("trees" in one, chosen, arguments)
+                self.assertEqual(one["method"], "block/iid" if "--method" in arguments else "nested_ranked_block/stratified")
 
     def test_draws_trees(self):
         with tempfile.TemporaryDirectory() as work:

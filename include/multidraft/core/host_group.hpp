@@ -14,6 +14,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_counters.hpp"
+#include "multidraft/core/host_top_k.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/runs.hpp"
@@ -77,37 +78,52 @@ public:
         return where < n ? where : 0;
     }
 
-    /// O(n + (entries that pass the threshold) * k): a run of 256 keys is examined again only when one of them is
-    /// larger than the smallest key kept so far.
+    /// One pass, and a few sets of entries again (`detail::maxima_of_sets`); where more than `fast_top_k` entries are
+    /// wanted, and in short rows, O(n + (entries that pass the threshold) * k).
     template <class F>
-    MULTIDRAFT_HD void top_k(index_t n, F const& function, span<token_id> out) const {
+    MULTIDRAFT_HD void top_k(index_t n, F const& f, span<token_id> out) const {
         check_size(n);
-        using real = result_of<F>;
-        F const all = function;
-        auto const k = static_cast<index_t>(out.size());
-        if (k == 0) return;
-        index_t kept = 0;
-        real threshold = minus_infinity<real>;
-        real keys[chunk_lanes];
-        for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
-            index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
-            F const f = detail::in_chunk(all, chunk, chunk_end);
-            for (index_t begin = chunk; begin < chunk_end; begin += chunk_lanes) {
-                index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
-                detail::by_runs(f, begin, begin + count,
-                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
-                                    for (index_t i = first; i < end; ++i) keys[i - begin] = here(i);
-                                });
-                for (index_t l = count; l < chunk_lanes; ++l) keys[l] = minus_infinity<real>;
-                if (kept == k && !(pairwise_max(keys) > threshold)) continue;
-                for (index_t l = 0; l < count; ++l) {
-                    if (kept == k && !(keys[l] > threshold)) continue;
-                    insert_key(all, begin + l, keys[l], kept < k ? kept++ : k - 1, out);
-                    if (kept == k) threshold = at_index(all, out[k - 1]);
-                }
-            }
+        if (out.size() == 0) return;
+        if (n > detail::maxima_of_sets::least_size && static_cast<index_t>(out.size()) <= fast_top_k &&
+            detail::maxima_of_sets::list<fast_top_k>(n, f, out))
+            return;
+        top_k_in_turn(n, f, out);
+    }
+
+    /// See `has_top_k_of_logits`.
+    template <class F>
+    [[nodiscard]] MULTIDRAFT_HD bool top_k_of_logits(index_t n, F const& f, span<token_id> out) const {
+        check_size(n);
+        if (n > detail::maxima_of_sets::least_size) return detail::maxima_of_sets::list<fast_top_k>(n, f, out);
+        bool numbers = true;
+        for (index_t i = 0; i < n; ++i) numbers = numbers && f(i) <= largest_number<result_of<F>>;
+        if (!numbers) return false;
+        top_k_in_turn(n, f, out);
+        return at_index(f, out[0]) > minus_infinity<result_of<F>>;
+    }
+
+    /// See `has_top_k_of_logits`.
+    template <class W>
+    [[nodiscard]] MULTIDRAFT_HD auto sum_chunks_of(index_t n, W const& w, span<token_id const> list) const {
+        using real = result_of<W>;
+        token_id ordered[fast_top_k];
+        auto const count = static_cast<index_t>(list.size());
+        for (index_t k = 0; k < count; ++k) {
+            index_t at = k;
+            for (; at > 0 && ordered[at - 1] > list[static_cast<std::size_t>(k)]; --at) ordered[at] = ordered[at - 1];
+            ordered[at] = list[static_cast<std::size_t>(k)];
         }
-        for (; kept < k; ++kept) out[kept] = none;
+        chunk_sums<real> sums;
+        for (index_t c = 0; c < kept_sums(n); ++c) sums.values[c] = 0;
+        for (index_t k = 0; k < count;) {
+            index_t const c = ordered[k] / chunk_size;
+            real lane[chunk_lanes] = {};
+            for (; k < count && ordered[k] / chunk_size == c; ++k) lane[ordered[k] % chunk_lanes] += w(ordered[k]);
+            real const here = pairwise_sum(lane);
+            if (c < sums.capacity) sums.values[c] = here;
+            sums.total += here;
+        }
+        return sums;
     }
 
     template <class W>
@@ -297,6 +313,36 @@ private:
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
 
     static constexpr index_t block = 64;  ///< lanes processed at a time: enough to hide the latency of an addition
+
+    /// A run of 256 keys is examined again only when one of them is larger than the smallest key kept so far.
+    template <class F>
+    MULTIDRAFT_HD static void top_k_in_turn(index_t n, F const& function, span<token_id> out) {
+        using real = result_of<F>;
+        F const all = function;
+        auto const k = static_cast<index_t>(out.size());
+        index_t kept = 0;
+        real threshold = minus_infinity<real>;
+        real keys[chunk_lanes];
+        for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
+            index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
+            F const f = detail::in_chunk(all, chunk, chunk_end);
+            for (index_t begin = chunk; begin < chunk_end; begin += chunk_lanes) {
+                index_t const count = n - begin < chunk_lanes ? n - begin : chunk_lanes;
+                detail::by_runs(f, begin, begin + count,
+                                [&](auto const& here, index_t first, index_t end) MULTIDRAFT_INLINE_LAMBDA {
+                                    for (index_t i = first; i < end; ++i) keys[i - begin] = here(i);
+                                });
+                for (index_t l = count; l < chunk_lanes; ++l) keys[l] = minus_infinity<real>;
+                if (kept == k && !(pairwise_max(keys) > threshold)) continue;
+                for (index_t l = 0; l < count; ++l) {
+                    if (kept == k && !(keys[l] > threshold)) continue;
+                    insert_key(all, begin + l, keys[l], kept < k ? kept++ : k - 1, out);
+                    if (kept == k) threshold = at_index(all, out[k - 1]);
+                }
+            }
+        }
+        for (; kept < k; ++kept) out[kept] = none;
+    }
 
     // The step of `histogram` over some adjacent entries: `bin_of` and `mass_of` hold their bins and their masses.
 

@@ -16,6 +16,7 @@
 //   ---------------- ------------------------------------ --------------------------- -------------------------------
 //   groups           `throws = false`                     may_throw                   errors are thrown, on a host
 //   (`group`)        `fast_top_k`, a number               has_fast_top_k              truncation counts, never lists
+//                    `top_k_of_logits(n, x, list)`        has_top_k_of_logits         passes for normaliser and check
 //                    `counters<N>()`                      has_counters                counters are a local array
 //                    `histogram_total(counters)`          has_histogram_total         one counter after the other
 //                    `histogram_bin_reaching(counters, w)`has_histogram_bin_reaching  one counter after the other
@@ -71,6 +72,16 @@ template <class G>
 concept has_fast_top_k = requires {
     { G::fast_top_k } -> std::convertible_to<index_t>;
 };
+
+/// A group that lists the top-k of a row in the only pass over it. `g.top_k_of_logits(n, x, list)` does what `top_k`
+/// does, for at most `fast_top_k` entries, and returns false if an entry is NaN or plus infinity or none is above minus
+/// infinity. `g.sum_chunks_of(n, weight, list)` is `sum_chunks` of weights that are 0 at all entries but those listed.
+template <class G>
+concept has_top_k_of_logits =
+    has_fast_top_k<G> && requires(G const& g, index_t n, float (*x)(index_t), span<token_id> list) {
+        { g.top_k_of_logits(n, x, list) } -> std::same_as<bool>;
+        { g.sum_chunks_of(n, x, list) } -> std::same_as<decltype(g.sum_chunks(n, x))>;
+    };
 
 /// A group with N counters that all its lanes see, `g.template counters<N>()`, in shared memory for instance. The
 /// result has a `data()` and is valid until the next call.

@@ -223,7 +223,10 @@ template <group G, class View, class Real = typename View::real>
     }
 }
 
-/// Top-k, then top-p.
+/// Up to so many entries top-k is counted in units of its own for top-p, whether or not a group has normalised the row.
+inline constexpr index_t most_listed = 128;
+
+/// Top-k, then top-p. `mass` is that of the row.
 template <group G, class View, class Real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> truncate_top_k_top_p(G const& g, View const& logits,
                                                                             sampling_params const& w, Real largest,
@@ -232,6 +235,7 @@ template <group G, class View, class Real>
     bool const by_number = w.top_k > 0 && w.top_k < n;
     bool const by_share = w.top_p < 1.0F;
     auto const share = static_cast<double>(w.top_p);
+    Real const most_mass = by_number && w.top_k <= most_listed ? static_cast<Real>(w.top_k) : mass;
     truncation_threshold<Real> kept;
     truncation_threshold<Real> nucleus;
     if constexpr (has_fast_top_k<G>) {
@@ -240,8 +244,9 @@ template <group G, class View, class Real>
             span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
             kept = threshold_of_list(g, n, logits, list);
             if (by_share)
-                nucleus = threshold_of_share_in_list(span<token_id const>(list),
-                                                     softmax_row<View>(logits, largest, scale, kept), share, mass);
+                nucleus =
+                    threshold_of_share_in_list(span<token_id const>(list),
+                                               softmax_row<View>(logits, largest, scale, kept), share, most_mass);
             return nucleus.inside(kept) ? nucleus : kept;
         }
     }
@@ -252,15 +257,51 @@ template <group G, class View, class Real>
         if (kept.value > cut_off) cut_off = from_key<Real>(to_key(kept.value) - 1);  // the next number below
         // Top-k leaves the largest token at least; else the mass is the row's.
         Real const light = negligible_logit(n, largest, scale, static_cast<Real>(w.top_p), by_number ? Real(1) : mass);
-        nucleus = threshold_of_share(g, row, share, mass, cut_off, light);
+        nucleus = threshold_of_share(g, row, share, most_mass, cut_off, light);
     }
     return nucleus.inside(kept) ? nucleus : kept;
 }
 
+/// The same and min-p.
+template <class Real>
+[[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> truncate_min_p(truncation_threshold<Real> const& kept,
+                                                                      sampling_params const& w, Real largest) {
+    if (!(w.min_p > 0.0F)) return kept;
+    Real const least = fp::fma(fp::log(static_cast<Real>(w.min_p)), static_cast<Real>(w.temperature), largest);
+    if (!(least > kept.value)) return kept;
+    return {least < largest ? least : largest, largest_number<index_t>};
+}
+
+/// Rows with top-k by groups that list its entries in one pass: the others have no mass, so that neither the normaliser
+/// of the whole row nor another pass is needed.
+template <group G, class View>
+[[nodiscard]] MULTIDRAFT_HD processed_row<View, chunk_sums_of<G, typename View::real>> process_listed_logits(
+    G const& g, View logits, sampling_params const& w, typename View::real scale, char const* argument) {
+    using real = typename View::real;
+    index_t const n = logits.size();
+    token_id memory[static_cast<std::size_t>(G::fast_top_k)] = {};
+    span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
+    if (!g.top_k_of_logits(n, logits, list)) return no_distribution(g, logits, argument);
+    token_id const last = list[list.size() - 1];
+    truncation_threshold<real> kept{logits(last), last};
+    real const largest = logits(list[0]);
+    if (w.top_p < 1.0F) {
+        truncation_threshold<real> const nucleus =
+            threshold_of_share_in_list(span<token_id const>(list), softmax_row<View>(logits, largest, scale, kept),
+                                       static_cast<double>(w.top_p), static_cast<real>(w.top_k));
+        if (nucleus.inside(kept)) kept = nucleus;
+    }
+    kept = truncate_min_p(kept, w, largest);
+    processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, largest, scale, kept), {}};
+    result.sums = g.sum_chunks_of(n, weight_of{result.row}, span<token_id const>(list));
+    result.row.set_mass(result.sums.total);
+    return result;
+}
+
 }  // namespace detail
 
-/// Applies sampling parameters to a row of logits. One pass over memory when nothing is truncated, else two and the
-/// passes of `threshold_of_mass`.
+/// Applies sampling parameters to a row of logits. One pass over memory when nothing is truncated, and on hosts with a
+/// top-k of up to 128; else two and the passes of `threshold_of_mass`.
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
 /// `argument`, the token and the value. On a device, or for a group that may not throw, its mass is NaN and nothing can
@@ -307,6 +348,11 @@ template <group G, class View>
                 else
                     static_cast<void>(threshold_of_top_k(g, n, logits, w.top_k));
             });
+    if constexpr (has_top_k_of_logits<G>) {
+        static_assert(G::fast_top_k <= detail::most_listed);
+        if (w.top_k > 0 && w.top_k < n && w.top_k <= G::fast_top_k)
+            return detail::process_listed_logits(g, logits, w, scale, argument);
+    }
     auto sums = g.softmax(n, logits, scale);
     if (!(sums.sums.total >= real(1) && sums.sums.total <= most)) return detail::no_distribution(g, logits, argument);
     if (!w.truncates()) {
@@ -315,11 +361,8 @@ template <group G, class View>
         result.row.set_mass(sums.sums.total);
         return result;
     }
-    truncation_threshold<real> kept = detail::truncate_top_k_top_p(g, logits, w, sums.largest, sums.sums.total, scale);
-    if (w.min_p > 0.0F) {
-        real const least = fp::fma(fp::log(static_cast<real>(w.min_p)), static_cast<real>(w.temperature), sums.largest);
-        if (least > kept.value) kept = {least < sums.largest ? least : sums.largest, largest_number<index_t>};
-    }
+    truncation_threshold<real> const kept = detail::truncate_min_p(
+        detail::truncate_top_k_top_p(g, logits, w, sums.largest, sums.sums.total, scale), w, sums.largest);
     processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, kept), {}};
     result.sums = g.sum_chunks(n, weight_of{result.row});
     result.row.set_mass(result.sums.total);
