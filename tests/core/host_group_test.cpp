@@ -237,8 +237,9 @@ TYPED_TEST(host_group_of, gives_the_top_in_order_with_ties_to_the_lower_index) {
                 return x > y || (x == y && a < b);
             };
             std::sort(order.begin(), order.end(), before);
-            for (std::size_t const k : {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{8}, std::size_t{127},
-                                        std::size_t{128}, std::size_t{129}, row.size(), row.size() + 3}) {
+            for (std::size_t const k :
+                 {std::size_t{0}, std::size_t{1}, std::size_t{2}, std::size_t{8}, std::size_t{127}, std::size_t{128},
+                  std::size_t{129}, row.size(), row.size() + 3}) {
                 if (k > 300 && n > 700) continue;
                 std::vector<token_id> out(k, 12345);
                 g.top_k(n, of(row), out);
@@ -247,7 +248,8 @@ TYPED_TEST(host_group_of, gives_the_top_in_order_with_ties_to_the_lower_index) {
                 if (k == 0 || k > 128 || k > row.size()) continue;
                 bool const listed = g.top_k_of_logits(n, of(row), out);
                 ASSERT_EQ(listed, row[static_cast<std::size_t>(order[0])] > low) << n << ' ' << levels << ' ' << k;
-                for (std::size_t i = 0; listed && i < k; ++i) ASSERT_EQ(out[i], order[i]) << n << ' ' << levels << ' ' << k;
+                for (std::size_t i = 0; listed && i < k; ++i)
+                    ASSERT_EQ(out[i], order[i]) << n << ' ' << levels << ' ' << k;
             }
         }
     }
@@ -288,7 +290,8 @@ TYPED_TEST(host_group_of, sums_listed_weights_as_it_sums_rows) {
         auto const sums = g.sum_chunks(n, of(row));
         auto const listed = g.sum_chunks_of(n, of(row), list);
         EXPECT_EQ(listed.total, sums.total) << n;
-        for (index_t c = 0; c < multidraft::kept_sums(n); ++c) ASSERT_EQ(listed.values[c], sums.values[c]) << n << ' ' << c;
+        for (index_t c = 0; c < multidraft::kept_sums(n); ++c)
+            ASSERT_EQ(listed.values[c], sums.values[c]) << n << ' ' << c;
     }
 }
 

@@ -1,5 +1,5 @@
-// The largest entries of a row on one thread: maxima of small sets of entries by the vector units, then only those sets.
-// SPDX-License-Identifier: Apache-2.0
+// The largest entries of a row on one thread: maxima of small sets of entries by the vector units, then only those
+// sets. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>
@@ -15,14 +15,14 @@ namespace MULTIDRAFT_NAMESPACE::detail {
 
 /// A list of at most N entries, the largest first. Entries arrive in the order of their indices; of equal ones the
 /// earlier stays before.
-template <class Real, index_t N>
+template <class Real, std::size_t N>
 class sorted_entries {
 public:
     /// `out` receives the indices.
     MULTIDRAFT_HD explicit sorted_entries(span<token_id> out) noexcept
         : out_(out), most_(static_cast<index_t>(out.size())) {}
 
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_HD bool is_full() const noexcept { return size_ == most_; }
     /// Whether an entry would be listed.
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE bool takes(Real key) const noexcept {
         return size_ < most_ || key > keys_[most_ - 1];
@@ -46,7 +46,7 @@ private:
 };
 
 /// The k-th largest of some numbers, 1 <= k <= N; minus infinity where there are fewer. A heap of k.
-template <index_t N, class Real>
+template <std::size_t N, class Real>
 [[nodiscard]] MULTIDRAFT_HD Real kth_largest(Real const* x, index_t count, index_t k) noexcept {
     if (count < k) return minus_infinity<Real>;
     Real heap[N];  // the smallest first
@@ -68,22 +68,23 @@ template <index_t N, class Real>
 
 /// Finds the largest entries of a row of more than `least_size` entries in one pass.
 ///
-/// The pass takes the maxima of sets of entries: lane l of some adjacent runs of `run_length`. The k-th largest of these
-/// is at most the k-th largest entry, so that only the sets which reach it, few more than k, are read again. The rest of
-/// the row is compared by vector units without a branch.
+/// The pass takes the maxima of sets of entries: lane l of some adjacent runs of `run_length`. The k-th largest of
+/// these is at most the k-th largest entry, so that only the sets which reach it, few more than k, are read again. The
+/// rest of the row is compared by vector units without a branch.
 class maxima_of_sets {
 public:
     static constexpr index_t least_size = 1024;  ///< in shorter rows the sets are too few
 
-    /// `out` receives the indices of the largest entries, the largest first, ties to the lower index; 1 to N of them, at
-    /// most n. Returns false, and the list is of no use, if an entry is NaN or plus infinity, or all are minus infinity.
-    template <index_t N, class F, class Real = std::decay_t<std::invoke_result_t<F const&, index_t>>>
+    /// `out` receives the indices of the largest entries, the largest first, ties to the lower index; 1 to N of them,
+    /// at most n. Returns false, and the list is of no use, if it is not full because of NaN; with `Logits` also if any
+    /// entry is NaN or plus infinity, or all are minus infinity.
+    template <std::size_t N, bool Logits, class F, class Real = std::decay_t<std::invoke_result_t<F const&, index_t>>>
     [[nodiscard]] MULTIDRAFT_HD static bool list(index_t n, F const& f, span<token_id> out) {
         index_t runs = 16;
         while (n / runs > most_sets) runs *= 2;
         index_t const block = runs * run_length;
         Real maxima[most_sets + run_length];
-        bool const numbers = find_maxima(n, f, block, maxima);
+        if (!find_maxima<Logits>(n, f, block, maxima)) return false;
         index_t const blocks = n / block + (n % block != 0 ? 1 : 0);
         Real const least = kth_largest<N>(maxima, blocks * run_length, static_cast<index_t>(out.size()));
         sorted_entries<Real, N> found(out);
@@ -99,16 +100,15 @@ public:
                     if (x >= least && found.takes(x)) found.insert(lanes[k] + r, x);
                 }
         }
-        return numbers && found.size() > 0 && f(out[0]) > minus_infinity<Real>;
+        return found.is_full() && (!Logits || f(out[0]) > minus_infinity<Real>);
     }
 
 private:
     static constexpr index_t most_sets = 4096;
 
-    /// The maxima of the sets; returns whether no entry is NaN or plus infinity.
-    template <class F, class Real>
+    /// The maxima of the sets; returns false if `Logits` and an entry is NaN or plus infinity.
+    template <bool Logits, class F, class Real>
     [[nodiscard]] MULTIDRAFT_HD static bool find_maxima(index_t n, F const& function, index_t block, Real* maxima) {
-        constexpr Real most = largest_number<Real>;
         Real best[run_length];
         std::uint32_t faults[run_length];
         for (index_t l = 0; l < run_length; ++l) {
@@ -122,19 +122,14 @@ private:
                 index_t const end = chunk_end - begin < block ? chunk_end : begin + block;
                 index_t const whole = begin + (end - begin) / run_length * run_length;
                 for (index_t at = begin; at < whole; at += run_length)
-                    by_runs(f, at, at + run_length,
-                            [&](auto const& here, index_t, index_t) MULTIDRAFT_INLINE_LAMBDA {
-                                for (index_t l = 0; l < run_length; ++l) {
-                                    Real const x = here(at + l);
-                                    best[l] = x > best[l] ? x : best[l];
-                                    faults[l] |= x <= most ? 0U : 1U;
-                                }
-                            });
+                    by_runs(f, at, at + run_length, [&](auto const& here, index_t, index_t) MULTIDRAFT_INLINE_LAMBDA {
+                        add_run<Logits>(here, at, best, faults);
+                    });
                 by_runs(f, whole, end, [&](auto const& here, index_t first, index_t last) MULTIDRAFT_INLINE_LAMBDA {
                     for (index_t i = first; i < last; ++i) {
                         Real const x = here(i);
                         best[i - whole] = x > best[i - whole] ? x : best[i - whole];
-                        faults[i - whole] |= x <= most ? 0U : 1U;
+                        faults[i - whole] |= x <= largest_number<Real> ? 0U : 1U;
                     }
                 });
                 if (end % block != 0 && end < n) continue;  // sets of several chunks
@@ -147,7 +142,24 @@ private:
         }
         std::uint32_t any = 0;
         for (index_t l = 0; l < run_length; ++l) any |= faults[l];
-        return any == 0;
+        return !Logits || any == 0;
+    }
+
+    /// The entries of a run. Keys are computed in a loop of their own, which compilers vectorise.
+    template <bool Logits, class F, class Real>
+    MULTIDRAFT_HD MULTIDRAFT_INLINE static void add_run(F const& f, index_t begin, Real (&best)[run_length],
+                                                        std::uint32_t (&faults)[run_length]) {
+        if constexpr (Logits) {
+            for (index_t l = 0; l < run_length; ++l) {
+                Real const x = f(begin + l);
+                best[l] = x > best[l] ? x : best[l];
+                faults[l] |= x <= largest_number<Real> ? 0U : 1U;
+            }
+        } else {
+            Real keys[run_length];
+            for (index_t l = 0; l < run_length; ++l) keys[l] = f(begin + l);
+            for (index_t l = 0; l < run_length; ++l) best[l] = keys[l] > best[l] ? keys[l] : best[l];
+        }
     }
 };
 

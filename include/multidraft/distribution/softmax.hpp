@@ -244,9 +244,8 @@ template <group G, class View, class Real>
             span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
             kept = threshold_of_list(g, n, logits, list);
             if (by_share)
-                nucleus =
-                    threshold_of_share_in_list(span<token_id const>(list),
-                                               softmax_row<View>(logits, largest, scale, kept), share, most_mass);
+                nucleus = threshold_of_share_in_list(span<token_id const>(list),
+                                                     softmax_row<View>(logits, largest, scale, kept), share, most_mass);
             return nucleus.inside(kept) ? nucleus : kept;
         }
     }
