@@ -14,6 +14,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_counters.hpp"
 #include "multidraft/core/host_group.hpp"
+#include "multidraft/core/host_top_k.hpp"
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/positive_part.hpp"

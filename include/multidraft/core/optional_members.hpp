@@ -77,11 +77,11 @@ concept has_fast_top_k = requires {
 /// does, for at most `fast_top_k` entries, and returns false if an entry is NaN or plus infinity or none is above minus
 /// infinity. `g.sum_chunks_of(n, weight, list)` is `sum_chunks` of weights that are 0 at all entries but those listed.
 template <class G>
-concept has_top_k_of_logits =
-    has_fast_top_k<G> && requires(G const& g, index_t n, float (*x)(index_t), span<token_id> list) {
-        { g.top_k_of_logits(n, x, list) } -> std::same_as<bool>;
-        { g.sum_chunks_of(n, x, list) } -> std::same_as<decltype(g.sum_chunks(n, x))>;
-    };
+concept has_top_k_of_logits = has_fast_top_k<G> &&
+    requires(G const& g, index_t n, float (*x)(index_t), span<token_id> list) {
+    { g.top_k_of_logits(n, x, list) } -> std::same_as<bool>;
+    { g.sum_chunks_of(n, x, list) } -> std::same_as<decltype(g.sum_chunks(n, x))>;
+};
 
 /// A group with N counters that all its lanes see, `g.template counters<N>()`, in shared memory for instance. The
 /// result has a `data()` and is valid until the next call.
