@@ -176,6 +176,8 @@ BENCHMARK(draw<draft::shared_randomness>)->Apply(vocabularies_and_children);
 BENCHMARK_CAPTURE(logits_processing, greedy, sampling_params{.temperature = 0.0F})->Apply(vocabularies);
 BENCHMARK_CAPTURE(logits_processing, top_k_50, sampling_params{.top_k = 50})->Apply(vocabularies);
 BENCHMARK_CAPTURE(logits_processing, top_p_0_9, sampling_params{.top_p = 0.9F})->Apply(vocabularies);
+BENCHMARK_CAPTURE(logits_processing, top_p_0_9_of_few_tokens, sampling_params{.temperature = 0.2F, .top_p = 0.9F})
+    ->Apply(vocabularies);
 BENCHMARK_CAPTURE(logits_processing, top_k_20_top_p_0_8,
                   sampling_params{.temperature = 0.7F, .top_k = 20, .top_p = 0.8F})
     ->Apply(vocabularies);

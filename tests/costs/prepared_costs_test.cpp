@@ -121,6 +121,7 @@ TEST(prepared_costs, preparing_takes_the_passes_of_one_row) {
     EXPECT_EQ(passes({}), 1);
     EXPECT_EQ(passes({.temperature = 0.0F}), 1);
     EXPECT_EQ(passes({.top_k = 50, .top_p = 0.9F}), 1);
+    EXPECT_EQ(passes({.temperature = 0.05F, .top_p = 0.9F}), 2);
     EXPECT_EQ(passes({.min_p = 0.01F}), 2);
     std::int64_t count = 0;
     md::predict_row<logit_batch<float>, std::int64_t>{b.trees(), b.target_logits(), &predicted}(

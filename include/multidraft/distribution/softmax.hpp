@@ -297,10 +297,36 @@ template <group G, class View>
     return result;
 }
 
+/// Rows with top-p and no top-k by such groups: the tokens kept, if they are so few that a list has them. Writes
+/// `result` and returns true, or returns false. `mass` is that of the row.
+template <group G, class View, class Real = typename View::real>
+[[nodiscard]] MULTIDRAFT_HD bool process_listed_share(G const& g, View logits, sampling_params const& w, Real largest,
+                                                      Real mass, Real scale,
+                                                      processed_row<View, chunk_sums_of<G, Real>>& result) {
+    index_t const n = logits.size();
+    auto const share = static_cast<double>(w.top_p);
+    bool const by_number = w.top_k > 0 && w.top_k < n;
+    // Of many, counting is faster; no weight exceeds 1; and a larger share is not decided by sums of floats.
+    constexpr index_t most = G::fast_top_k < 64 ? G::fast_top_k : 64;
+    bool const may_fit = fp::mul(share, static_cast<double>(mass)) < static_cast<double>(most) && share < 0.999;
+    if (by_number || !may_fit || n <= most) return false;
+    token_id memory[static_cast<std::size_t>(most)] = {};
+    span<token_id> const list(memory);
+    g.top_k(n, logits, list);
+    truncation_threshold<Real> kept;
+    if (!share_is_listed(span<token_id const>(list), softmax_row<View>(logits, largest, scale, {}), share, mass, kept))
+        return false;
+    result = {softmax_row<View>(logits, largest, scale, truncate_min_p(kept, w, largest)), {}};
+    result.sums = g.sum_chunks_of(n, weight_of{result.row}, span<token_id const>(list));
+    result.row.set_mass(result.sums.total);
+    return true;
+}
+
 }  // namespace detail
 
 /// Applies sampling parameters to a row of logits. One pass over memory when nothing is truncated, and on hosts with a
-/// top-k of up to 128; else two and the passes of `threshold_of_mass`.
+/// top-k of up to 128; there two with a top-p that keeps fewer than 64 tokens; else two and the passes of
+/// `threshold_of_mass`.
 ///
 /// On the host a row that holds NaN or plus infinity, or nothing but minus infinity, throws `invalid_input` naming
 /// `argument`, the token and the value. On a device, or for a group that may not throw, its mass is NaN and nothing can
@@ -359,6 +385,10 @@ template <group G, class View>
                                                            sums.sums};
         result.row.set_mass(sums.sums.total);
         return result;
+    }
+    if constexpr (has_top_k_of_logits<G>) {
+        processed_row<View, chunk_sums_of<G, real>> result;
+        if (detail::process_listed_share(g, logits, w, sums.largest, sums.sums.total, scale, result)) return result;
     }
     truncation_threshold<real> const kept = detail::truncate_min_p(
         detail::truncate_top_k_top_p(g, logits, w, sums.largest, sums.sums.total, scale), w, sums.largest);

@@ -264,4 +264,27 @@ template <class Row, class Real = typename Row::real>
                                      [in_bin](std::uint64_t of_bin) { return in_bin < of_bin ? in_bin : of_bin; });
 }
 
+/// `threshold_of_share` of a whole row from its top entries, where these certainly decide it: writes `result` and
+/// returns true, or returns false. `mass` is the sum of all weights, summed as floats.
+///
+/// The mass of the entries up to the last one kept has to exceed the share, and that of those before it has to miss it,
+/// by more than the rounding of `mass`.
+template <class Row, class Real = typename Row::real>
+[[nodiscard]] MULTIDRAFT_HD bool share_is_listed(span<token_id const> list, Row const& row, double share, Real mass,
+                                                 truncation_threshold<Real>& result) {
+    double const wanted = fp::mul(share, static_cast<double>(mass));
+    double const rounding = fp::mul(wanted, 0x1p-13);
+    double sum = 0;
+    for (std::size_t k = 0; k + 1 < list.size(); ++k) {
+        sum += static_cast<double>(row.weight(list[k]));
+        if (sum < wanted - rounding) continue;
+        if (!(sum > wanted + rounding)) return false;
+        result.value = row.logit(list[k]);
+        bool const has_tie = row.logit(list[k + 1]) == result.value;
+        result.last = has_tie ? list[k] : largest_number<index_t>;
+        return true;
+    }
+    return false;
+}
+
 }  // namespace MULTIDRAFT_NAMESPACE
