@@ -311,7 +311,7 @@ template <group G, class View, class Real = typename View::real>
     bool const may_fit = fp::mul(share, static_cast<double>(mass)) < static_cast<double>(most) && share < 0.999;
     if (by_number || !may_fit || n <= most) return false;
     token_id memory[static_cast<std::size_t>(most)] = {};
-    span<token_id> const list(memory);
+    span<token_id> const list(memory, static_cast<std::size_t>(most));
     g.top_k(n, logits, list);
     truncation_threshold<Real> kept;
     if (!share_is_listed(span<token_id const>(list), softmax_row<View>(logits, largest, scale, {}), share, mass, kept))
