@@ -149,6 +149,23 @@ def test_prompts_are_read_with_the_first_tree(kind, attention, monkeypatch):
             assert one.steps == two.steps and one.accepted == two.accepted and two.draft_calls == one.draft_calls + bool(more)
 
 
+def test_models_that_return_all_logits():
+    """Their forward takes no logits_to_keep."""
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids, mask = tensor([5, 6, 7, 8], [9])
+    how = dict(attention_mask=mask, max_new_tokens=12, eos_token_id=[], seed=2)
+    wanted = hf.generate(target, draft, ids, **how)
+
+    class Older(transformers.LlamaForCausalLM):
+        def forward(self, input_ids, attention_mask=None, position_ids=None, past_key_values=None, use_cache=None):
+            return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                                   past_key_values=past_key_values, use_cache=use_cache)
+
+    for model in (target, draft):
+        model.__class__ = Older
+    assert torch.equal(hf.generate(target, draft, ids, **how), wanted)
+
+
 def law_of(model, text, **sampling):
     with torch.no_grad():
         return multidraft.distributions(model(torch.tensor([text])).logits[0, -1:], **sampling)[0]
