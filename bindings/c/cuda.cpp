@@ -19,6 +19,7 @@
 #include "library_methods.hpp"
 #include "methods.hpp"
 #include "multidraft/any_method_batch.hpp"
+#include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -334,14 +335,52 @@ md_status md_cuda_write_positions(void* stream, md_trees const* trees, std::int3
     });
 }
 
+md_status md_cuda_level_order_workspace_size(std::int64_t nodes, std::size_t* bytes) {
+    return guarded([&] {
+        refuse_null(bytes, "bytes");
+        if (nodes < 0) refuse("nodes", nodes, "a batch has 0 nodes or more");
+        check(level_order_workspace_on_stream(nodes, *bytes));
+    });
+}
+
+md_status md_cuda_level_order(void* stream, md_trees const* trees, std::int32_t* level_parents, std::int32_t* order,
+                              std::int64_t* rows, std::int32_t* faults, void* memory, std::size_t memory_size) {
+    return guarded([&] {
+        tree_batch const of = shapes_of(trees);
+        if (of.requests == 0) return;
+        refuse_null(level_parents, "level_parents");
+        std::size_t wanted = 0;
+        check(level_order_workspace_on_stream(of.nodes, wanted));
+        if (memory == nullptr || memory_size < wanted)
+            refuse("workspace.size", memory_size,
+                   std::to_string(wanted) + " bytes or more are needed (md_cuda_level_order_workspace_size)");
+        if (reinterpret_cast<std::uintptr_t>(memory) % 256 != 0)
+            refuse("workspace.data", reinterpret_cast<std::uintptr_t>(memory),
+                   "this workspace is aligned to 256 bytes");
+        built_trees out;
+        out.parents = level_parents;
+        out.order = order;
+        out.rows = rows;
+        out.faults = faults;
+        check(level_order_on_stream(stream_of(stream), of, out, memory, memory_size));
+    });
+}
+
 md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t requests, md_verdicts const* verdicts,
                           std::int64_t const* bases) {
     return guarded([&] {
-        md_cuda_cache const c = read(cache, "cache");
+        // The struct of older callers ends before the list.
+        md_cuda_cache const c = read(cache, "cache", offsetof(md_cuda_cache, list));
         md_verdicts const v = read(verdicts, "verdicts");
         if (requests < 0) refuse("requests", requests, "a batch has 0 requests or more");
         if (requests == 0) return;
-        refuse_null(c.data, "cache.data");
+        if (c.list == nullptr) {
+            refuse_null(c.data, "cache.data");
+        } else {
+            if (c.listed < 1) refuse("cache.listed", c.listed, "a list has 1 address or more");
+            if (c.list_alignment < 1)
+                refuse("cache.list_alignment", c.list_alignment, "it is a number of bytes that divides the addresses");
+        }
         refuse_null(v.path, "verdicts.path");
         refuse_null(v.accepted, "verdicts.accepted");
         refuse_null(bases, "bases");
@@ -352,6 +391,11 @@ md_status md_cuda_compact(void* stream, md_cuda_cache const* cache, std::int32_t
             refuse("cache.axis_count", c.axis_count, "a cache has up to 4 axes");
         cuda::kept_batch const kept{requests, v.path, v.path_stride, v.accepted, bases, 1};
         auto const with_axes = [&](auto of) {
+            of.list = c.list;
+            if (c.list != nullptr) {
+                of.listed = c.listed;
+                of.list_alignment = c.list_alignment;
+            }
             std::size_t k = 0;
             for (md_axis const& axis : array(c.axes, c.axis_count, "cache.axes")) {
                 if (axis.count < 1)
@@ -422,6 +466,11 @@ md_status md_cuda_write_mask_bias(void*, md_trees const*, std::uint64_t const*, 
     return say_unavailable();
 }
 md_status md_cuda_write_positions(void*, md_trees const*, std::int32_t const*, std::int32_t*) {
+    return say_unavailable();
+}
+md_status md_cuda_level_order_workspace_size(std::int64_t, std::size_t*) { return say_unavailable(); }
+md_status md_cuda_level_order(void*, md_trees const*, std::int32_t*, std::int32_t*, std::int64_t*, std::int32_t*, void*,
+                              std::size_t) {
     return say_unavailable();
 }
 md_status md_cuda_compact(void*, md_cuda_cache const*, std::int32_t, md_verdicts const*, std::int64_t const*) {

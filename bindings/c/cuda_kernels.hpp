@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -53,6 +54,9 @@ cudaError_t write_bytes_on_stream(cudaStream_t stream, tree_batch const& trees, 
 template <class T>
 cudaError_t write_bias_on_stream(cudaStream_t stream, tree_batch const& trees, std::uint64_t const* words,
                                  std::int64_t row_words, cuda::dense_rows<T> const& out);
+cudaError_t level_order_workspace_on_stream(std::int64_t nodes, std::size_t& bytes);
+cudaError_t level_order_on_stream(cudaStream_t stream, tree_batch const& trees, built_trees const& out, void* memory,
+                                  std::size_t memory_size);
 cudaError_t compact_on_stream(cudaStream_t stream, cuda::contiguous_cache const& cache, cuda::kept_batch const& kept);
 cudaError_t compact_on_stream(cudaStream_t stream, cuda::paged_cache const& cache, cuda::kept_batch const& kept);
 

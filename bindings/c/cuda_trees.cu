@@ -1,4 +1,4 @@
-// Workspace sizes; launches for masks, positions and caches.
+// Workspace sizes; launches for masks, positions, level order and caches.
 // SPDX-License-Identifier: Apache-2.0
 #include <cstddef>
 #include <cstdint>
@@ -6,6 +6,7 @@
 #include "cuda_kernels.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/float16.hpp"
+#include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/compact.cuh"
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/on.cuh"
@@ -51,6 +52,18 @@ template cudaError_t write_bias_on_stream(cudaStream_t, tree_batch const&, std::
                                           cuda::dense_rows<float16> const&);
 template cudaError_t write_bias_on_stream(cudaStream_t, tree_batch const&, std::uint64_t const*, std::int64_t,
                                           cuda::dense_rows<bfloat16> const&);
+
+cudaError_t level_order_workspace_on_stream(std::int64_t nodes, std::size_t& bytes) {
+    cuda::detail::build_parts parts;
+    if (cudaError_t const e = cuda::detail::build_parts::of(nullptr, nodes, parts)) return e;
+    bytes = parts.bytes;
+    return cudaSuccess;
+}
+
+cudaError_t level_order_on_stream(cudaStream_t stream, tree_batch const& trees, built_trees const& out, void* memory,
+                                  std::size_t memory_size) {
+    return cuda::build_trees(memory, memory_size, stream, trees, out);
+}
 
 cudaError_t compact_on_stream(cudaStream_t stream, cuda::contiguous_cache const& cache, cuda::kept_batch const& kept) {
     return cuda::compact(stream, cache, kept);

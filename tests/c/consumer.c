@@ -47,7 +47,8 @@ static void find_symbol(char const* name, void* function, size_t size) {
     USE(md_best_depth) USE(md_memory_bound_speed_up) USE(md_optimal_tree) USE(md_expected_accepted) \
     USE(md_has_cuda) USE(md_cuda_draft_workspace_size) USE(md_cuda_draft) USE(md_cuda_verify_workspace_size) \
     USE(md_cuda_verify) USE(md_cuda_validate_workspace_size) USE(md_cuda_validate) USE(md_cuda_write_masks) \
-    USE(md_cuda_write_mask_bytes) USE(md_cuda_write_mask_bias) USE(md_cuda_write_positions) USE(md_cuda_compact)
+    USE(md_cuda_write_mask_bytes) USE(md_cuda_write_mask_bias) USE(md_cuda_write_positions) \
+    USE(md_cuda_level_order_workspace_size) USE(md_cuda_level_order) USE(md_cuda_compact)
 // clang-format on
 #ifdef __cplusplus
 #define TYPE_OF(name) decltype(&name)
@@ -627,6 +628,8 @@ static void test_cuda(void) {
         CHECK(CALL(md_cuda_write_mask_bytes)(NULL, &trees, &word, 1, &masks) == MD_UNAVAILABLE);
         CHECK(CALL(md_cuda_write_mask_bias)(NULL, &trees, &word, 1, MD_FLOAT32, &masks) == MD_UNAVAILABLE);
         CHECK(CALL(md_cuda_write_positions)(NULL, &trees, &zero, &zero) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_level_order_workspace_size)(1, &bytes) == MD_UNAVAILABLE);
+        CHECK(CALL(md_cuda_level_order)(NULL, &trees, &zero, NULL, NULL, NULL, NULL, 0) == MD_UNAVAILABLE);
         CHECK(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets) == MD_UNAVAILABLE);
         CHECK(bytes == 0 && word == 0 && zero == 0);
         return;
@@ -662,6 +665,18 @@ static void test_cuda(void) {
     CHECK(fails_with(CALL(md_cuda_write_mask_bias)(NULL, &trees, &word, 1, 0, &masks), "dtype", "MD_FLOAT16"));
     CHECK(fails_with(CALL(md_cuda_write_mask_bytes)(NULL, &trees, &word, 1, &masks), "out.data", "read"));
     CHECK(fails_with(CALL(md_cuda_write_positions)(NULL, &trees, NULL, &zero), "positions", "read"));
+    CHECK(fails_with(CALL(md_cuda_level_order_workspace_size)(-1, &bytes), "nodes", "0 nodes"));
+    CHECK(
+        fails_with(CALL(md_cuda_level_order)(NULL, &trees, NULL, NULL, NULL, NULL, NULL, 0), "level_parents", "read"));
+    CHECK(fails_with(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets), "cache.data", "read"));
+    void* list[1] = {row};
+    cache.list = list;
+    cache.listed = 0;
+    CHECK(fails_with(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets), "cache.listed", "1 address"));
+    cache.listed = 1;
+    cache.list_alignment = 0;
+    CHECK(fails_with(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets), "cache.list_alignment", "divides"));
+    cache.size = offsetof(md_cuda_cache, list); /* the struct of older callers, which have no list */
     CHECK(fails_with(CALL(md_cuda_compact)(NULL, &cache, 1, &verdicts, offsets), "cache.data", "read"));
 }
 

@@ -160,7 +160,10 @@ AT(md_cuda_cache, pages, 56);
 AT(md_cuda_cache, pages_stride, 64);
 AT(md_cuda_cache, page_entries, 72);
 AT(md_cuda_cache, page_stride, 80);
-ENDS(md_cuda_cache, page_stride, 88);
+AT(md_cuda_cache, list, 88);
+AT(md_cuda_cache, listed, 96);
+AT(md_cuda_cache, list_alignment, 104);
+ENDS(md_cuda_cache, list_alignment, 112);
 
 AT(md_estimation, size, 0);
 AT(md_estimation, samples, 8);

@@ -149,6 +149,12 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     EXPECT_EQ(faults.host(), f);
     EXPECT_EQ(dbest.host(), best);
     EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, {}), cudaErrorInvalidValue);
+    // Without tokens.
+    tree_batch const shapes{5, nodes, offsets.data(), dparents.data(), nullptr};
+    on_device<node_id> const alone(p.size());
+    EXPECT_CUDA(mc::build_trees(build.data(), build.size(), nullptr, shapes, {alone.data()}));
+    EXPECT_CUDA(cudaDeviceSynchronize());
+    EXPECT_EQ(alone.host(), p);
 
     std::vector<std::int32_t> const sizes{3, 0, 2000000000, 2000000000, 1};
     on_device<std::int32_t> const dsizes(sizes);

@@ -404,9 +404,21 @@ MD_API md_status md_cuda_write_mask_bias(void* stream, md_trees const* trees, ui
 /* Writes the position of each node: positions[b], that of the root of request b, plus the node's depth. */
 MD_API md_status md_cuda_write_positions(void* stream, md_trees const* trees, int32_t const* positions, int32_t* out);
 
+/* Brings trees with nodes in any order into level order, as md_level_order does: the parents of node i of request b are
+ * written to level_parents[offsets[b] + i], its number in the input to `order`, and offsets[b] + this number, its row
+ * in arrays in the order of the input, to `rows`. Each request keeps its number of nodes. faults[b] is the number of
+ * nodes that are not connected to the root of request b: 0 for a tree. All outputs but `level_parents` may be NULL; the
+ * inputs are not overwritten. Tokens and law are not read. Without a device both calls return MD_SYSTEM. */
+MD_API md_status md_cuda_level_order_workspace_size(int64_t nodes, size_t* bytes);
+MD_API md_status md_cuda_level_order(void* stream, md_trees const* trees, int32_t* level_parents, int32_t* order,
+                                     int64_t* rows, int32_t* faults, void* workspace, size_t workspace_size);
+
 /* The layout of the caches of all requests, in bytes: entry t of plane (i, j, ..) of request b is at b * request_stride
  * + i * axes[0].stride + .. + t * entry_stride. With pages it is entry t % page_entries of page pages[b * pages_stride
- * + t / page_entries] instead, whose pages are page_stride apart. At most four axes, in host memory. */
+ * + t / page_entries] instead, whose pages are page_stride apart. At most four axes, in host memory.
+ *
+ * Engines with an allocation for the keys and for the values of each layer give a list of `listed` addresses in the
+ * place of `data`: caches of the same layout, which are compacted in one launch. */
 typedef struct md_cuda_cache {
     size_t size;
     void* data;
@@ -419,9 +431,12 @@ typedef struct md_cuda_cache {
     int64_t pages_stride;
     int64_t page_entries;
     int64_t page_stride;
+    void* const* list; /* in device memory; NULL: `data` */
+    int64_t listed;
+    int64_t list_alignment; /* bytes: divides all addresses of the list; with 16 or more, entries move the fastest */
 } md_cuda_cache;
 #define MD_CUDA_CACHE_INIT \
-    { sizeof(md_cuda_cache), NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, 0 }
+    { sizeof(md_cuda_cache), NULL, 0, 0, 0, NULL, 0, NULL, 0, 0, 0, NULL, 1, 1 }
 
 /* Compacts the caches of all requests in place: the entries of the accepted nodes move behind the root's, which is
  * entry bases[b]. `verdicts` is the output of md_cuda_verify with a path_stride of 1 or more. */

@@ -85,14 +85,27 @@ void release(int device, address stream, address data) noexcept {
     }
 }
 
-void upload(int device, address stream, address to, nb::bytes const& bytes) {
+bool is_capturing(int device, address stream) {
     on_device const here(device);
     cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
     check(cudaStreamIsCapturing(stream_of(stream), &capture));
-    if (capture != cudaStreamCaptureStatusNone)
-        throw failure("stream", "capturing", "a graph would keep the address of host memory that is freed");
+    return capture != cudaStreamCaptureStatusNone;
+}
+
+void upload(int device, address stream, address to, nb::bytes const& bytes) {
+    if (is_capturing(device, stream))
+        throw failure("stream", "capturing",
+                      "a graph would keep the address of host memory that is freed; the calls of a DraftPlan or a "
+                      "VerifyPlan can be captured");
+    on_device const here(device);
     // Memory that is not pinned has been read when the call returns.
     check(cudaMemcpyAsync(at<void>(to), bytes.c_str(), bytes.size(), cudaMemcpyHostToDevice, stream_of(stream)));
+}
+
+void synchronize(int device, address stream) {
+    nb::gil_scoped_release const others;
+    on_device const here(device);
+    check(cudaStreamSynchronize(stream_of(stream)));
 }
 
 /// Waits for the stream.
@@ -136,9 +149,11 @@ struct on_device {
     explicit on_device(int) { refuse(); }
 };
 int device_count() { refuse(); }
+bool is_capturing(int, address) { refuse(); }
 address allocate(int, address, std::size_t) { refuse(); }
 void release(int, address, address) {}
 void upload(int, address, address, nb::bytes const&) { refuse(); }
+void synchronize(int, address) { refuse(); }
 nb::bytes download(int, address, address, std::size_t) { refuse(); }
 void fill(int, address, address, int, std::size_t) { refuse(); }
 void order(int, address, address) { refuse(); }
@@ -248,6 +263,94 @@ void draft(std::string const& method, int device, address stream, int entries, a
     check(md_cuda_draft(chosen, at<void>(stream), &level, &q, &r, &out, at<void>(workspace), workspace_size));
 }
 
+/// Requests, nodes, addresses of offsets and parents.
+using shapes = std::tuple<int, std::int64_t, address, address>;
+
+md_trees trees_of(shapes const& given) {
+    md_trees t = MD_TREES_INIT;
+    t.requests = std::get<0>(given);
+    t.nodes = std::get<1>(given);
+    t.offsets = at<std::int64_t const>(std::get<2>(given));
+    t.parents = at<std::int32_t const>(std::get<3>(given));
+    return t;
+}
+
+void write_masks(int device, address stream, shapes const& trees, address words, std::int64_t row_words) {
+    on_device const here(device);
+    md_trees const t = trees_of(trees);
+    check(md_cuda_write_masks(at<void>(stream), &t, at<std::uint64_t>(words), row_words));
+}
+
+/// `dtype`: that of a bias, or 0 for bytes.
+void write_dense_masks(int device, address stream, shapes const& trees, address words, std::int64_t row_words,
+                       int dtype, address data, std::int64_t columns, address contexts) {
+    on_device const here(device);
+    md_trees const t = trees_of(trees);
+    md_dense_masks out = MD_DENSE_MASKS_INIT;
+    out.data = at<void>(data);
+    out.columns = columns;
+    out.row_stride = columns;
+    out.contexts = at<std::int64_t const>(contexts);
+    auto const* const packed = at<std::uint64_t const>(words);
+    check(dtype == 0 ? md_cuda_write_mask_bytes(at<void>(stream), &t, packed, row_words, &out)
+                     : md_cuda_write_mask_bias(at<void>(stream), &t, packed, row_words, dtype, &out));
+}
+
+void write_positions(int device, address stream, shapes const& trees, address of_roots, address out) {
+    on_device const here(device);
+    md_trees const t = trees_of(trees);
+    check(md_cuda_write_positions(at<void>(stream), &t, at<std::int32_t const>(of_roots), at<std::int32_t>(out)));
+}
+
+std::size_t level_order_workspace(int device, std::int64_t nodes) {
+    on_device const here(device);
+    std::size_t bytes = 0;
+    check(md_cuda_level_order_workspace_size(nodes, &bytes));
+    return bytes;
+}
+
+void level_order(int device, address stream, shapes const& trees, address parents, address order, address rows,
+                 address faults, address workspace, std::size_t workspace_size) {
+    on_device const here(device);
+    md_trees const t = trees_of(trees);
+    check(md_cuda_level_order(at<void>(stream), &t, at<std::int32_t>(parents), at<std::int32_t>(order),
+                              at<std::int64_t>(rows), at<std::int32_t>(faults), at<void>(workspace), workspace_size));
+}
+
+/// `layout`: bytes of an entry, between requests (between pages, if there are pages), and between entries; the entries
+/// of a page. `axes`: (count, bytes between planes). `list`: the addresses of the caches, in device memory. `pages`:
+/// the address of the table and its stride, or 0.
+void compact(int device, address stream,
+             std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t> const& layout,
+             std::vector<std::tuple<std::int64_t, std::int64_t>> const& axes, address list, std::int64_t listed,
+             std::int64_t alignment, std::tuple<address, std::int64_t> const& pages, int requests, address path,
+             std::int64_t path_stride, address accepted, address bases) {
+    on_device const here(device);
+    std::vector<md_axis> of_cache;
+    for (auto const& [count, stride] : axes) of_cache.push_back({count, stride});
+    md_cuda_cache c = MD_CUDA_CACHE_INIT;
+    c.entry_bytes = std::get<0>(layout);
+    c.entry_stride = std::get<2>(layout);
+    c.axes = of_cache.data();
+    c.axis_count = static_cast<std::int64_t>(of_cache.size());
+    c.list = at<void* const>(list);
+    c.listed = listed;
+    c.list_alignment = alignment;
+    c.pages = at<std::int32_t const>(std::get<0>(pages));
+    if (c.pages == nullptr) {
+        c.request_stride = std::get<1>(layout);
+    } else {
+        c.pages_stride = std::get<1>(pages);
+        c.page_stride = std::get<1>(layout);
+        c.page_entries = std::get<3>(layout);
+    }
+    md_verdicts v = MD_VERDICTS_INIT;
+    v.path = at<std::int32_t>(path);
+    v.path_stride = path_stride;
+    v.accepted = at<std::int32_t>(accepted);
+    check(md_cuda_compact(at<void>(stream), &c, requests, &v, at<std::int64_t const>(bases)));
+}
+
 /// `trees`: requests, nodes, addresses of offsets, parents, tokens and certain or 0, nodes of the largest tree.
 void verify(std::string const& method, std::string const& law, int device, address stream,
             std::tuple<int, std::int64_t, address, address, address, address, std::int64_t> const& trees,
@@ -256,12 +359,8 @@ void verify(std::string const& method, std::string const& law, int device, addre
             bool only_validate) {
     md_method const* const chosen = method_of(method);
     on_device const here(device);
-    md_trees t = MD_TREES_INIT;
+    md_trees t = trees_of({std::get<0>(trees), std::get<1>(trees), std::get<2>(trees), std::get<3>(trees)});
     t.law = law.c_str();
-    t.requests = std::get<0>(trees);
-    t.nodes = std::get<1>(trees);
-    t.offsets = at<std::int64_t const>(std::get<2>(trees));
-    t.parents = at<std::int32_t const>(std::get<3>(trees));
     t.tokens = at<std::int32_t const>(std::get<4>(trees));
     t.certain = at<std::int32_t const>(std::get<5>(trees));
     t.largest = std::get<6>(trees);
@@ -290,9 +389,11 @@ void verify(std::string const& method, std::string const& law, int device, addre
 void define_device_calls(nb::module_& m) {
     m.def("has_cuda", [] { return md_has_cuda() != 0; });
     m.def("cuda_device_count", &device_count);
+    m.def("cuda_is_capturing", &is_capturing, "device"_a, "stream"_a);
     m.def("cuda_allocate", &allocate, "device"_a, "stream"_a, "bytes"_a);
     m.def("cuda_release", &release, "device"_a, "stream"_a, "data"_a);
     m.def("cuda_upload", &upload, "device"_a, "stream"_a, "to"_a, "bytes"_a);
+    m.def("cuda_synchronize", &synchronize, "device"_a, "stream"_a);
     m.def("cuda_download", &download, "device"_a, "stream"_a, "data"_a, "size"_a);
     m.def("cuda_fill", &fill, "device"_a, "stream"_a, "data"_a, "byte"_a, "bytes"_a);
     m.def("cuda_order", &order, "device"_a, "earlier"_a, "later"_a);
@@ -305,4 +406,13 @@ void define_device_calls(nb::module_& m) {
     m.def("cuda_verify", &verify, "method"_a, "law"_a, "device"_a, "stream"_a, "trees"_a, "target"_a, "draft"_a,
           "draws"_a, "path"_a, "path_stride"_a, "accepted"_a, "next"_a, "workspace"_a, "workspace_size"_a,
           "only_validate"_a);
+    m.def("cuda_write_masks", &write_masks, "device"_a, "stream"_a, "trees"_a, "words"_a, "row_words"_a);
+    m.def("cuda_write_dense_masks", &write_dense_masks, "device"_a, "stream"_a, "trees"_a, "words"_a, "row_words"_a,
+          "dtype"_a, "data"_a, "columns"_a, "contexts"_a);
+    m.def("cuda_write_positions", &write_positions, "device"_a, "stream"_a, "trees"_a, "of_roots"_a, "out"_a);
+    m.def("cuda_level_order_workspace", &level_order_workspace, "device"_a, "nodes"_a);
+    m.def("cuda_level_order", &level_order, "device"_a, "stream"_a, "trees"_a, "parents"_a, "order"_a, "rows"_a,
+          "faults"_a, "workspace"_a, "workspace_size"_a);
+    m.def("cuda_compact", &compact, "device"_a, "stream"_a, "layout"_a, "axes"_a, "list"_a, "listed"_a, "alignment"_a,
+          "pages"_a, "requests"_a, "path"_a, "path_stride"_a, "accepted"_a, "bases"_a);
 }

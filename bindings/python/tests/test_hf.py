@@ -98,6 +98,74 @@ def test_every_method(method):
     assert torch.equal(alone, both.sequences[:1])
 
 
+def calls(model):
+    """A list that gets the numbers of columns of each call's tokens and mask (None: the model's own)."""
+    seen = []
+    model.register_forward_pre_hook(
+        lambda module, args, kw: seen.append((kw["input_ids"].shape[1], None if kw["attention_mask"] is None else
+                                              kw["attention_mask"].shape[-1])), with_kwargs=True)
+    return seen
+
+
+@pytest.mark.parametrize("kind", ["llama", "gpt2"])
+@pytest.mark.parametrize("attention", ["eager", "sdpa"])
+def test_prompts_are_read_with_the_first_tree(kind, attention, monkeypatch):
+    """One call less than with prompts in a call of their own, as long ones are, and the same texts."""
+    target, draft = tiny(kind, seed=4), tiny(kind, seed=4)
+    with torch.no_grad():
+        for weight in draft.parameters():
+            weight += 0.03 * torch.randn_like(weight)
+    for model in (target, draft):
+        model.set_attn_implementation(attention)
+    of_target, of_draft = calls(target), calls(draft)
+
+    def even(input_ids, scores):
+        return scores.masked_fill(torch.arange(scores.shape[1]) % 2 == 1, -float("inf"))
+
+    long = [5, 6, 7, 8, 9, 10, 11, 12, 13, 14]
+    for prompts in ([long], [[9]], [long, [9], [4, 3, 10]], [[9], [4]]):
+        for how in (dict(), dict(tree="2x2", method="traversal/iid", top_k=9), dict(tree="chain:3", max_new_tokens=2),
+                    dict(max_new_tokens=1), dict(tree="0", seed=[5] * len(prompts)), dict(logits_processor=[even], eos_token_id=[6, 8])):
+            ids, mask = tensor(*prompts)
+            kw = {**dict(max_new_tokens=14, seed=3, eos_token_id=[7], pad_token_id=0, attention_mask=mask, return_dict=True), **how}
+            results = []
+            for entries in (hf._MASK_ENTRIES, 0):
+                monkeypatch.setattr(hf, "_MASK_ENTRIES", entries)
+                of_target.clear(), of_draft.clear()
+                result = hf.generate(target, draft, ids, **kw)
+                gap = max(map(len, prompts)) - 1
+                alone = [(gap, None)] * (entries == 0 and gap > 0)
+                assert of_target[: len(alone)] == alone and len(of_target) == result.target_calls + len(alone)
+                assert len(of_draft) == result.draft_calls
+                drafts = bool(of_draft)
+                assert of_draft[: len(alone)] == alone * drafts
+                if not alone:  # the prompt, and then the tree or its root
+                    assert of_target[0][0] > gap and of_target[0][0] == of_target[0][1]
+                    assert not drafts or of_draft[0] == (gap + 1, gap + 1)
+                results.append((result, drafts and alone))
+            monkeypatch.undo()
+            (one, _), (two, more) = results
+            assert torch.equal(one.sequences, two.sequences) and one.target_calls == two.target_calls
+            assert one.steps == two.steps and one.accepted == two.accepted and two.draft_calls == one.draft_calls + bool(more)
+
+
+def test_models_that_return_all_logits():
+    """Their forward takes no logits_to_keep."""
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids, mask = tensor([5, 6, 7, 8], [9])
+    how = dict(attention_mask=mask, max_new_tokens=12, eos_token_id=[], seed=2)
+    wanted = hf.generate(target, draft, ids, **how)
+
+    class Older(transformers.LlamaForCausalLM):
+        def forward(self, input_ids, attention_mask=None, position_ids=None, past_key_values=None, use_cache=None):
+            return super().forward(input_ids=input_ids, attention_mask=attention_mask, position_ids=position_ids,
+                                   past_key_values=past_key_values, use_cache=use_cache)
+
+    for model in (target, draft):
+        model.__class__ = Older
+    assert torch.equal(hf.generate(target, draft, ids, **how), wanted)
+
+
 def law_of(model, text, **sampling):
     with torch.no_grad():
         return multidraft.distributions(model(torch.tensor([text])).logits[0, -1:], **sampling)[0]

@@ -11,7 +11,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The arrays for the trees in level order. Each request keeps its number of nodes, so `offsets` stay valid.
 struct built_trees {
     node_id* parents = nullptr;
-    token_id* tokens = nullptr;
+    token_id* tokens = nullptr;      ///< may be null for `cuda::build_trees`
     node_id* order = nullptr;        ///< the node's number in the input; may be null
     std::int32_t* depths = nullptr;  ///< levels below the root; may be null
     std::int32_t* faults = nullptr;  ///< per request, the number of nodes not connected to the root; may be null

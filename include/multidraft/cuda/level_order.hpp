@@ -116,7 +116,7 @@ struct write_node {
         std::int64_t const first = trees.offsets[scratch.request[from]];
         node_id const parent = scratch.is_lost(from) ? none : trees.parents[from];
         out.parents[k] = parent == none ? none : scratch.place[first + parent];
-        out.tokens[k] = trees.tokens[from];
+        if (out.tokens != nullptr) out.tokens[k] = trees.tokens[from];
         if (out.order != nullptr) out.order[k] = static_cast<node_id>(from - first);
         if (out.rows != nullptr) out.rows[k] = from;
         if (out.certain != nullptr && trees.certain != nullptr) out.certain[k] = trees.certain[from];

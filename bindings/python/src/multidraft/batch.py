@@ -180,11 +180,16 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     return verdicts
 
 
-def _trees_of(tree, tokens, certain, law):
-    """(trees, whether it is one, tokens, certain, law): one tree or several, drafted or with their tokens beside them."""
+def _listed(tree):
+    """(a list of trees, whether one was given alone)."""
     single = not isinstance(tree, (list, tuple)) or isinstance(tree, DraftedTree) or not tree or \
         isinstance(tree[0], (int, np.integer))
-    drafted = [tree] if single else list(tree)
+    return [tree] if single else list(tree), single
+
+
+def _trees_of(tree, tokens, certain, law):
+    """(trees, whether it is one, tokens, certain, law): one tree or several, drafted or with their tokens beside them."""
+    drafted, single = _listed(tree)
     if all(isinstance(t, DraftedTree) for t in drafted):
         if tokens is not None:
             refuse("tokens", "given", "these trees have their tokens")

@@ -1,4 +1,5 @@
-"""`draft` and `verify` over arrays in device memory, as launches on a stream. Needs a module built with CUDA.
+"""`draft`, `verify` and the trees' masks, positions and caches in device memory, as launches on a stream. Needs a module
+built with CUDA.
 
     children = multidraft.cuda.draft(draft_logits, 3, law="sequential", seeds=seed, positions=position)
     verdicts = multidraft.cuda.verify("recursive_rejection/sequential", tree, tokens, target_logits, draft_logits,
@@ -9,9 +10,12 @@ PyTorch for such logits, arrays of CuPy for those of CuPy, and otherwise `Array`
 may be in device memory too, or on the host (numbers, lists, NumPy arrays), from where they are copied in one piece.
 
 Calls use the device of the logits and, unless `stream` says otherwise, the framework's current stream: that of PyTorch or
-CuPy, or the default stream. Except with ``validate=True`` they do not wait. A stream that is being captured in a
-graph is refused, as shapes of trees are copied from the host. The results have the same bits as those of
-`multidraft.draft` and `multidraft.verify`.
+CuPy, or the default stream. Except with ``validate=True`` they do not wait. The results have the same bits as those of
+the functions for the host: `multidraft.draft`, `multidraft.verify`, `Tree.mask`, `Tree.positions`, `Tree.from_any_order`
+and `multidraft.compact`.
+
+A stream that is being captured in a graph is refused, as shapes of trees are copied from the host: a `DraftPlan` or a
+`VerifyPlan`, made before for a fixed shape, has the calls that a graph can capture.
 
 Integers in device memory are not checked, except with ``validate=True``: tokens, numbers of rows and nodes must be in range.
 A tree with a row that is not a distribution gets the token -1.
@@ -30,13 +34,15 @@ import numpy as np
 from . import _core
 from ._arrays import each, four, integer, integers, sampling
 from ._errors import refuse
-from .batch import DraftedTree, _joined, _sampler, _trees_of
+from .batch import DraftedTree, _joined, _listed, _sampler, _trees_of
 from .methods import Law, Method, law as law_of, laws, method as method_of
-from .tree import Tree
+from .tree import Tree, as_tree, mask_type
 
 _DEVICE_MEMORY = (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
-_CODES = {"i": 0, "u": 1, "f": 2}
+_CODES = {"i": 0, "u": 1, "f": 2, "b": 6}
 _ROWS = {(2, 32): 1, (2, 16): 2, (4, 16): 3}  # DLPack's code and bits: the library's type
+_BIASES = {"float32": 1, "float16": 2, "bfloat16": 3}
+_MOST_AXES = 4  # of a cache, around its entries
 _BUILD = "build the module with CUDA: pip install bindings/python -C cmake.define.MULTIDRAFT_CUDA=ON"
 
 
@@ -126,6 +132,15 @@ class Verdicts(NamedTuple):
     next: Any  #: (trees,) int32: the token that follows; -1 if a row was not a distribution
 
 
+class LevelOrder(NamedTuple):
+    """Trees in level order, in device memory."""
+
+    parents: Any  #: (nodes,) int32: of each node in the new order, counted from its tree's root
+    order: Any  #: (nodes,) int32: each node's number in the input, counted within its tree
+    rows: Any  #: (nodes,) int64: each node's place in arrays in the order of the input, such as `target_rows`
+    faults: Any  #: (trees,) int32: the number of nodes that are not connected to the root; 0 for a tree
+
+
 def _wants_cuda():
     if not _core.has_cuda():
         raise RuntimeError(f"multidraft is built without CUDA; {_BUILD}")
@@ -159,19 +174,23 @@ class _View(NamedTuple):
 class _Place:
     """The device, stream and allocator of a call. The framework's device and stream are current in its `with` block."""
 
-    def __init__(self, name, logits, stream):
+    def __init__(self, name, array, stream, is_planned=False):
+        """They are those of `array`; without one, device 0 and no framework. is_planned: a graph may capture the call."""
         _wants_cuda()
-        where = getattr(logits, "__dlpack_device__", None)
-        if where is None:
-            refuse(name, type(logits).__name__, "an array in device memory is wanted that DLPack exports")
-        kind, self.device = (int(x) for x in where())
-        if kind not in _DEVICE_MEMORY:
-            refuse(name + ".device", kind, "the array lies in device memory (DLPack device 2); multidraft.draft and "
-                   "multidraft.verify take arrays on the CPU")
-        self.framework = type(logits).__module__.partition(".")[0]
+        self.device, self.framework = 0, ""
+        if array is not None:
+            where = getattr(array, "__dlpack_device__", None)
+            if where is None:
+                refuse(name, type(array).__name__, "an array in device memory is wanted that DLPack exports")
+            kind, self.device = (int(x) for x in where())
+            if kind not in _DEVICE_MEMORY:
+                refuse(name + ".device", kind, "the array lies in device memory (DLPack device 2); multidraft.draft and "
+                       "multidraft.verify take arrays on the CPU")
+            self.framework = type(array).__module__.partition(".")[0]
         self.is_current = stream is None
         self.stream = self._current() if stream is None else _stream(stream)
         self.kept = []
+        self.is_captured = is_planned and _core.cuda_is_capturing(self.device, self.stream)
 
     def _current(self):
         if self.framework == "torch":
@@ -211,6 +230,12 @@ class _Place:
 
             array = torch.empty(shape, dtype=getattr(torch, dtype), device=f"cuda:{self.device}")
             return array, array.data_ptr()
+        if dtype == "bfloat16":
+            if self.framework == "cupy":
+                refuse("dtype", dtype, "CuPy has no such type")
+            import ml_dtypes
+
+            dtype = ml_dtypes.bfloat16
         if self.framework == "cupy":
             import cupy
 
@@ -219,9 +244,9 @@ class _Place:
         array = Array(shape, dtype, self.device, self.stream)
         return array, array._pointer
 
-    def results(self, *shapes):
-        """Arrays of int32 with their addresses."""
-        found = [self.empty(*shape) for shape in shapes]
+    def results(self, *shapes, dtypes=()):
+        """Arrays with their addresses, of int32 unless `dtypes` are given."""
+        found = [self.empty(*shape, dtype=dtype) for shape, dtype in zip(shapes, dtypes or ["int32"] * len(shapes))]
         if self.framework not in ("torch", "cupy"):
             for array, _ in found:
                 array._kept = self.kept  # nobody else keeps the arguments until the launches have read them
@@ -230,9 +255,11 @@ class _Place:
     def view(self, name, array):
         if getattr(array, "requires_grad", False) is True:
             refuse(name, "a tensor with a gradient", "rows carry no gradients: detach() it")
-        # The framework has this stream wait for the array, unless it is its own (-1). 1 is DLPack's default stream.
+        # The framework has this stream wait for the array, unless it is its own (-1). 1 is DLPack's default stream. A
+        # stream that is captured cannot wait for work outside of the graph.
         framework = type(array).__module__.partition(".")[0]
-        is_own = self.is_current and framework == self.framework and framework in ("torch", "cupy")
+        is_own = self.is_captured or (
+            self.is_current and framework == self.framework and framework in ("torch", "cupy"))
         try:
             capsule = array.__dlpack__(stream=-1 if is_own else self.stream or 1)
         except Exception as error:
@@ -347,16 +374,24 @@ def _launch_draft(place, method, rows, requests, count, n, params, nodes, depths
     if isinstance(requests, np.ndarray) and ((requests < 0) | (requests >= count)).any():
         refuse("requests", requests[(requests < 0) | (requests >= count)][0], "a row is of one of the requests")
     arguments = _Arguments(place, _core.cuda_draft_workspace(entries))
+    of_rows = _add_level(arguments, entries, requests, nodes, depths, params)
+    _add_draws(arguments, seeds, positions, ids, count)
+    workspace = arguments.send()
+    _run_draft(place, method, rows, n, of_rows, arguments, (to_tokens, to_counts, to_certain), workspace)
+    return tokens, counts, certain
+
+
+def _add_level(arguments, entries, requests, nodes, depths, params):
     arguments.add("requests", requests, entries, np.int32, lambda x: each("requests", x, entries, np.int32))
     arguments.add("nodes", nodes, entries, np.int32, lambda x: each("nodes", x, entries, np.int32))
     arguments.add("depths", depths, entries, np.int32, lambda x: each("depths", x, entries, np.int32))
-    _add_draws(arguments, seeds, positions, ids, count)
-    all_ = arguments.add_sampling("sampling", params)
-    workspace, size = arguments.send()
-    _core.cuda_draft(method.name, place.device, place.stream, entries, arguments["requests"], arguments["nodes"],
-                     arguments["depths"], n, rows.tuple(0, all_, arguments["sampling"]), _draws(arguments), to_tokens,
-                     to_counts, to_certain, workspace, size)
-    return tokens, counts, certain
+    return arguments.add_sampling("sampling", params)
+
+
+def _run_draft(place, method, rows, n, of_rows, at, outputs, workspace):
+    """`at`: the address of each argument. `outputs`: addresses. `workspace`: its address and size."""
+    _core.cuda_draft(method.name, place.device, place.stream, rows.count, at["requests"], at["nodes"], at["depths"], n,
+                     rows.tuple(0, of_rows, at["sampling"]), _draws(at), *outputs, *workspace)
 
 
 def _add_draws(arguments, seeds, positions, ids, count):
@@ -365,8 +400,8 @@ def _add_draws(arguments, seeds, positions, ids, count):
     arguments.add("ids", ids, count, np.uint32, lambda x: each("ids", x, count, np.uint32))
 
 
-def _draws(arguments):
-    return arguments["seeds"], arguments["positions"], arguments["ids"]
+def _draws(at):
+    return at["seeds"], at["positions"], at["ids"]
 
 
 def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method | str | None = None, temperature: Any = 1.0,
@@ -391,6 +426,18 @@ def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method |
                               order if nodes is None else nodes, np.zeros(count, np.int32) if depths is None else depths,
                               seeds, positions, ids)
         return Children(*drawn, laws()[chosen.law])
+
+
+def _joined_trees(trees):
+    """(sizes, offsets, parents) of trees on the host."""
+    sizes = np.array([len(t) for t in trees], np.int64)
+    return sizes, _offsets(sizes), np.concatenate([t.parents for t in trees])
+
+
+def _offsets(sizes):
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, out=offsets[1:])
+    return offsets
 
 
 def _check_row_of(name, row_of, rows, nodes):
@@ -419,25 +466,39 @@ def _launch_verify(place, method, law, trees, tokens, certain, target, draft_row
         return
     depth = stride or largest
     arguments = _Arguments(place, _core.cuda_verify_workspace(method.name, count, largest, depth, validate))
-    arguments.host("offsets", offsets)
-    arguments.add("parents", parents, nodes, np.int32, lambda x: x)
+    of_rows = _add_trees(arguments, offsets, parents, params, of_draft)
     arguments.add("tokens", tokens, nodes, np.int32, lambda x: _joined("tokens", x, nodes))
     arguments.add("certain", certain, nodes, np.int32, lambda x: _joined("certain", x, nodes))
     arguments.add("target_rows", target_row_of, nodes, np.int64, lambda x: x)
     arguments.add("draft_rows", draft_row_of, nodes, np.int64, lambda x: x)
     _add_draws(arguments, seeds, positions, ids, count)
-    of_target, of_draft = arguments.add_sampling("sampling", params), arguments.add_sampling("draft_sampling", of_draft)
-    (_, path), (_, accepted), (_, following) = outputs
-    workspace, size = arguments.send()
-    of_trees = (count, nodes, arguments["offsets"], arguments["parents"], arguments["tokens"], arguments["certain"], largest)
-    p = target.tuple(arguments["target_rows"], of_target, arguments["sampling"])
-    q = draft_rows.tuple(arguments["draft_rows"], of_draft, arguments["draft_sampling"])
+    workspace = arguments.send()
+    addresses = [address for _, address in outputs]
     if validate:
-        _core.cuda_verify(method.name, law, place.device, place.stream, of_trees, p, q, _draws(arguments), path, stride,
-                          accepted, following, workspace, size, True)
-    _core.cuda_fill(place.device, place.stream, path, 255, 4 * (count * stride or nodes))  # -1
-    _core.cuda_verify(method.name, law, place.device, place.stream, of_trees, p, q, _draws(arguments), path, stride, accepted,
-                      following, workspace, size, False)
+        _run_verify(place, method, law, (count, nodes, largest), target, draft_rows, of_rows, arguments, stride, addresses,
+                    workspace, True)
+    _run_verify(place, method, law, (count, nodes, largest), target, draft_rows, of_rows, arguments, stride, addresses,
+                workspace, False)
+
+
+def _add_trees(arguments, offsets, parents, params, of_draft):
+    """Returns the sampling parameters of the target and the draft that all requests share."""
+    arguments.host("offsets", offsets)
+    arguments.add("parents", parents, int(offsets[-1]), np.int32, lambda x: x)
+    return arguments.add_sampling("sampling", params), arguments.add_sampling("draft_sampling", of_draft)
+
+
+def _run_verify(place, method, law, sizes, target, draft, of_rows, at, stride, outputs, workspace, only_validate):
+    """`sizes`: of trees, nodes, nodes of the largest tree. Others as for `_run_draft`."""
+    count, nodes, largest = sizes
+    trees = (count, nodes, at["offsets"], at["parents"], at["tokens"], at["certain"], largest)
+    p = target.tuple(at["target_rows"], of_rows[0], at["sampling"])
+    q = draft.tuple(at["draft_rows"], of_rows[1], at["draft_sampling"])
+    path, accepted, following = outputs
+    if not only_validate:
+        _core.cuda_fill(place.device, place.stream, path, 255, 4 * (count * stride or nodes))  # -1
+    _core.cuda_verify(method.name, law, place.device, place.stream, trees, p, q, _draws(at), path, stride, accepted,
+                      following, *workspace, only_validate)
 
 
 def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any], tokens: Any = None,
@@ -465,11 +526,8 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         refuse("certain", None, f"trees of law '{chosen.law}' say how many children of each node are certain")
     if chosen.reads_draft and draft_logits is None:
         refuse("draft_logits", None, f"{chosen.name} reads them")
-    sizes = [len(t) for t in trees]
-    offsets = np.zeros(count + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
+    sizes, offsets, parents = _joined_trees(trees)
     nodes = int(offsets[-1])
-    parents = np.concatenate([t.parents for t in trees])
     stride = max(1, *(t.depth for t in trees))
     params = sampling(temperature, top_k, top_p, min_p, count)
     of_draft = params if draft_sampling is None else sampling(*four("draft_sampling", draft_sampling), count)
@@ -479,7 +537,382 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         of_p = _check_row_of("target_logits", target_rows, p, nodes)
         of_q = None if draft_logits is None else _check_row_of("draft_logits", draft_rows, q, nodes)
         outputs = place.results((count, stride), (count,), (count,))
-        _launch_verify(place, chosen, str(law_of(law)), (count, offsets, parents, max(sizes)), tokens,
+        _launch_verify(place, chosen, str(law_of(law)), (count, offsets, parents, int(sizes.max())), tokens,
                        certain if chosen.counts_certain else None, p, q, of_p, of_q, params, of_draft, seeds, positions, ids,
                        bool(validate), stride, outputs)
         return Verdicts(*(array for array, _ in outputs))
+
+
+# --- Graphs
+
+
+class _Plan:
+    """What is copied from the host for a call, the workspace and the results: in device memory, for all calls."""
+
+    def __init__(self, place, constants, results):
+        self._device = place.device
+        self._workspace = constants.send()
+        self._constants = constants
+        self._results = results
+        self._kept_constants, self._kept = place.kept, None
+        _core.cuda_synchronize(place.device, place.stream)  # calls may be on any stream
+
+    def _on(self, name, logits, stream):
+        place = _Place(name, logits, stream, is_planned=True)
+        if place.device != self._device:
+            refuse(name + ".device", place.device, f"this plan is for device {self._device}")
+        return place
+
+    def _addresses(self, place, arguments):
+        """The addresses of the constants and of `arguments`: for each name the array, its number of entries and their type."""
+        call = _Arguments(place, 0)
+        for name, (values, count, dtype) in arguments.items():
+            if values is not None and not _is_on_device(values):
+                refuse(name + ".device", type(values).__name__, "the arguments of a plan lie in device memory")
+            call.add(name, values, count, dtype, None)
+        self._kept = place.kept  # until the next call
+        return {name: of[name] for of in (self._constants, call) for name in of.addresses}
+
+    def _arrays(self):
+        return [array for array, _ in self._results]
+
+    def _pointers(self):
+        return [address for _, address in self._results]
+
+
+def _draws_of(seeds, positions, ids, count):
+    for name, values in (("seeds", seeds), ("positions", positions)):
+        if values is None:
+            refuse(name, None, "this is read")
+    return {"seeds": (seeds, count, np.uint64), "positions": (positions, count, np.int32), "ids": (ids, count, np.uint32)}
+
+
+class DraftPlan(_Plan):
+    """`draft` for a fixed number of rows, with calls that a graph can capture: they launch kernels, and neither copy from
+    the host nor allocate nor wait.
+
+    The plan holds the workspace and the results, which the next call overwrites. It and the arguments of its calls must
+    live until the streams, and the graphs that captured a call, no longer run. One call at a time may run.
+    """
+
+    def __init__(self, rows: int, n: int, *, law: Law | str | None = None, method: Method | str | None = None,
+                 temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, nodes: Any = None,
+                 depths: Any = None, like: Any = None, stream: int | None = None) -> None:
+        """rows: of the logits. n: children per row. Others as for `draft`; `nodes` and `depths` may be device arrays.
+        like: an array of the framework that allocates, on the plan's device, by default an `Array` on device 0. Waits."""
+        self._method = _sampler(method, law)
+        self._rows, self._n = integer("rows", rows, 1, 2**31 - 1), integer("n", n, 1, 2**24)
+        order = np.arange(rows, dtype=np.int32)
+        with _Place("like", like, stream) as place:
+            constants = _Arguments(place, _core.cuda_draft_workspace(rows))
+            self._of_rows = _add_level(constants, rows, order, order if nodes is None else nodes,
+                                       np.zeros(rows, np.int32) if depths is None else depths,
+                                       sampling(temperature, top_k, top_p, min_p, rows))
+            super().__init__(place, constants, place.results((rows, n), (rows,), (rows,)))
+
+    def draft(self, logits: Any, *, seeds: Any, positions: Any, ids: Any = None, stream: int | None = None) -> Children:
+        """`draft` of (rows, vocabulary) logits. seeds, positions, ids: device arrays of one entry per row, with 64, 32 and
+        32 bits. A stream that is being captured does not wait for others. Returns the plan's `Children`."""
+        with self._on("logits", logits, stream) as place:
+            rows = _rows(place, "logits", logits)
+            if rows.count != self._rows:
+                refuse("logits.shape[0]", rows.count, f"this plan is for {self._rows} rows")
+            at = self._addresses(place, _draws_of(seeds, positions, ids, rows.count))
+            _run_draft(place, self._method, rows, self._n, self._of_rows, at, self._pointers(), self._workspace)
+        return Children(*self._arrays(), laws()[self._method.law])
+
+
+class VerifyPlan(_Plan):
+    """`verify` for trees of fixed shapes, with calls that a graph can capture: they launch kernels, and neither copy from
+    the host nor allocate nor wait.
+
+    The plan holds the shapes, the workspace and the results, which the next call overwrites. It and the arguments of its
+    calls must live until the streams, and the graphs that captured a call, no longer run. One call at a time may run.
+    """
+
+    def __init__(self, method: Method | str, tree: Tree | str | Sequence[Any], *, law: Law | str, temperature: Any = 1.0,
+                 top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, draft_sampling: Sequence[Any] | None = None,
+                 like: Any = None, stream: int | None = None) -> None:
+        """tree: one tree or a list, for all calls. law: how children will be drawn. Others as for `verify`.
+        like: an array of the framework that allocates, on the plan's device, by default an `Array` on device 0. Waits."""
+        self._method = method_of(method)
+        self._law = str(law_of(law))
+        if self._law != self._method.law:
+            refuse("law", self._law, f"{self._method.name} verifies trees of law '{self._method.law}'; this one is verified by "
+                   + ", ".join(laws()[self._law].methods))
+        trees = [as_tree(t) for t in _listed(tree)[0]]
+        sizes, offsets, parents = _joined_trees(trees)
+        count, largest = len(trees), int(sizes.max())
+        self._sizes = (count, int(offsets[-1]), largest)
+        self._stride = max(1, *(t.depth for t in trees))
+        params = sampling(temperature, top_k, top_p, min_p, count)
+        of_draft = params if draft_sampling is None else sampling(*four("draft_sampling", draft_sampling), count)
+        with _Place("like", like, stream) as place:
+            constants = _Arguments(place, _core.cuda_verify_workspace(self._method.name, count, largest, self._stride, False))
+            self._of_rows = _add_trees(constants, offsets, parents, params, of_draft)
+            super().__init__(place, constants, place.results((count, self._stride), (count,), (count,)))
+
+    def verify(self, tokens: Any, target_logits: Any, draft_logits: Any = None, *, seeds: Any, positions: Any,
+               ids: Any = None, certain: Any = None, target_rows: Any = None, draft_rows: Any = None,
+               stream: int | None = None) -> Verdicts:
+        """`verify` of these trees. All arguments lie in device memory: tokens, certain and positions int32, ids 32 bits,
+        seeds and the rows of nodes 64 bits. A stream that is being captured does not wait for others. Returns the plan's
+        `Verdicts`."""
+        count, nodes, _ = self._sizes
+        if tokens is None:
+            refuse("tokens", None, "this is read")
+        if self._method.counts_certain and certain is None:
+            refuse("certain", None, f"trees of law '{self._law}' say how many children of each node are certain")
+        if self._method.reads_draft and draft_logits is None:
+            refuse("draft_logits", None, f"{self._method.name} reads them")
+        with self._on("target_logits", target_logits, stream) as place:
+            p = _rows(place, "target_logits", target_logits)
+            q = _NO_ROWS if draft_logits is None else _rows(place, "draft_logits", draft_logits)
+            for name, rows, row_of in (("target_logits", p, target_rows), ("draft_logits", q, draft_rows)):
+                if row_of is None and rows is not _NO_ROWS:
+                    _check_row_of(name, None, rows, nodes)
+            at = self._addresses(place, {
+                "tokens": (tokens, nodes, np.int32),
+                "certain": (certain if self._method.counts_certain else None, nodes, np.int32),
+                "target_rows": (target_rows, nodes, np.int64), "draft_rows": (draft_rows, nodes, np.int64),
+                **_draws_of(seeds, positions, ids, count)})
+            _run_verify(place, self._method, self._law, self._sizes, p, q, self._of_rows, at, self._stride, self._pointers(),
+                        self._workspace, False)
+        return Verdicts(*self._arrays())
+
+
+# --- Masks, positions, level order, caches
+
+
+def _place_of(like, arguments, stream):
+    """The place of `like`, or of the first of the arguments that is in device memory."""
+    if like is None:
+        like = next((array for array in arguments if _is_on_device(array)), None)
+    return _Place("like", like, stream)
+
+
+def _shapes(tree, sizes):
+    """(sizes on the host, offsets on the host, parents on the host or in device memory)."""
+    if not _is_on_device(tree):
+        if sizes is not None:
+            refuse("sizes", "given", "trees on the host have their sizes")
+        return _joined_trees([as_tree(t.tree if isinstance(t, DraftedTree) else t) for t in _listed(tree)[0]])
+    sizes = np.array([math.prod(tree.shape)]) if sizes is None else integers("sizes", sizes, np.int64)
+    wrong = np.flatnonzero((sizes < 1) | (sizes > 2**24))
+    if len(wrong):
+        refuse("sizes", sizes[wrong[0]], "a tree has 1 to 2^24 nodes", int(wrong[0]))
+    if not len(sizes):
+        refuse("sizes", "empty", "there is one tree or more")
+    return sizes, _offsets(sizes), tree
+
+
+def _add_shapes(arguments, name, sizes, offsets, parents):
+    arguments.host("offsets", offsets)
+    arguments.add(name, parents, int(offsets[-1]), np.int32, lambda x: x)
+
+
+def _natural(name, values, count, dtype):
+    array = each(name, values, count, dtype)
+    wrong = np.flatnonzero(array < 0)
+    if len(wrong):
+        refuse(name, array[wrong[0]], "it is 0 or more", int(wrong[0]))
+    return array
+
+
+def masks(tree: Tree | str | Sequence[Any] | Any, dtype: object = bool, *, contexts: Any = 0, columns: int | None = None,
+          sizes: Any = None, like: Any = None, stream: int | None = None) -> Any:
+    """The attention masks of one tree or several, one row per node: those of `Tree.mask`, in device memory.
+
+    tree: a `Tree`, the text of a shape, or a list of these; or parents in level order in device memory, int32, of all trees
+        one after another, each counted from its own root. sizes: then the number of nodes of each tree, by default one tree.
+    dtype: bool (True where a node attends), or "float32", "float16" or "bfloat16" for a bias (0 where it attends, else
+        -inf); "packed": (nodes, words) uint64, bit j % 64 of word j // 64 for node j.
+    contexts: columns before the tree that all its nodes attend to, one number or one per tree; in device memory int64.
+    columns: of all rows, those behind a tree hidden; by default as many as the largest of contexts and nodes together, which
+        must then be on the host.
+    like: an array whose framework allocates and whose device and stream are used; by default those of `tree` or `contexts`
+        in device memory, or an `Array` on device 0.
+
+    Returns (nodes of all trees, columns), without waiting. O(nodes columns).
+    """
+    name = mask_type(dtype)
+    given, offsets, parents = _shapes(tree, sizes)
+    count, nodes, largest = len(given), int(offsets[-1]), int(given.max())
+    words = -(-largest // 64)
+    if name == "packed" and (columns is not None or type(contexts) is not int or contexts != 0):
+        refuse("columns" if columns is not None else "contexts", "given", "a packed mask has a bit for each node of the tree")
+    if not _is_on_device(contexts):
+        contexts = _natural("contexts", contexts, count, np.int64)
+        needed = int((contexts + given).max())
+        columns = needed if columns is None else integer("columns", columns, needed, 2**62)
+        contexts = contexts if contexts.any() else None
+    elif columns is None:
+        refuse("columns", None, "say how many, as the contexts are in device memory")
+    else:
+        columns = integer("columns", columns, largest, 2**62)
+    with _place_of(like, (tree, contexts), stream) as place:
+        shape, of = ((nodes, words), "uint64") if name == "packed" else ((nodes, columns), name)
+        [(result, to_result)] = place.results(shape, dtypes=[of])
+        arguments = _Arguments(place, 0 if name == "packed" else 8 * nodes * words)
+        _add_shapes(arguments, "tree", given, offsets, parents)
+        arguments.add("contexts", contexts, count, np.int64, lambda x: x)
+        workspace, _ = arguments.send()
+        trees = (count, nodes, arguments["offsets"], arguments["tree"])
+        packed = to_result if name == "packed" else workspace
+        _core.cuda_write_masks(place.device, place.stream, trees, packed, words)
+        if name != "packed":
+            _core.cuda_write_dense_masks(place.device, place.stream, trees, packed, words, _BIASES.get(name, 0), to_result,
+                                         columns, arguments["contexts"])
+        return result
+
+
+def positions(tree: Tree | str | Sequence[Any] | Any, roots: Any = 0, *, sizes: Any = None, like: Any = None,
+              stream: int | None = None) -> Any:
+    """The position of each node in its text, that of its root plus its depth: those of `Tree.positions`, in device memory.
+
+    roots: the position of the root, one number or one per tree, in device memory int32. Others as for `masks`.
+
+    Returns (nodes of all trees,) int32, without waiting. O(nodes depth).
+    """
+    given, offsets, parents = _shapes(tree, sizes)
+    count, nodes = len(given), int(offsets[-1])
+    with _place_of(like, (tree, roots), stream) as place:
+        [(result, to_result)] = place.results((nodes,))
+        arguments = _Arguments(place, 0)
+        _add_shapes(arguments, "tree", given, offsets, parents)
+        arguments.add("roots", roots, count, np.int32, lambda x: _natural("roots", x, count, np.int32))
+        arguments.send()
+        _core.cuda_write_positions(place.device, place.stream, (count, nodes, arguments["offsets"], arguments["tree"]),
+                                   arguments["roots"], to_result)
+        return result
+
+
+def level_order(parents: Any, *, sizes: Any = None, stream: int | None = None) -> LevelOrder:
+    """Brings trees with nodes in any order into level order, such as trees that were grown best-first, as
+    `Tree.from_any_order` does on the host.
+
+    parents: int32 in device memory, of all trees one after another, each counted within its tree; -1 for the root, which may
+        be anywhere. sizes: the number of nodes of each tree, on the host; by default one tree.
+
+    The children of a node keep their order. Returns `LevelOrder` in device memory, without waiting: a tree whose `faults`
+    is not 0 is none. One sort, O(N log N depth).
+    """
+    if not _is_on_device(parents):
+        refuse("parents.device", type(parents).__name__, "they lie in device memory; Tree.from_any_order takes them on the host")
+    given, offsets, _ = _shapes(parents, sizes)
+    count, nodes = len(given), int(offsets[-1])
+    with _Place("parents", parents, stream) as place:
+        results = place.results((nodes,), (nodes,), (nodes,), (count,), dtypes=["int32", "int32", "int64", "int32"])
+        arguments = _Arguments(place, _core.cuda_level_order_workspace(place.device, nodes))
+        _add_shapes(arguments, "parents", given, offsets, parents)
+        workspace = arguments.send()
+        _core.cuda_level_order(place.device, place.stream, (count, nodes, arguments["offsets"], arguments["parents"]),
+                               *(address for _, address in results), *workspace)
+        return LevelOrder(*(array for array, _ in results))
+
+
+def _layout(view, axis, batch_axis):
+    """(bytes of an entry, between requests or pages, between entries; planes): where the entries of a cache lie."""
+    item = view.bits // 8
+    rest = sorted((stride, size) for d, (stride, size) in enumerate(zip(view.strides, view.shape))
+                  if d not in (axis, batch_axis) and size > 1)
+    entry = 1
+    while rest and rest[0][0] == entry:  # a dimension that lies within the entry
+        entry *= rest.pop(0)[1]
+    planes = []
+    for stride, size in rest:
+        if planes and stride == planes[-1][0] * planes[-1][1]:
+            planes[-1] = (planes[-1][0], planes[-1][1] * size)
+        else:
+            planes.append((stride, size))
+    if len(planes) > _MOST_AXES:
+        refuse("caches[0].shape", tuple(view.shape), "a cache has up to four dimensions around its entries that are apart")
+    # The stride of a dimension of size 1 may be any number.
+    between = 0 if batch_axis is None or view.shape[batch_axis] == 1 else view.strides[batch_axis] * item
+    step = entry * item if view.shape[axis] == 1 else view.strides[axis] * item
+    return (entry * item, between, step), [(size, stride * item) for stride, size in reversed(planes)]
+
+
+def _axis(name, value, dimensions):
+    return integer(name, value, -dimensions, dimensions - 1) % dimensions
+
+
+def _is_table(view):
+    """Whether it is int32 of two dimensions with the entries of a row together."""
+    return len(view.shape) == 2 and (view.code, view.bits) == (0, 32) and (view.shape[1] < 2 or view.strides[1] == 1)
+
+
+def _told(view):
+    return f"{tuple(view.shape)} of code {view.code}, {view.bits} bits, strides {tuple(view.strides)}"
+
+
+def compact(caches: Any, verdicts: Verdicts | Sequence[Any], bases: Any, *, axis: int = -2, batch_axis: int | None = 0,
+            pages: Any = None, stream: int | None = None) -> None:
+    """Compacts caches in place, all of them in one launch: the entries of the accepted nodes move behind the root's.
+
+    caches: an array that may be written to, or a list of arrays of one layout, such as the keys and the values of each
+        layer; of any type.
+    verdicts: those of `verify`, or its (path, accepted), in device memory.
+    bases: the entry of the root, one number or one per tree; in device memory int64. Entry bases + k is that of node k.
+    axis: of the entries, by default that of (batch, heads, length, size). batch_axis: of the requests, None for one alone.
+    pages: for paged caches (requests, pages of each) int32: entry t of request b is entry t % n of page ``pages[b, t // n]``,
+        with pages along `batch_axis` and their n entries along `axis`.
+
+    Returns without waiting; arrays of frameworks other than PyTorch and CuPy must live until the stream has run. What lies
+    in device memory is not checked: entries must lie within the caches.
+    """
+    listed = list(caches) if isinstance(caches, (list, tuple)) else [caches]
+    if not listed:
+        refuse("caches", "empty", "a cache or a list of them is wanted")
+    with _Place("caches[0]", listed[0], stream) as place:
+        views = [place.view(f"caches[{i}]", cache) for i, cache in enumerate(listed)]
+        first = views[0]
+        for i, view in enumerate(views):
+            if (view.shape, view.strides, view.bits) != (first.shape, first.strides, first.bits):
+                refuse("caches", (tuple(view.shape), tuple(view.strides)), "all caches have the layout of the first, "
+                       f"{(tuple(first.shape), tuple(first.strides))}, and its type", i)
+        dimensions = len(first.shape)
+        axis = _axis("axis", axis, dimensions)
+        batch_axis = None if batch_axis is None else _axis("batch_axis", batch_axis, dimensions)
+        if axis == batch_axis:
+            refuse("batch_axis", batch_axis, "the requests are along another axis than their entries")
+        path = place.view("verdicts.path", verdicts[0])
+        count = path.shape[0] if len(path.shape) == 2 else -1
+        if count < 0 or path.shape[1] < 1 or not _is_table(path):
+            refuse("verdicts.path", _told(path), "(trees, depth) int32 is wanted, as verify returns")
+        if pages is None and (1 if batch_axis is None else first.shape[batch_axis]) < count:
+            refuse("caches[0].shape", tuple(first.shape), f"there are {count} requests")
+        if pages is not None and batch_axis is None:
+            refuse("batch_axis", None, "the axis of the pages is wanted")
+        if count == 0 or 0 in first.shape:
+            return
+        layout, planes = _layout(first, axis, batch_axis)
+        together = 0
+        for view in views:
+            together |= view.pointer
+        arguments = _Arguments(place, 0)
+        arguments.host("list", np.array([view.pointer for view in views], np.uint64))
+        arguments.add("verdicts.accepted", verdicts[1], count, np.int32, lambda x: each("verdicts.accepted", x, count, np.int32))
+        arguments.add("bases", bases, count, np.int64, lambda x: _natural("bases", x, count, np.int64))
+        table = _pages(place, arguments, pages, count)
+        arguments.send()
+        _core.cuda_compact(place.device, place.stream, (*layout, first.shape[axis]), planes, arguments["list"], len(views),
+                           together & -together, (table[0] or arguments["pages"], table[1]), count, path.pointer,
+                           path.strides[0] if count > 1 else path.shape[1], arguments["verdicts.accepted"], arguments["bases"])
+
+
+def _pages(place, arguments, pages, count):
+    """(address of a table in device memory or 0, its stride)."""
+    arguments.addresses["pages"] = None
+    if pages is None:
+        return 0, 0
+    if _is_on_device(pages):
+        view = place.view("pages", pages)
+        if not _is_table(view) or view.shape[0] != count:
+            refuse("pages", _told(view), f"({count}, pages) int32 is wanted")
+        return view.pointer, view.strides[0]
+    table = np.asarray(pages)
+    if table.ndim != 2 or table.shape[0] != count or table.dtype.kind not in "iu":
+        refuse("pages.shape", table.shape, f"({count}, pages) integers are wanted")
+    arguments.host("pages", integers("pages", table.reshape(-1)))
+    return 0, table.shape[1]

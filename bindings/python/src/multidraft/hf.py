@@ -29,6 +29,9 @@ from .tree import Tree, as_tree
 
 _TREES = {"any": "3x1x1x1", "pairs": "2x1x1x1", "forks": "fork:3x4", "chains": "chain:4"}
 _GREEDY_DRAFT = 0.1  # with temperature 0 each node would have a single candidate
+# The mask of a call that reads prompts and a tree grows with the square of their length. Where it would have more entries, as
+# for one of 4096 tokens, prompts are read in a call of their own, with the model's causal mask: a call more is little there.
+_MASK_ENTRIES = 2**24
 
 
 @dataclass
@@ -42,8 +45,8 @@ class Generated(ModelOutput):
     accepted: list = None  #: the number of these that were accepted
     tried_by_depth: list = None  #: over all texts, how often a level with candidates was reached ..
     accepted_by_depth: list = None  #: .. and how often one of them was accepted
-    target_calls: int = None  #: calls of the target for trees, without the prompts'
-    draft_calls: int = None
+    target_calls: int = None  #: calls of the target for trees; the first reads the prompts too, if they are not very long
+    draft_calls: int = None  #: calls of the draft
 
     @property
     def block_efficiency(self) -> float:
@@ -101,55 +104,89 @@ class _CachedModel:
     """A model and its cache of a batch of texts of different lengths.
 
     Entry e of the cache is token e of each text; entries beyond the end of a shorter text are masked. The columns from
-    `base` are the nodes of this step's tree, the same for every text; `keep` moves the accepted ones behind their text.
+    `base` are read in this step: first tokens of the texts that the cache lacked, where `missing` (batch, columns) marks
+    them, then nodes of the tree, the same for every text; `keep` moves the accepted ones behind their text.
     """
 
-    def __init__(self, model, name):
+    def __init__(self, model, name, texts):
         self.model = model
         self.cache = DynamicCache()
-        self.lengths = None
+        self.lengths = np.zeros(texts, np.int64)
         self.base = 0
         self.columns = 0
+        self.missing = np.zeros((texts, 0), bool)
         parameters = inspect.signature(model.forward).parameters
         for needed in ("position_ids", "past_key_values", "attention_mask"):
             if needed not in parameters:
                 refuse(name, type(model).__name__, f"its forward() takes no {needed}: it cannot read a tree")
-        self.last_only = {"logits_to_keep": 1} if "logits_to_keep" in parameters else {}
+        self.keeps_logits = "logits_to_keep" in parameters
+
+    @property
+    def nodes(self):
+        """The number of nodes that this step has read."""
+        return self.columns - self.base - self.missing.shape[1]
 
     def read(self, texts):
-        """Reads the prompts from their beginning, with the model's own causal mask."""
+        """Reads long prompts, with the model's own causal mask."""
         self.lengths = np.array([len(t) for t in texts], np.int64)
         self.base = self.columns = int(self.lengths.max())
-        if self.base == 0:
-            return
         tokens = np.zeros((len(texts), self.base), np.int64)
         for row, text in zip(tokens, texts):
             row[: len(text)] = text
-        places = np.broadcast_to(np.arange(self.base), tokens.shape)
-        self._forward(tokens, places, None, **self.last_only)
+        self._forward(tokens, np.broadcast_to(np.arange(self.base), tokens.shape), None, 1)
 
-    def forward(self, tokens, positions, visible):
-        """Logits (batch, entries, vocabulary) of new entries. They attend to their text and to those columns of the tree,
-        new entries included, that `visible` (batch, entries, columns of the tree) marks."""
+    def forward(self, texts, tokens, positions, visible):
+        """Logits (batch, nodes, vocabulary) of new nodes. They attend to their text and to those nodes of the tree, new ones
+        included, that `visible` (batch, new nodes, nodes) marks. `texts` end with the root's token: a step's first call reads
+        the tokens before it that are not in the cache, such as the prompt."""
+        count, new = tokens.shape
+        if self.columns == self.base:
+            tokens, positions, visible = self._with_missing(texts, tokens, positions, visible)
+        else:
+            visible = np.concatenate([np.repeat(self.missing[:, None], new, 1), visible], 2)
         device = self.model.device
-        texts, entries = tokens.shape
         settled = torch.arange(self.base, device=device) < torch.from_numpy(self.lengths).to(device)[:, None]
-        seen = torch.cat([settled[:, None].expand(texts, entries, self.base), torch.from_numpy(np.array(visible)).to(device)], 2)
+        seen = torch.cat([settled[:, None].expand(count, tokens.shape[1], self.base),
+                          torch.from_numpy(np.array(visible)).to(device)], 2)
         bias = torch.zeros(seen.shape, dtype=self.model.dtype, device=device)
         bias.masked_fill_(~seen, torch.finfo(self.model.dtype).min)
-        self.columns += entries
-        return self._forward(tokens, positions, bias[:, None]).logits
+        self.columns += tokens.shape[1]
+        return self._forward(tokens, positions, bias[:, None], new)
 
-    def _forward(self, tokens, positions, mask, **more):
+    def _with_missing(self, texts, tokens, positions, visible):
+        ends = np.array([len(text) - 1 for text in texts])
+        behind = ends - self.lengths
+        gap = int(behind.max())
+        self.missing = np.arange(gap) < behind[:, None]
+        if gap == 0:
+            return tokens, positions, visible
+        count, new = tokens.shape
+        before = np.zeros((count, gap), np.int64)
+        for row, text, n in zip(before, texts, behind.tolist()):
+            row[:n] = text[len(text) - 1 - n: -1]
+        # Columns beyond the end of a shorter text may have any position: nothing attends to them.
+        places = np.minimum(self.lengths[:, None] + np.arange(gap), ends[:, None])
+        seen = np.zeros((count, gap + new, gap + visible.shape[2]), bool)
+        seen[:, :gap, :gap] = np.tri(gap, dtype=bool)
+        seen[:, gap:, :gap] = self.missing[:, None]
+        seen[:, gap:, gap:] = visible
+        return np.concatenate([before, tokens], 1), np.concatenate([places, positions], 1), seen
+
+    def _forward(self, tokens, positions, mask, kept):
+        """The logits of the last `kept` entries: those of every token of a prompt could be larger than the model."""
         device = self.model.device
+        more = {"logits_to_keep": kept} if self.keeps_logits else {}
         return self.model(input_ids=torch.from_numpy(tokens).to(device), attention_mask=mask,
                           position_ids=torch.from_numpy(np.array(positions)).to(device),
-                          past_key_values=self.cache, use_cache=True, **more)
+                          past_key_values=self.cache, use_cache=True, **more).logits[:, -kept:]
 
     def keep(self, kept):
-        """Moves columns of the tree, increasing from 0, behind their text, and drops all others."""
+        """Moves the tokens that were missing and then nodes, in increasing order, behind their text, and drops the others."""
+        gap = self.missing.shape[1]
+        kept = [np.concatenate([np.flatnonzero(row), gap + np.asarray(k, np.int64)]) for row, k in zip(self.missing, kept)]
+        self.missing = self.missing[:, :0]
         texts = np.repeat(np.arange(len(kept)), [len(k) for k in kept])
-        come = np.concatenate([self.base + np.asarray(k, np.int64) for k in kept])
+        come = self.base + np.concatenate(kept)
         go = np.concatenate([n + np.arange(len(k)) for n, k in zip(self.lengths, kept)])
         moved = np.flatnonzero(come != go)
         self.lengths = self.lengths + [len(k) for k in kept]
@@ -174,7 +211,7 @@ class _CachedModel:
 
     def select(self, texts):
         """Keeps some of the texts and drops the others."""
-        self.lengths = self.lengths[texts]
+        self.lengths, self.missing = self.lengths[texts], self.missing[texts]
         if self.columns:
             for layer in self.layers():
                 layer.keys, layer.values = layer.keys[texts], layer.values[texts]
@@ -249,8 +286,8 @@ class _Loop:
         self.seeds = each("seed", seed, count, np.uint64)
         self.ids = np.arange(count, dtype=np.uint32)
         self.rows = list(range(count))  # indices in the batch of the texts that have not ended
-        self.target = _CachedModel(target, "target")
-        self.draft = _CachedModel(draft, "draft")
+        self.target = _CachedModel(target, "target", count)
+        self.draft = _CachedModel(draft, "draft", count)
         depth = self.shape.tree.depth
         self.steps = [[] for _ in self.texts]
         self.drafted = [0] * count
@@ -263,13 +300,13 @@ class _Loop:
         if self.streamer is not None:
             self.streamer.put(torch.from_numpy(self.padded))
         if self.room > 0:
-            read = [text[:-1] for text in self.texts]
-            self.target.read(read)
-            if self.shape.tree.depth and self.room > 1:
-                self.draft.read(read)
-                self.draft_calls += 1
-            else:
-                self.draft.lengths = np.zeros(len(read), np.int64)
+            longest = max(self.prompt_sizes) - 1
+            if longest and len(self.texts) * (longest + len(self.shape.tree)) ** 2 > _MASK_ENTRIES:
+                read = [text[:-1] for text in self.texts]
+                self.target.read(read)
+                if self.shape.tree.depth and self.room > 1:
+                    self.draft.read(read)
+                    self.draft_calls += 1
             while self.rows:
                 self.step()
         if self.streamer is not None:
@@ -299,11 +336,11 @@ class _Loop:
         tokens = np.full((len(rows), len(shape.tree)), -1, np.int32)
         tokens[:, 0] = [self.texts[r][-1] for r in rows]
         certain = np.zeros_like(tokens)
-        draft_logits, missing = self.grow(tokens, certain, length, depths)
+        draft_logits = self.grow(tokens, certain, length, depths)
 
         nodes = len(shape.up_to[int(depths.max())])
         mask = np.broadcast_to(shape.mask[:nodes, :nodes], (len(rows), nodes, nodes))
-        logits = self.target.forward(np.maximum(tokens[:, :nodes], 0).astype(np.int64),
+        logits = self.target.forward([self.texts[r] for r in rows], np.maximum(tokens[:, :nodes], 0).astype(np.int64),
                                      self.places(length, np.arange(nodes)), mask)
         self.target_calls += 1
         logits = self.processed(logits, tokens, np.arange(nodes))
@@ -325,9 +362,9 @@ class _Loop:
                           draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
                           positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
                           draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
-        self.take(verdicts, tokens, missing)
+        self.take(verdicts, tokens)
 
-    def take(self, verdicts, tokens, missing):
+    def take(self, verdicts, tokens):
         rows, shape = self.rows, self.shape
         kept, kept_by_draft, on = [], [], []
         for b, (row, verdict) in enumerate(zip(rows, verdicts)):
@@ -345,9 +382,7 @@ class _Loop:
             path = [0, *verdict.path.tolist()]
             kept.append(path)
             fed = shape.place[path]
-            gap = missing.shape[1]
-            kept_by_draft.append([*np.flatnonzero(missing[b]).tolist(),
-                                  *(gap + fed[(fed >= 0) & (gap + fed < self.draft.columns - self.draft.base)]).tolist()])
+            kept_by_draft.append(fed[(fed >= 0) & (fed < self.draft.nodes)].tolist())
         self.rows = [rows[b] for b in on]
         if not on:
             return
@@ -392,39 +427,20 @@ class _Loop:
         return np.minimum(length[:, None] - 1 + self.shape.tree.depths[nodes], self.limit - 1)
 
     def grow(self, tokens, certain, length, depths):
-        """Draws the trees level by level. Returns the draft's logits (texts, inner nodes, vocabulary), and which of the
-        first columns that the draft read are tokens of each text."""
+        """Draws the trees level by level. Returns the draft's logits (texts, inner nodes, vocabulary)."""
         shape, rows = self.shape, self.rows
-        nothing = np.zeros((len(rows), 0), bool)
-        if not depths.max():
-            return None, nothing
-        # The draft has not read an accepted leaf: it reads it before the root, in the same call.
-        behind = (length - 1) - self.draft.lengths
-        gap = int(behind.max())
-        missing = np.arange(gap) < behind[:, None]
-        found, sees = [], missing
+        texts, found, fed = [self.texts[r] for r in rows], [], 0
         for d, level in enumerate(shape.levels[: int(depths.max())]):
-            here = np.maximum(tokens[:, level], 0).astype(np.int64)
-            places = self.places(length, level)
-            fed = sum(map(len, shape.levels[:d]))
-            visible = np.broadcast_to(shape.mask[level][:, shape.inner[: fed + len(level)]],
-                                      (len(rows), len(level), fed + len(level)))
-            visible = np.concatenate([np.broadcast_to(sees[:, None], (len(rows), len(level), gap)), visible], 2)
-            if d == 0 and gap:
-                before = np.zeros((len(rows), gap), np.int64)
-                for b, row in enumerate(rows):
-                    before[b, : behind[b]] = self.texts[row][len(self.texts[row]) - 1 - behind[b]: -1]
-                at = np.minimum(self.draft.lengths[:, None] + np.arange(gap), length[:, None] - 1)
-                chain = np.zeros((len(rows), gap, gap + len(level)), bool)
-                chain[:, :, :gap] = np.tri(gap, dtype=bool)
-                here, places = np.concatenate([before, here], 1), np.concatenate([at, places], 1)
-                visible = np.concatenate([chain, visible], 1)
-            logits = self.draft.forward(here, places, visible)[:, -len(level):]
+            fed += len(level)
+            # The draft has not read an accepted leaf: it reads it before the root, in the same call.
+            logits = self.draft.forward(
+                texts, np.maximum(tokens[:, level], 0).astype(np.int64), self.places(length, level),
+                np.broadcast_to(shape.mask[level][:, shape.inner[:fed]], (len(rows), len(level), fed)))
             self.draft_calls += 1
             logits = self.processed(logits, tokens, level)
             found.append(logits)
             self.draw(d, logits, tokens, certain, length, depths)
-        return torch.cat(found, 1) if len(found) > 1 else found[0], missing
+        return torch.cat(found, 1) if len(found) > 1 else found[0] if found else None
 
     def draw(self, depth, logits, tokens, certain, length, depths):
         shape, rows = self.shape, self.rows

@@ -113,23 +113,20 @@ class Tree:
         uint64, bit j % 64 of word j // 64 for node j, without context.
         """
         context = integer("context", context, 0, 2**31 - 1)
-        if isinstance(dtype, str) and dtype == "packed":
+        name = mask_type(dtype)
+        if name == "packed":
             if context:
                 refuse("context", context, "a packed mask is of the tree's nodes alone")
             return _core.packed_mask(self._parents)
-        name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
-        name = name.rsplit(".", 1)[-1]
-        if name in ("bool", "bool_"):
+        if name == "bool":
             return _core.mask_bytes(self._parents, context).view(bool)
         if name == "float32":
             return _core.mask_bias(self._parents, context, 1)
         if name == "float16":
             return _core.mask_bias(self._parents, context, 2).view(np.float16)
-        if name == "bfloat16":
-            import ml_dtypes
+        import ml_dtypes
 
-            return _core.mask_bias(self._parents, context, 3).view(ml_dtypes.bfloat16)
-        refuse("dtype", dtype, "a mask is bool, float32, float16, bfloat16 or 'packed'")
+        return _core.mask_bias(self._parents, context, 3).view(ml_dtypes.bfloat16)
 
     def positions(self, context: int = 0) -> np.ndarray:
         """The position of each node in the text, with `context` tokens before the root: (N,) int32."""
@@ -148,6 +145,15 @@ class Tree:
         if self._name:
             return f"Tree({self._name!r})"
         return f"Tree({self._parents.tolist()})"
+
+
+def mask_type(dtype: object) -> str:
+    """"bool", "float32", "float16", "bfloat16" or "packed", for a type of any framework or its name."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", str(dtype))
+    name = name.rsplit(".", 1)[-1].replace("bool_", "bool")
+    if name not in ("bool", "float32", "float16", "bfloat16", "packed"):
+        refuse("dtype", dtype, "a mask is bool, float32, float16, bfloat16 or 'packed'")
+    return name
 
 
 def as_tree(value: Tree | str | Sequence[int] | np.ndarray) -> Tree:

@@ -22,12 +22,26 @@ std::uintptr_t standin_stream() {
     return cudaStreamCreate(&stream) == cudaSuccess ? reinterpret_cast<std::uintptr_t>(stream) : 0;
 }
 
-SEEN void standin_capture(std::uintptr_t stream, int begins);
-void standin_capture(std::uintptr_t stream, int begins) {
-    auto* const captured = reinterpret_cast<cudaStream_t>(stream);
-    cudaGraph_t graph = nullptr;
-    if (begins != 0)
-        static_cast<void>(cudaStreamBeginCapture(captured, cudaStreamCaptureModeGlobal));
-    else if (cudaStreamEndCapture(captured, &graph) == cudaSuccess)
-        static_cast<void>(cudaGraphDestroy(graph));
+SEEN void standin_begin_capture(std::uintptr_t stream);
+void standin_begin_capture(std::uintptr_t stream) {
+    static_cast<void>(cudaStreamBeginCapture(reinterpret_cast<cudaStream_t>(stream), cudaStreamCaptureModeGlobal));
 }
+
+// The graph that can be launched; 0 if the capture is invalid.
+SEEN std::uintptr_t standin_end_capture(std::uintptr_t stream);
+std::uintptr_t standin_end_capture(std::uintptr_t stream) {
+    cudaGraph_t graph = nullptr;
+    cudaGraphExec_t executable = nullptr;
+    if (cudaStreamEndCapture(reinterpret_cast<cudaStream_t>(stream), &graph) != cudaSuccess) return 0;
+    bool const is_ready = cudaGraphInstantiate(&executable, graph, 0) == cudaSuccess;
+    static_cast<void>(cudaGraphDestroy(graph));
+    return is_ready ? reinterpret_cast<std::uintptr_t>(executable) : 0;
+}
+
+SEEN int standin_launch_graph(std::uintptr_t executable, std::uintptr_t stream);
+int standin_launch_graph(std::uintptr_t executable, std::uintptr_t stream) {
+    return cudaGraphLaunch(reinterpret_cast<cudaGraphExec_t>(executable), reinterpret_cast<cudaStream_t>(stream));
+}
+
+SEEN std::size_t standin_launches();
+std::size_t standin_launches() { return standin::launches().size(); }
