@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <fstream>
 #include <iostream>
 #include <map>
 #include <memory>
@@ -31,7 +30,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
-#include "transformer/tokenizer.hpp"
+#include "support/shipped.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
 
@@ -39,6 +38,7 @@ namespace {
 
 using namespace multidraft;
 using namespace multidraft::examples;
+using multidraft::bench::shipped;
 using nlohmann::json;
 
 method const& the_method() {
@@ -88,38 +88,6 @@ private:
     std::span<step_times const> tables_;
     std::int32_t unread_ = 1;
     std::vector<std::int32_t> rows_;
-};
-
-class shipped {
-public:
-    shipped() : words_(models() + "/tokenizer.model", target.vocabulary()) {
-        std::ifstream in(models() + "/held_out.json");
-        if (!in) throw std::runtime_error(models() + "/held_out.json: cannot be read");
-        texts_ = json::parse(in);
-    }
-
-    /// The first words of a text.
-    [[nodiscard]] std::vector<token_id> prompt(std::string const& kind, std::size_t index, int words) const {
-        auto const text = texts_.at(kind).at(index).get<std::string>();
-        std::size_t end = 0;
-        for (int w = 0; w < words && end != std::string::npos; ++w) end = text.find(' ', end + 1);
-        return words_.encode(text.substr(0, end));
-    }
-
-    static std::string models() { return MULTIDRAFT_MODELS_DIR; }
-    static transformer_options options(int threads) {
-        transformer_options o;
-        o.threads = threads;
-        o.tree_entries = 256;
-        return o;
-    }
-
-    transformer target{models() + "/target", options(1)};
-    transformer draft{models() + "/draft", options(1)};
-
-private:
-    tokenizer words_;
-    json texts_;
 };
 
 json run(shipped& pair, json const& job) {

@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/decode/acceptance_by_row.hpp"
 #include "multidraft/decode/acceptance_history.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/autoregressive.hpp"

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "decode/text_laws.hpp"
+#include "multidraft/decode/acceptance_by_row.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/child_shares.hpp"
@@ -57,18 +58,88 @@ TEST(child_shares, are_those_of_the_sampler) {
             double sum = shares.left;
             for (index_t k = 0; k < shares.certain; ++k) sum += row[at(k)];
             EXPECT_NEAR(sum, 1, 1e-12);
-            EXPECT_LE(shares.least, 1.0 / n + 1e-12) << "one child has no more than the mean";
             auto const iid = draft::shares_of(draft::iid{}, row, n);
             EXPECT_EQ(iid.draws, n);
             EXPECT_NEAR(iid.of_draw(), 1.0 / n, 1e-15);
         }
+}
+
+/// By hand: certain children by their probabilities, draws by the rate that none of them is accepted.
+TEST(child_chances, follow_from_shares_and_rates) {
     std::vector<double> const row{0.5, 0.3, 0.15, 0.05};
-    EXPECT_EQ(draft::most_children_of_share(draft::stratified{}, row, 1.01, 4), 0);
-    EXPECT_EQ(draft::most_children_of_share(draft::stratified{}, row, 1.0, 4), 1);
-    EXPECT_EQ(draft::most_children_of_share(draft::stratified{}, row, 0.5, 4), 2);
-    EXPECT_EQ(draft::most_children_of_share(draft::stratified{}, row, 0.2, 4), 3);
-    EXPECT_EQ(draft::most_children_of_share(draft::stratified{}, row, 0.01, 4), 4);
-    EXPECT_EQ(draft::most_children_of_share(draft::iid{}, row, 0.34, 4), 2);
+    draft::child_rates const rates{.certain = 1, .draw = 0.6, .other = 0.4};
+    auto const of = [&](index_t n) { return draft::chances_of(draft::stratified{}, row, n, rates); };
+    EXPECT_NEAR(of(1).any(), 0.6, 1e-15) << "one draw";
+    EXPECT_NEAR(of(2).any(), 0.5 + 0.5 * 0.4, 1e-15) << "one certain child, one draw beside it";
+    EXPECT_NEAR(of(2).of_draw(), 0.5 * 0.4, 1e-15);
+    EXPECT_NEAR(of(3).any(), 0.8 + 0.2 * 0.4, 1e-15);
+    double const three = 1 - std::pow(0.4, std::pow(3, 0.45));
+    EXPECT_NEAR(draft::chances_of(draft::iid{}, row, 3, rates).any(), three, 1e-15);
+    EXPECT_NEAR(draft::chances_of(draft::iid{}, row, 3, rates).of_draw(), three / 3, 1e-15);
+    // No sum of chances exceeds 1, whatever the rates.
+    for (double const certain : {0.0, 0.5, 1.0, 1.5, 3.0})
+        for (double const draw : {0.0, 0.5, 1.0})
+            for (index_t n = 1; n <= 6; ++n) {
+                auto const chances = draft::chances_of(draft::stratified{}, row, n, {certain, draw, draw});
+                EXPECT_LE(chances.any(), 1 + 1e-12);
+                EXPECT_GE(chances.of_draw(), 0);
+            }
+}
+
+TEST(best_children, have_the_largest_gain) {
+    std::vector<double> const row{0.5, 0.3, 0.15, 0.05};
+    auto const best = [&](double reach, index_t most = 4) {
+        return draft::best_children(draft::stratified{}, row, {.certain = 1, .draw = 0.6, .other = 0.4}, reach, most);
+    };
+    EXPECT_EQ(best(1), 0) << "0.6 - 1 < 0";
+    EXPECT_EQ(best(2), 1) << "1.2 - 1 > 0, 1.4 - 2 < 0";
+    EXPECT_EQ(best(10), 3) << "5, 5, 5.8, 5.7";
+    EXPECT_EQ(best(13), 4) << "6.8, 7.1, 8.44, 8.61";
+    EXPECT_EQ(best(13, 2), 2) << "no more than allowed";
+    for (double reach = 0; reach < 40; reach += 0.25) EXPECT_LE(best(reach), best(reach + 0.25)) << reach;
+}
+
+/// From outcomes that have known rates, those are learnt.
+TEST(acceptance_by_row, learns_the_rates_of_each_class) {
+    acceptance_by_row history(0.6);
+    EXPECT_EQ(acceptance_by_row::class_of(0.05), 0U);
+    EXPECT_LT(acceptance_by_row::class_of(0.4), acceptance_by_row::class_of(0.6));
+    EXPECT_NEAR(history.rates(3).certain, 1, 1e-15);
+    EXPECT_NEAR(history.rates(3).draw, 0.6, 1e-15);
+    EXPECT_NEAR(history.of_token(0), 1, 1e-15);
+    std::vector<double> const row{0.5, 0.3, 0.15, 0.05};
+    draft::child_rates const truth{.certain = 0.8, .draw = 0.4, .other = 0.25};
+    std::size_t const a = acceptance_by_row::class_of(0.5);
+    std::uint64_t state = 1;
+    auto const uniform = [&] {
+        state = state * 6364136223846793005U + 1442695040888963407U;
+        return static_cast<double>(state >> 11) * 0x1p-53;
+    };
+    for (int step = 0; step < 20000; ++step) {
+        for (index_t const n : {1, 3, 5}) {
+            auto const real = draft::chances_of(draft::stratified{}, row, n, truth);
+            double u = uniform();
+            index_t accepted = none;
+            for (index_t k = 0; k < n && accepted < 0; ++k) {
+                double const chance = k < real.shares.certain ? real.factor * row[at(k)] : real.of_draw();
+                if (u < chance) accepted = k;
+                u -= chance;
+            }
+            history.count(a, draft::chances_of(draft::stratified{}, row, n, history.rates(a)),
+                          std::vector<std::size_t>(at(real.shares.draws), 1), accepted);
+        }
+        history.fade();
+    }
+    EXPECT_NEAR(history.rates(a).certain, truth.certain, 0.1);
+    EXPECT_NEAR(history.rates(a).draw, truth.draw, 0.1);
+    EXPECT_NEAR(history.rates(a).other, truth.other, 0.1);
+    EXPECT_NEAR(history.of_token(1), 1, 0.15);
+    EXPECT_NEAR(history.rates(a + 1).draw, 0.6, 1e-15) << "the other classes are as before";
+    // Tokens of one kind are accepted, those of the other are not.
+    auto const chances = draft::chances_of(draft::iid{}, row, 2, history.rates(0));
+    for (int step = 0; step < 2000; ++step) history.count(0, chances, std::vector<std::size_t>{0, 2}, step % 2 - 1);
+    EXPECT_GT(history.of_token(0), 1.1);
+    EXPECT_LT(history.of_token(2), 0.1);
 }
 
 // --- Exact laws ------------------------------------------------------------------------------------------------------
@@ -108,7 +179,7 @@ void expect_exact(reach_options const& options, std::int32_t vocabulary, double 
 }
 
 TEST(reach_drafter, is_exact) {
-    reach_options const pairs{.nodes = 6, .depth = 2, .children = 2, .least = 0.26, .acceptance = 0.95};
+    reach_options const pairs{.nodes = 6, .depth = 2, .children = 2, .least = 0.2};
     expect_exact<draft::iid, by_threshold, verify::ranked_block<law::iid>>(pairs, 2);
     expect_exact<draft::stratified, by_threshold, verify::ranked_block<law::stratified>>(pairs, 3);
     expect_exact<draft::stratified, by_threshold, verify::ranked<law::stratified>>(pairs, 3, 0.7);
@@ -212,7 +283,7 @@ std::pair<int, int> same_and_other_numbers() {
             std::map<std::vector<std::int32_t>, index_t> numbers;
             model draft(size, random_conditional(size, 5, 2, 0, sharpness));
             reach_drafter<model, draft::stratified, Rule> drafter(
-                draft, {.nodes = 18, .depth = 3, .children = 4, .acceptance = 1, .learns = false});
+                draft, {.nodes = 18, .depth = 3, .children = 4, .learns = false});
             generation_metrics m;
             std::vector<token_id> const text{1, 2};
             for (std::uint64_t seed = 0; seed < 100; ++seed) {

@@ -5,7 +5,7 @@ numbers.py [--root ROOT]
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
-           speed-ups of bench/padded, or bench/controller, is what the data say
+           speed-ups of bench/padded, bench/controller or bench/adaptive, is what the data say
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -30,6 +30,8 @@ PADDED = {"parameters of the target": "padded", "parameters of the target, llama
 # Of bench/controller, by its first cell; and its tables of times.
 CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
+# Of bench/adaptive, by its first cell.
+ADAPTIVE = "trees that adapt: temperature, nodes"
 
 
 def by_method(path):
@@ -46,6 +48,7 @@ class Data:
         self.calls = {t: by_method(root / f"bench/results/tokens_a_call/temperature_{t}.jsonl") for t in TEMPERATURES}
         self.controller = [row for row in csv.DictReader((root / "bench/results/controller/summary.csv").open(encoding="utf-8"))
                            if row["length"] == "64" and row["drafts"] == "auto"]
+        self.adaptive = list(csv.DictReader((root / "bench/results/adaptive/summary.csv").open(encoding="utf-8")))
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -131,6 +134,20 @@ def auto_to_best(data, parameters, temperature):
     return "nothing"
 
 
+def adaptive_of(data, what, column):
+    """A cell of the table of bench/adaptive: "0.3, 10" and the column."""
+    temperature, nodes = what.split(", ")
+    for row in data.adaptive:
+        chosen = "draft's temperature chosen" in column
+        if (f"{float(row['temperature']):g}", row["nodes"], row["verifier"], row["draft_temperature"] == "chosen") == (
+                temperature, nodes, "nested_ranked_block", chosen):
+            if column.startswith("ratio"):
+                return "{:.3f} [{:.3f}, {:.3f}]".format(*(float(row[f"ratio{end}"]) for end in ("", "_low", "_high")))
+            name = {"mean nodes": "mean_nodes", "draft calls": "draft_calls", "tokens a call": "tokens_a_call"}[column.split(":")[0]]
+            return ", ".join(f"{float(row[f'{name}_{way}']):.2f}" for way in ("fixed", "adaptive"))
+    return "nothing"
+
+
 def slowest_text(root):
     """The least speed-up of a text with --tree auto, of the sizes above the shipped one."""
     runs = list(csv.DictReader((root / "bench/results/padded/runs.csv").open(encoding="utf-8")))
@@ -167,6 +184,7 @@ CLAIMS = [
     ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d.root):.2f}"]),
     ("docs/benchmarks.md", rf"that is {NUMBER} of the best fixed tree of each kind, {NUMBER} in the worst cell, and the slowest of all texts runs at {NUMBER} times",
      lambda d: [of_kinds(d, "to_best", lambda x: sum(x) / len(x)), of_kinds(d, "to_best", min), of_kinds(d, "slowest", min)]),
+    ("docs/benchmarks.md", rf"The largest of these ratios is {NUMBER}", lambda d: [f"{max(float(row['ratio']) for row in d.adaptive if row['verifier'] == 'nested_ranked_block'):.3f}"]),
     ("docs/benchmarks.md", rf"three calls of the draft, takes {NUMBER} times a call of one row, and one of 4x2x2x1, 45 rows, {NUMBER} times",
      lambda d: [step_at_287m(d, "1x1x1"), step_at_287m(d, "4x2x2x1")]),
     ("README.md", rf"gives {NUMBER} at temperature 1, recursive rejection {NUMBER}, the default {NUMBER}",
@@ -247,6 +265,12 @@ def wrong_rows(name, text, data):
             for row in rows:
                 for column, cell in zip(head[1:], row[1:]):
                     expected = auto_to_best(data, row[0], column.split()[-1])
+                    if cell != expected:
+                        wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
+        elif head[0] == ADAPTIVE:
+            for row in rows:
+                for column, cell in zip(head[1:], row[1:]):
+                    expected = adaptive_of(data, row[0], column)
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
         elif head[0] == "target in PyTorch, temperature":

@@ -38,8 +38,8 @@ shape_rule by_own_context() {
             }};
 }
 
-/// Like `by_threshold`: as many children as are each reached often enough, by the draft's row at the node and its
-/// depth.
+/// Like `by_threshold`: the number of children that adds the most less `least` for each, by the draft's row at the node
+/// and its depth.
 template <class Sampler>
 shape_rule by_threshold(double least) {
     return {"by_threshold", [least](undrawn_node const& v) {
@@ -47,7 +47,7 @@ shape_rule by_threshold(double least) {
                 std::sort(row.rbegin(), row.rend());
                 double reach = 1;
                 for (std::int32_t d = 0; d < v.depth; ++d) reach *= 0.6;
-                return draft::most_children_of_share(Sampler{}, row, least / reach, 4);
+                return draft::best_children(Sampler{}, row, {}, reach / least, 4);
             }};
 }
 
@@ -77,7 +77,7 @@ TEST(shape_rules, ranked_block_may_look_at_all_earlier_draws) {
         expect_proved<draft::iid, verify::ranked_block<law::iid>>(rule);
         expect_proved<draft::stratified, verify::ranked_block<law::stratified>>(rule);
     }
-    expect_proved<draft::stratified, verify::ranked_block<law::stratified>>(by_threshold<draft::stratified>(0.2));
+    expect_proved<draft::stratified, verify::ranked_block<law::stratified>>(by_threshold<draft::stratified>(0.1));
 }
 
 TEST(shape_rules, others_may_as_well) {
@@ -90,7 +90,7 @@ TEST(shape_rules, others_may_as_well) {
 /// Integrated over quantiles, by the verifier's own distribution functions. That a stronger dependence is biased is
 /// shown by simulation (nested_ranked_block_test.cpp).
 TEST(shape_rules, nested_ranked_block_may_look_at_the_nodes_own_context) {
-    for (auto const& rule : {by_own_context(), by_threshold<draft::stratified>(0.2)}) {
+    for (auto const& rule : {by_own_context(), by_threshold<draft::stratified>(0.1)}) {
         proof_options const options{.trees = trees_of(rule), .seeds = 2, .floats = false};
         auto const iid = prove_lossless(draft::iid{}, reference::nested_ranked_block<law::iid>{}, options);
         EXPECT_TRUE(iid.holds()) << iid.report();

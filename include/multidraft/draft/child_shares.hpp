@@ -1,7 +1,9 @@
-// How a node's probability of being reached is divided among its children, and how many children exceed a threshold.
+// How a node's probability of being reached is divided among its children, and how many children are worth their cost.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
+#include <cmath>
 #include <cstddef>
 #include <span>
 
@@ -11,13 +13,12 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// An estimate of each child's probability of being accepted: a certain child has its probability under the draft, the
-/// draws have equal parts of the rest. The shares sum to at most 1 and do not depend on what is drawn.
+/// How n children divide the probability of the draft's row: a certain child has its own, the draws have the rest. Does
+/// not depend on what is drawn.
 struct child_shares {
     index_t certain = 0;
     index_t draws = 0;
-    double left = 1;   ///< the probability outside the certain children
-    double least = 1;  ///< the smallest share
+    double left = 1;  ///< the probability outside the certain children
 
     /// The share of each draw.
     [[nodiscard]] double of_draw() const noexcept { return draws > 0 ? left / draws : 0; }
@@ -25,34 +26,76 @@ struct child_shares {
 
 /// The shares of n >= 1 independent draws.
 [[nodiscard]] inline child_shares shares_of(iid const&, std::span<double const> /*likeliest*/, index_t n) noexcept {
-    return {0, n, 1, 1.0 / n};
+    return {0, n, 1};
 }
 
 /// The shares of n >= 1 children by the certainty rule. `likeliest` are the largest probabilities of the draft's row,
 /// in falling order, n - 1 of them or more, or all there are. O(n).
 [[nodiscard]] inline child_shares shares_of(stratified const& sampler, std::span<double const> likeliest,
                                             index_t n) noexcept {
-    child_shares shares{0, n, 1, 1};
+    child_shares shares{0, n, 1};
     while (shares.draws > 1 && static_cast<std::size_t>(shares.certain) < likeliest.size()) {
         double const top = likeliest[static_cast<std::size_t>(shares.certain)];
         if (!(top > 0) || !(shares.draws * top >= sampler.theta * shares.left)) break;
         shares.left = shares.left > top ? shares.left - top : 0;
-        shares.least = top < shares.least ? top : shares.least;
         ++shares.certain;
         --shares.draws;
     }
-    shares.least = shares.of_draw() < shares.least ? shares.of_draw() : shares.least;
     return shares;
 }
 
-/// The largest number of children, up to `most`, each of which has a share of at least `least`; 0 if even a single
-/// child has less, that is where `least` exceeds 1. O(most^2).
+/// Rates from which the acceptance of children is estimated.
+struct child_rates {
+    double certain = 1;  ///< how often a certain child is accepted, over its probability under the draft, >= 0
+    double draw = 0.6;   ///< how often a single draw from the whole row is accepted, in [0, 1]
+    double other = 0.4;  ///< the same of a draw beside certain children, of the times that none of them is accepted
+};
+
+/// The estimated probabilities that the children of a reached node are accepted. They sum to 1 at most.
+struct child_chances {
+    child_shares shares;
+    double factor = 1;  ///< the chance of a certain child over its probability under the draft
+    double draws = 0;   ///< the chance that one of the draws is accepted
+
+    /// The chance of each draw.
+    [[nodiscard]] double of_draw() const noexcept { return shares.draws > 0 ? draws / shares.draws : 0; }
+    /// The chance that any child is accepted.
+    [[nodiscard]] double any() const noexcept { return factor * (1 - shares.left) + draws; }
+};
+
+/// The chances of n >= 1 children: those of certain children are in proportion to their probabilities; j draws from the
+/// rest, of probability L, have L (1 - (1 - rate)^(j^0.45)) together, the law that pairs of models follow
+/// (docs/research.md). `likeliest` as in `shares_of`.
 template <class Sampler>
-[[nodiscard]] index_t most_children_of_share(Sampler const& sampler, std::span<double const> likeliest, double least,
-                                             index_t most) noexcept {
-    for (index_t n = most; n > 0; --n)
-        if (shares_of(sampler, likeliest, n).least >= least) return n;
-    return 0;
+[[nodiscard]] child_chances chances_of(Sampler const& sampler, std::span<double const> likeliest, index_t n,
+                                       child_rates const& rates) noexcept {
+    constexpr double exponent = 0.45;
+    child_chances chances{shares_of(sampler, likeliest, n)};
+    child_shares const& shares = chances.shares;
+    double const taken = 1 - shares.left;
+    chances.factor = taken * rates.certain > 1 ? 1 / taken : rates.certain;
+    if (shares.draws == 0) return chances;
+    double const miss = 1 - (shares.certain > 0 ? rates.other : rates.draw);
+    double const missed = shares.draws == 1 ? miss : std::pow(miss, std::pow(shares.draws, exponent));
+    chances.draws = std::min(shares.left * (1 - missed), std::max(0.0, 1 - chances.factor * taken));
+    return chances;
+}
+
+/// The number of children, at most `most`, with the largest gain: `reach` times the chance that any is accepted, less 1
+/// for each. `reach` is the node's probability of being reached over the cost of a node, in accepted tokens. Ties go to
+/// the fewest. O(most^2).
+template <class Sampler>
+[[nodiscard]] index_t best_children(Sampler const& sampler, std::span<double const> likeliest, child_rates const& rates,
+                                    double reach, index_t most) noexcept {
+    index_t best = 0;
+    double best_gain = 0;
+    for (index_t n = 1; n <= most; ++n) {
+        double const gain = reach * chances_of(sampler, likeliest, n, rates).any() - n;
+        if (!(gain > best_gain)) continue;
+        best_gain = gain;
+        best = n;
+    }
+    return best;
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::draft
