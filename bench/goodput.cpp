@@ -9,12 +9,14 @@
 // the table and no clock. With shapes the texts run once, whatever the files and numbers of requests: their steps do
 // not depend on each other.
 //
-// A job {"measure": [TARGET, DRAFT], "rows": [..], "rounds"} gives the times of these models in one thread, in the
-// format of `generate --costs`: the least of the rounds, in which numbers of rows and models take turns.
+// A job {"measure": [TARGET, DRAFT], "rows": [..], "rounds"} gives the times of these models in one thread (of its
+// processor, so that other programs do not count), in the format of `generate --costs`: the least of the rounds, in which numbers of rows and models take turns. The
+// rows of a call do not attend to each other.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <ctime>
 #include <exception>
 #include <iostream>
 #include <limits>
@@ -250,6 +252,7 @@ public:
         for (std::size_t slot = 0; slot < rows.size(); ++slot)
             situations_.push_back({number_[slot], requests_[slot]->depth(), requests_[slot]->unread()});
         auto const shapes = choices_.choose(situations_);
+        expected += choices_.expected().tokens;
         seconds += std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
         for (std::size_t slot = 0; slot < rows.size(); ++slot) {
             rows[slot] = requests_[slot]->step(shapes[slot]);
@@ -257,7 +260,8 @@ public:
         }
     }
 
-    double seconds = 0;  ///< of choosing, by the clock
+    double seconds = 0;   ///< of choosing, by the clock
+    double expected = 0;  ///< tokens
 
 private:
     texts_of_job const& job_;
@@ -374,6 +378,7 @@ json run(shipped_pair const& pair, std::vector<std::unique_ptr<request>>& pool, 
                 shared_flight one(texts, std::span(pool).first(requests), times, options);
                 runs.push_back(serve(one, texts.texts, requests, times));
                 runs.back()["choosing"] = one.seconds;
+                runs.back()["expected"] = one.expected;
             } else {
                 if (requests != 1) throw std::runtime_error("requests: the controller of one text");
                 controller_options options = choices_of(the_method(), false, 0, 16);
@@ -386,8 +391,17 @@ json run(shipped_pair const& pair, std::vector<std::unique_ptr<request>>& pool, 
     return {{"runs", runs}};
 }
 
+/// The time that this thread has run: other programs on its core are not counted.
+struct thread_time {
+    static std::chrono::nanoseconds now() {
+        std::timespec t{};
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        return std::chrono::seconds(t.tv_sec) + std::chrono::nanoseconds(t.tv_nsec);
+    }
+};
+
 json measure(shipped_pair const& pair, json const& job) {
-    auto options = shipped_pair::options(1);
+    auto options = shipped_pair::options(1);  // one thread, the one that calls
     auto const rows = job.at("rows").get<std::vector<std::int32_t>>();
     options.tree_entries = rows.back();
     transformer target(job.at("measure").at(0).get<std::string>(), options);
@@ -396,14 +410,17 @@ json measure(shipped_pair const& pair, json const& job) {
     std::vector<double> of_draft = of_target;
     library_cost least{of_target.front(), of_target.front()};
     {
-        timed_calls<transformer> target_call(target, rows.back());
-        timed_calls<transformer> draft_call(draft, rows.back());
+        timed_calls<transformer, thread_time> target_call(target, rows.back(), true);
+        timed_calls<transformer, thread_time> draft_call(draft, rows.back(), true);
         for (int round = 0; round < job.at("rounds").get<int>(); ++round)
             for (std::size_t k = 0; k < rows.size(); ++k) {
-                of_target[k] = std::min(of_target[k], target_call(rows[k]));
-                // As in `median_call_seconds`: the first call of a step finds the caches full of the target.
-                double const first = draft_call(rows[k]);
-                of_draft[k] = std::min(of_draft[k], (first + draft_call(rows[k])) / 2);
+                // As in the steps of a text: each step finds the caches as one like it left them.
+                for (int step = 0; step < 3; ++step) {
+                    of_target[k] = std::min(of_target[k], target_call(rows[k]));
+                    // As in `median_call_seconds`: the first call of a step finds the caches full of the target.
+                    double const first = draft_call(rows[k]);
+                    of_draft[k] = std::min(of_draft[k], (first + draft_call(rows[k])) / 2);
+                }
             }
     }
     for (int round = 0; round < job.at("rounds").get<int>(); ++round) {

@@ -5,7 +5,7 @@ numbers.py [--root ROOT]
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
-           speed-ups of bench/padded, or bench/controller, is what the data say
+           speed-ups of bench/padded, bench/controller or bench/goodput, is what the data say
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -30,6 +30,8 @@ PADDED = {"parameters of the target": "padded", "parameters of the target, llama
 # Of bench/controller, by its first cell; and its tables of times.
 CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
+# Of bench/goodput, by its first cell.
+GOODPUT = "times of a target of, requests in flight"
 
 
 def by_method(path):
@@ -46,6 +48,8 @@ class Data:
         self.calls = {t: by_method(root / f"bench/results/tokens_a_call/temperature_{t}.jsonl") for t in TEMPERATURES}
         self.controller = [row for row in csv.DictReader((root / "bench/results/controller/summary.csv").open(encoding="utf-8"))
                            if row["length"] == "64" and row["drafts"] == "auto"]
+        self.goodput = {(row["costs"], row["requests"], row["drafts"]): row
+                        for row in csv.DictReader((root / "bench/results/goodput/summary.csv").open(encoding="utf-8"))}
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -129,6 +133,23 @@ def auto_to_best(data, parameters, temperature):
         if (row["costs"], row["temperature"], row["kind"]) == (TABLES_OF_TIMES.get(parameters), temperature, "all"):
             return "{:.3f} [{:.3f}, {:.3f}]".format(*(float(row[f"to_best_for_all{end}"]) for end in ("", "_low", "_high")))
     return "nothing"
+
+
+def goodput(data, cell, column):
+    """A ratio of bench/goodput: of a tree to no drafts, of one budget to no drafts or to the best fixed tree."""
+    parameters, requests = cell.split(", ")
+    of = lambda drafts: data.goodput[TABLES_OF_TIMES[parameters], requests, drafts]  # noqa: E731
+    if column == "best fixed tree":
+        return of("shared")["best"]
+    if column.startswith("one budget"):
+        name = "to_best" if column.endswith("best") else "to_none"
+        return "{:.2f} [{:.2f}, {:.2f}]".format(*(float(of("shared")[f"{name}{end}"]) for end in ("", "_low", "_high")))
+    return f"{float(of(column)['to_none']):.2f}"
+
+
+def of_goodput(data, column, of, least_requests=1):
+    """Of one budget, over all tables of times and numbers of requests."""
+    return f"{of([float(row[column]) for (_, requests, drafts), row in data.goodput.items() if drafts == 'shared' and int(requests) >= least_requests]):.2f}"
 
 
 def slowest_text(root):
@@ -247,6 +268,12 @@ def wrong_rows(name, text, data):
             for row in rows:
                 for column, cell in zip(head[1:], row[1:]):
                     expected = auto_to_best(data, row[0], column.split()[-1])
+                    if cell != expected:
+                        wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
+        elif head[0] == GOODPUT:
+            for row in rows:
+                for column, cell in zip(head[1:], row[1:]):
+                    expected = goodput(data, row[0], column)
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
         elif head[0] == "target in PyTorch, temperature":

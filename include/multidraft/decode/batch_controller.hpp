@@ -74,7 +74,7 @@ public:
         std::size_t free = 0;
         while (free < requests_.size() && requests_[free].active) ++free;
         if (free == requests_.size()) requests_.push_back({acceptance_history(options_.memory, options_.prior)});
-        request& one = requests_[free];
+        member& one = requests_[free];
         one.history.begin_as(common_, options_.common);
         one.active = true;
         one.shape = topology();
@@ -124,7 +124,7 @@ public:
     [[nodiscard]] acceptance_history const& rates(std::int32_t request) { return find(request).history; }
 
 private:
-    struct request {
+    struct member {
         acceptance_history history;
         topology shape{};  ///< of the last step
         bool active = true;
@@ -132,7 +132,7 @@ private:
 
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
 
-    [[nodiscard]] request& find(std::int32_t number) {
+    [[nodiscard]] member& find(std::int32_t number) {
         auto const k = static_cast<std::size_t>(number);
         if (number < 0 || k >= requests_.size() || !requests_[k].active)
             refuse("request", number, "no request in flight has this number");
@@ -142,7 +142,7 @@ private:
     step_times times_;
     batch_controller_options options_;
     acceptance_history common_;  ///< of all requests
-    std::vector<request> requests_;
+    std::vector<member> requests_;
     std::vector<analysis::rank_rates> rates_;
     std::vector<std::int32_t> unread_;
     analysis::shared_budget chosen_;
