@@ -10,8 +10,8 @@
 // not depend on each other.
 //
 // A job {"measure": [TARGET, DRAFT], "rows": [..], "rounds"} gives the times of these models in one thread (of its
-// processor, so that other programs do not count), in the format of `generate --costs`: the least of the rounds, in which numbers of rows and models take turns. The
-// rows of a call do not attend to each other.
+// processor, so that other programs do not count), in the format of `generate --costs`: the least of the rounds, in
+// which numbers of rows and models take turns. The rows of a call do not attend to each other.
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
