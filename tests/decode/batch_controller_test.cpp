@@ -95,7 +95,13 @@ TEST(batch_controller, comes_close_to_the_trees_of_the_true_rates) {
             double const step = times.library[0].step * static_cast<double>(requests);
             auto const best =
                 analysis::share_budget(true_rates, 64, {times.target, times.draft, step, 0, times.library[0].inner});
-            EXPECT_GT(one.tokens / one.seconds, 0.93 * best.tokens_per_second()) << requests;
+            // The trees of these rates, in these worlds: ranks are not accepted as often there as the rates say.
+            auto same = worlds_of(rates, times);
+            double tokens = 0;
+            for (int k = 0; k < 400; ++k)
+                for (std::size_t r = 0; r < requests; ++r)
+                    tokens += static_cast<double>(same[r].step(best.shapes[r]).size() + 1);
+            EXPECT_GT(one.tokens / one.seconds, 0.93 * tokens / (400 * best.seconds)) << requests;
             double const none = static_cast<double>(requests) / (times.target(static_cast<int>(requests)) + step);
             EXPECT_GT(one.tokens / one.seconds, 0.97 * none) << requests;
         }

@@ -147,9 +147,9 @@ def goodput(data, cell, column):
     return f"{float(of(column)['to_none']):.2f}"
 
 
-def of_goodput(data, column, of, least_requests=1):
+def of_goodput(data, column, of):
     """Of one budget, over all tables of times and numbers of requests."""
-    return f"{of([float(row[column]) for (_, requests, drafts), row in data.goodput.items() if drafts == 'shared' and int(requests) >= least_requests]):.2f}"
+    return f"{of([float(row[column]) for (_, _, drafts), row in data.goodput.items() if drafts == 'shared']):.2f}"
 
 
 def slowest_text(root):
@@ -188,6 +188,8 @@ CLAIMS = [
     ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d.root):.2f}"]),
     ("docs/benchmarks.md", rf"that is {NUMBER} of the best fixed tree of each kind, {NUMBER} in the worst cell, and the slowest of all texts runs at {NUMBER} times",
      lambda d: [of_kinds(d, "to_best", lambda x: sum(x) / len(x)), of_kinds(d, "to_best", min), of_kinds(d, "slowest", min)]),
+    ("docs/benchmarks.md", rf"One budget has {NUMBER} of the goodput of the best fixed tree on average over the table, {NUMBER} in the worst cell, and {NUMBER} of that without drafts at least; the slowest of all texts took its tokens at {NUMBER} times the rate",
+     lambda d: [of_goodput(d, "to_best", lambda x: sum(x) / len(x)), of_goodput(d, "to_best", min), of_goodput(d, "to_none", min), of_goodput(d, "slowest", min)]),
     ("docs/benchmarks.md", rf"three calls of the draft, takes {NUMBER} times a call of one row, and one of 4x2x2x1, 45 rows, {NUMBER} times",
      lambda d: [step_at_287m(d, "1x1x1"), step_at_287m(d, "4x2x2x1")]),
     ("README.md", rf"gives {NUMBER} at temperature 1, recursive rejection {NUMBER}, the default {NUMBER}",
