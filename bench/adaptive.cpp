@@ -32,12 +32,12 @@
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
-#include "support/shipped.hpp"
+#include "support/shipped_pair.hpp"
 
 namespace {
 
 using namespace multidraft;
-using multidraft::bench::shipped;
+using multidraft::bench::shipped_pair;
 using multidraft::examples::transformer;
 using nlohmann::json;
 
@@ -63,7 +63,7 @@ private:
 
 /// Continues the texts of a job and calls `count(generation)` for each.
 template <class Loop, class Count>
-void continue_texts(Loop&& loop, shipped const& pair, json const& job, Count count) {
+void continue_texts(Loop&& loop, shipped_pair const& pair, json const& job, Count count) {
     generation_options options;
     options.max_tokens = job.at("tokens").get<std::int32_t>();
     options.sampling.temperature = job.at("temperature").get<float>();
@@ -80,7 +80,7 @@ void continue_texts(Loop&& loop, shipped const& pair, json const& job, Count cou
 
 /// What `generate` calls a method: a verifier, and the drafter of adaptive trees that it allows.
 template <class Verifier, class Rule>
-json run(shipped& pair, json const& job) {
+json run(shipped_pair& pair, json const& job) {
     json runs = json::array();
     auto const count = [&](generation const& g) {
         runs.push_back({{"tokens", g.tokens.size()},
@@ -122,7 +122,7 @@ json run(shipped& pair, json const& job) {
     return {{"runs", runs}};
 }
 
-json run_any(shipped& pair, json const& job) {
+json run_any(shipped_pair& pair, json const& job) {
     auto const verifier = job.at("verifier").get<std::string>();
     if (verifier == "nested_ranked_block")
         return run<verify::nested_ranked_block<law::stratified>, by_threshold>(pair, job);
@@ -133,7 +133,7 @@ json run_any(shipped& pair, json const& job) {
 }  // namespace
 
 int main() try {
-    shipped pair;
+    shipped_pair pair;
     for (std::string line; std::getline(std::cin, line);)
         std::cout << run_any(pair, json::parse(line)).dump() << '\n' << std::flush;
 } catch (std::exception const& e) {

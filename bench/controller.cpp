@@ -13,10 +13,8 @@
 #include <cstdint>
 #include <exception>
 #include <iostream>
-#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -24,38 +22,18 @@
 #include <vector>
 
 #include "automatic_trees.hpp"
-#include "generate/methods.hpp"
-#include "multidraft/decode/controlled_drafter.hpp"
 #include "multidraft/decode/controller.hpp"
-#include "multidraft/draft/stratified.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
-#include "support/shipped.hpp"
+#include "support/shipped_pair.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
 
 namespace {
 
 using namespace multidraft;
+using namespace multidraft::bench;
 using namespace multidraft::examples;
-using multidraft::bench::shipped;
 using nlohmann::json;
-
-method const& the_method() {
-    static method const one = [] {
-        method m;
-        m.name = "nested_ranked_block/stratified";
-        m.verifiers = {m.name};
-        m.run_choices = [](transformer& target, transformer& draft, tree_choices& choices,
-                           std::span<token_id const> prompt, generation_options const& options,
-                           token_callback const& on_tokens) {
-            return make_controlled<draft::stratified, verify::nested_ranked_block<law::stratified>>(
-                target, draft, choices)(prompt, options, on_tokens);
-        };
-        return m;
-    }();
-    return one;
-}
 
 /// Passes everything on, and adds the seconds of each step by several tables of times.
 class virtual_clock final : public tree_choices {
@@ -90,7 +68,7 @@ private:
     std::vector<std::int32_t> rows_;
 };
 
-json run(shipped& pair, json const& job) {
+json run(shipped_pair& pair, json const& job) {
     std::vector<step_times> tables;
     for (auto const& file : job.at("costs")) tables.push_back(read_times(file.get<std::string>(), the_method()));
     auto const tree = job.at("tree").get<std::string>();
@@ -98,19 +76,14 @@ json run(shipped& pair, json const& job) {
     if (tree == "auto" && tables.size() != 1) throw std::runtime_error("costs: the controller knows those of one file");
     controller_options choices = choices_of(the_method(), false, 0, 16);
     choices.learns_times = false;
-    generation_options options;
-    options.max_tokens = job.at("tokens").get<std::int32_t>();
-    options.sampling.temperature = job.at("temperature").get<float>();
-    options.draft_sampling = options.sampling;
-    if (options.sampling.greedy()) options.draft_sampling->temperature = 0.1F;  // as `generate`
     std::unique_ptr<tree_choices> inner;
     json runs = json::array();
     std::uint32_t request = 0;
     for (auto const& text : job.at("texts")) {
         auto const prompt =
             pair.prompt(text.at(0).get<std::string>(), text.at(1).get<std::size_t>(), job.at("words").get<int>());
-        options.seed = job.at("seed").get<std::uint64_t>();
-        options.request = request++;
+        auto const options = options_of(job.at("tokens").get<std::int32_t>(), job.at("temperature").get<float>(),
+                                        job.at("seed").get<std::uint64_t>(), request++);
         if (!inner || (tree == "auto" && !carries)) {
             if (tree == "auto")
                 inner = std::make_unique<automatic_tree>(tables.front(), choices);
@@ -124,10 +97,10 @@ json run(shipped& pair, json const& job) {
     return {{"runs", runs}};
 }
 
-json measure(shipped const& pair, json const& job) {
+json measure(shipped_pair const& pair, json const& job) {
     auto const& names = job.at("measure");
-    transformer target(names.at(0).get<std::string>(), shipped::options(0));
-    transformer draft(names.at(1).get<std::string>(), shipped::options(0));
+    transformer target(names.at(0).get<std::string>(), shipped_pair::options(0));
+    transformer draft(names.at(1).get<std::string>(), shipped_pair::options(0));
     generation_options options;
     step_times const times = measure_times(target, draft, the_method(), pair.prompt("satire", 3, 16), options,
                                            job.at("nodes").get<std::int32_t>());
@@ -137,7 +110,7 @@ json measure(shipped const& pair, json const& job) {
 }  // namespace
 
 int main() try {
-    shipped pair;
+    shipped_pair pair;
     for (std::string line; std::getline(std::cin, line);) {
         json const job = json::parse(line);
         std::cout << (job.contains("measure") ? measure(pair, job) : run(pair, job)).dump() << '\n' << std::flush;

@@ -39,26 +39,16 @@ controller_options choices_of(Method const& how, bool forks_only, std::int32_t m
     return options;
 }
 
-/// Measures the cost of steps: calls of both models by rows, and the library's part by short texts of the method with
-/// each of its verifiers, without trees and with small ones. `Method` has `run_choices`, and `verifiers` by name.
+/// Measures the library's part of a step, by short texts of the method with each of its verifiers, without trees and
+/// with small ones. `Method` has `run_choices`, and `verifiers` by name.
 template <language_model Model, class Method>
-step_times measure_times(Model& target, Model& draft, Method const& how, std::span<token_id const> prompt,
-                         generation_options options, std::int32_t nodes) {
-    constexpr double longest = 4;  // seconds of all calls
-    std::vector<std::int32_t> sizes;
-    for (std::int32_t rows = 1; rows < nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
-    sizes.push_back(nodes + 1);
-    auto const [target_seconds, draft_seconds] = median_call_seconds<Model>(target, draft, sizes, longest);
-    std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
-    for (std::size_t k = 0; k < target_seconds.size(); ++k) {
-        of_target.emplace_back(sizes[k], target_seconds[k]);
-        of_draft.emplace_back(sizes[k], draft_seconds[k]);
-    }
-    step_times times{analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)), {}};
+std::vector<library_cost> measure_library(Model& target, Model& draft, Method const& how,
+                                          std::span<token_id const> prompt, generation_options options) {
     options.max_tokens = std::min(options.max_tokens, 12);
     options.stop_tokens.clear();
     options.observer = {};
     options.request = ~options.request;  // other draws than the text's
+    std::vector<library_cost> result;
     for (std::size_t v = 0; v < how.verifiers.size(); ++v) {
         auto const seconds_a_step = [&](topology const& shape, double& inner) {
             fixed_tree one(shape, static_cast<std::int32_t>(v));
@@ -72,9 +62,27 @@ step_times measure_times(Model& target, Model& draft, Method const& how, std::sp
         double inner = 0;
         double const step = seconds_a_step(topology(), none);
         double const with_tree = seconds_a_step(chain(2), inner);
-        times.library.push_back({step, inner > 0 ? std::max(0.0, (with_tree - step) / inner) : 0});
+        result.push_back({step, inner > 0 ? std::max(0.0, (with_tree - step) / inner) : 0});
     }
-    return times;
+    return result;
+}
+
+/// Measures the cost of steps: calls of both models by rows, and the library's part (`measure_library`).
+template <language_model Model, class Method>
+step_times measure_times(Model& target, Model& draft, Method const& how, std::span<token_id const> prompt,
+                         generation_options const& options, std::int32_t nodes) {
+    constexpr double longest = 4;  // seconds of all calls
+    std::vector<std::int32_t> sizes;
+    for (std::int32_t rows = 1; rows < nodes + 1; rows = rows < 4 ? rows + 1 : rows + rows / 2) sizes.push_back(rows);
+    sizes.push_back(nodes + 1);
+    auto const [target_seconds, draft_seconds] = median_call_seconds<Model>(target, draft, sizes, longest);
+    std::vector<std::pair<std::int32_t, double>> of_target, of_draft;
+    for (std::size_t k = 0; k < target_seconds.size(); ++k) {
+        of_target.emplace_back(sizes[k], target_seconds[k]);
+        of_draft.emplace_back(sizes[k], draft_seconds[k]);
+    }
+    return {analysis::call_cost(std::move(of_target)), analysis::call_cost(std::move(of_draft)),
+            measure_library(target, draft, how, prompt, options)};
 }
 
 template <class Method>

@@ -11,16 +11,19 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/core/config.hpp"
 #include "multidraft/decode/language_model.hpp"
+#include "multidraft/tree/mask.hpp"
 
 namespace multidraft::examples {
 
-/// Times calls of a model after a text of 64 tokens, or fewer if its context is short.
-template <language_model Model>
+/// Times calls of a model by a clock, after a text of 64 tokens, or fewer if its context is short.
+template <language_model Model, class Clock = std::chrono::steady_clock>
 class timed_calls {
 public:
-    /// The model, whose cache is emptied, belongs to the caller; calls have at most `rows` rows.
-    timed_calls(Model& model, std::int32_t rows)
+    /// The model, whose cache is emptied, belongs to the caller; calls have at most `rows` rows. Each attends to those
+    /// before it; or, if they are `apart`, to the first and itself, like the rows of many requests.
+    timed_calls(Model& model, std::int32_t rows, bool apart = false)
         : model_(model),
           context_(std::clamp(model.context_limit() - rows, 1, 64)),
           tokens_(static_cast<std::size_t>(std::max(rows, context_)), 5),
@@ -31,15 +34,21 @@ public:
         auto const before = static_cast<std::size_t>(context_);
         model_.forward(token_batch{std::span(tokens_).first(before), std::span(positions_).first(before), 0, {}}, {});
         std::iota(positions_.begin(), positions_.end(), context_);
+        if (!apart) return;
+        std::vector<node_id> parents(static_cast<std::size_t>(rows), 0);
+        parents.front() = none;
+        mask_ = ancestor_mask(parents);
     }
 
     /// Seconds of one call.
     [[nodiscard]] double operator()(std::int32_t rows) {
         auto const n = static_cast<std::size_t>(rows);
-        auto const begin = std::chrono::steady_clock::now();
-        model_.forward(token_batch{std::span(tokens_).first(n), std::span(positions_).first(n), context_, {}},
+        mask_view mask;
+        if (mask_.size() > 0 && rows > 1) mask = sliced(mask_.view(), mask_.size(), rows);
+        auto const begin = Clock::now();
+        model_.forward(token_batch{std::span(tokens_).first(n), std::span(positions_).first(n), context_, mask},
                        std::span(logits_).first(n * static_cast<std::size_t>(model_.vocabulary())));
-        double const seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+        double const seconds = std::chrono::duration<double>(Clock::now() - begin).count();
         model_.keep(context_, {});
         return seconds;
     }
@@ -50,6 +59,7 @@ private:
     std::vector<token_id> tokens_;
     std::vector<std::int32_t> positions_;
     std::vector<float> logits_;
+    ancestor_mask mask_;
 };
 
 /// The middle one of some numbers, the larger one of two.

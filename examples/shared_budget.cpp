@@ -1,15 +1,16 @@
-// Many requests, one target call per step: rows are allotted to the requests with the largest expected gain, estimated
-// from what each has had accepted so far. The time of a step depends on all rows together, so a tree that pays for a
-// single request may not pay for many. The times here are those of a target whose rows are nearly free up to 16 and
-// cost their products beyond.
+// Many requests that come and go, one target call per step: rows are allotted to the requests with the largest expected
+// gain, estimated from what each has had accepted so far. The time of a step depends on all rows together, so a tree
+// that pays for a single request may not pay for many. The times here are those of a target whose rows are nearly free
+// up to 16 and cost their products beyond.
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <span>
 #include <vector>
 
-#include "multidraft/analysis/shared_budget.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/decode/acceptance_history.hpp"
 #include "multidraft/decode/accepted_text.hpp"
+#include "multidraft/decode/batch_controller.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/tree_growth.hpp"
@@ -21,24 +22,30 @@ namespace md = multidraft;
 using sampler = md::draft::stratified;
 using verifier = md::verify::ranked_block<sampler::law>;
 
-// Milliseconds by rows. An engine measures its own.
-md::analysis::step_costs const costs{
-    md::analysis::call_cost({{1, 20.0}, {16, 21.0}, {64, 40.0}, {256, 130.0}, {1024, 500.0}}),
-    md::analysis::call_cost({{1, 0.8}, {64, 1.2}, {1024, 8.0}}), 0.1, 0.005};
+// Milliseconds by rows, and of the library for a request. An engine measures its own.
+md::step_times const times{md::analysis::call_cost({{1, 20.0}, {16, 21.0}, {64, 40.0}, {256, 130.0}, {1024, 500.0}}),
+                           md::analysis::call_cost({{1, 0.8}, {64, 1.2}, {1024, 8.0}}),
+                           {{0.02, 0.005}}};
 
 struct request {
+    static constexpr std::size_t length = 66;
+
     std::uint64_t seed;
     md::sampling_params sampling;
+    std::int32_t number;  // of the controller
     std::vector<std::int32_t> text{7, 42};
-    md::acceptance_history history{};
+    md::topology drafted{};  // the tree of the last step
 
-    // One step with a tree of this shape; returns how many tokens it wrote.
-    int step(md::topology const& shape) {
+    [[nodiscard]] std::int32_t left() const { return static_cast<std::int32_t>(length - text.size()); }
+
+    // One step with a tree of this shape, at most as deep as tokens are left; returns how many tokens it wrote. A
+    // controller that chose the shape learns from it.
+    int step(md::topology const& shape, md::batch_controller* chose) {
         md::host_group const g;
         md::addressed_source source{md::addressed_uniforms(seed)};
         md::draft::tree_growth<sampler::law> tree;
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
-        tree.start(text.back(), position, shape);
+        tree.start(text.back(), position, shape, left() - 1);
         std::vector<float> draft(static_cast<std::size_t>(shape.size()) * toy::row_stride), target(draft.size());
         auto const score = [&](toy::model which, std::vector<float>& rows, md::node_id node) {
             auto whole = text;
@@ -67,39 +74,58 @@ struct request {
         md::accepted_text const out(drafts.tree, path, v);
         text.insert(text.end(), out.tokens().begin(), out.tokens().end());
         path.resize(static_cast<std::size_t>(v.accepted));
-        history.learn(shape, {drafts.tree, path, {}});
+        if (chose != nullptr) chose->learn(number, {drafts.tree, path, {}});
+        drafted = md::topology::from_parents(tree.parents());
         return v.accepted + 1;
     }
 };
 
-// Tokens per second of that many requests over some steps; `shape` is every request's, or null if rows are allotted.
+// The time of the last step: one target call for all nodes, one draft call per level.
+double milliseconds_of(std::span<request const> all) {
+    std::int32_t rows = 0;
+    std::vector<std::int32_t> of_level;
+    double milliseconds = 0;
+    for (request const& r : all) {
+        auto const& s = r.drafted;
+        rows += s.size();
+        milliseconds += times.library[0].step;
+        for (md::node_id v = 0; v < s.size(); ++v) {
+            if (s.child_count(v) == 0) continue;
+            milliseconds += times.library[0].inner;
+            auto const level = static_cast<std::size_t>(s.depth(v));
+            if (of_level.size() <= level) of_level.resize(level + 1);
+            ++of_level[level];
+        }
+    }
+    for (std::int32_t const n : of_level) milliseconds += times.draft(n);
+    return milliseconds + times.target(rows);
+}
+
+// Tokens per second with that many requests in flight; `shape` is every request's, or null if rows are allotted. When a
+// request has its tokens the next one begins, with another temperature.
 double goodput(int requests, md::topology const* shape) {
-    constexpr int steps = 12;
+    md::batch_controller choices(times);
+    std::uint64_t seed = 0;
+    auto const next = [&] {
+        ++seed;
+        return request{seed, {.temperature = 0.4F + 0.3F * static_cast<float>(seed % 4)}, choices.start()};
+    };
     std::vector<request> all;
-    for (int r = 0; r < requests; ++r)
-        all.push_back({static_cast<std::uint64_t>(r), {.temperature = 0.4F + 0.3F * static_cast<float>(r % 4)}});
+    for (int r = 0; r < requests; ++r) all.push_back(next());
     double tokens = 0;
     double milliseconds = 0;
-    for (int k = 0; k < steps; ++k) {
-        std::vector<md::topology> shapes(all.size(), shape != nullptr ? *shape : md::topology());
-        if (shape == nullptr) {
-            std::vector<md::analysis::rank_rates> rates;
-            for (auto const& r : all) rates.push_back(r.history.rank_rates(5, 4));
-            shapes = md::analysis::share_budget(rates, 512, costs).shapes;
+    for (int k = 0; k < 1024 / requests; ++k) {
+        std::vector<md::batch_situation> step;
+        for (auto const& r : all) step.push_back({r.number, r.left() - 1, 1});
+        auto const chosen = choices.choose(step);
+        for (std::size_t r = 0; r < all.size(); ++r)
+            tokens += shape != nullptr ? all[r].step(*shape, nullptr) : all[r].step(chosen[r], &choices);
+        milliseconds += milliseconds_of(all);
+        for (auto& r : all) {
+            if (r.left() > 0) continue;
+            choices.end(r.number);
+            r = next();
         }
-        // The cost of the step: one target call for all nodes, one draft call per level.
-        std::int32_t rows = 0;
-        std::vector<std::int32_t> of_level;
-        for (auto const& s : shapes) {
-            rows += s.size();
-            for (std::int32_t d = 0; d < s.max_depth(); ++d) {
-                if (of_level.size() <= static_cast<std::size_t>(d)) of_level.push_back(0);
-                of_level[static_cast<std::size_t>(d)] += s.level(d).count;
-            }
-        }
-        milliseconds += costs.target(rows) + costs.rest + costs.rest_per_node * (rows - requests);
-        for (std::int32_t const n : of_level) milliseconds += costs.draft(n);
-        for (std::size_t r = 0; r < all.size(); ++r) tokens += all[r].step(shapes[r]);
     }
     return 1e3 * tokens / milliseconds;
 }
@@ -117,7 +143,7 @@ int main() {
 // Output:
 // tokens per second
 // requests  no tree  1x1x1x1  4x2x2x1   shared
-//        1       50      141      131      149
-//        4      197      602      194      661
-//       16      758     1249      212     1154
-//       64     1596     1566      218     1596
+//        1       50      170      133      183
+//        4      197      617      197      671
+//       16      750     1259      217     1247
+//       64     1550     1556      221     1550

@@ -6,6 +6,7 @@
 #include "multidraft/decode/acceptance_history.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/autoregressive.hpp"
+#include "multidraft/decode/batch_controller.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/cache_entries.hpp"

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
@@ -43,38 +44,104 @@ step_costs costs_of(double row, double draft) {
             0.001};
 }
 
-TEST(share_budget, of_one_request_is_the_optimal_tree_of_its_size) {
+/// Seconds of a step with these trees: in each call the rows of all of them.
+double seconds_of(std::vector<topology> const& shapes, step_costs const& costs,
+                  std::vector<std::int32_t> const& unread = {}) {
+    std::int32_t nodes = 0;
+    std::vector<std::int32_t> read;
+    double inner = 0;
+    for (std::size_t r = 0; r < shapes.size(); ++r)
+        for (node_id v = 0; v < shapes[r].size(); ++v) {
+            ++nodes;
+            if (shapes[r].child_count(v) == 0) continue;
+            inner += 1;
+            auto const level = static_cast<std::size_t>(shapes[r].depth(v));
+            if (read.size() <= level) read.resize(level + 1);
+            read[level] += level == 0 && !unread.empty() ? unread[r] : 1;
+        }
+    double const drafted = nodes - static_cast<double>(shapes.size());
+    double seconds = costs.target(nodes) + costs.rest + costs.rest_per_node * drafted + costs.rest_per_inner * inner;
+    for (std::int32_t const rows : read) seconds += costs.draft(rows);
+    return seconds;
+}
+
+TEST(share_budget, of_one_request_is_the_best_of_the_optimal_trees) {
     test_numbers numbers(3);
     for (int run = 0; run < 40; ++run) {
         std::vector<rank_rates> const rates{random_rates(numbers, 3, 3)};
-        auto const found = share_budget(rates, 12, costs_of(0.02 * run / 10, 0.01));
-        auto const nodes = found.shapes.front().size() - 1;
+        auto costs = costs_of(0.02 * run / 10, 0.02 * (run % 5));
+        costs.rest_per_inner = 0.002;
+        auto const found = share_budget(rates, 12, costs);
         EXPECT_NEAR(found.tokens, 1 + expected_accepted(found.shapes.front(), rates.front()), 1e-12);
-        EXPECT_NEAR(found.tokens, 1 + analysis::optimal_tree(rates.front(), nodes).accepted, 1e-12);
+        EXPECT_NEAR(found.seconds, seconds_of(found.shapes, costs), 1e-12);
+        double best = 0;
+        for (std::size_t depth = 0; depth <= 3; ++depth) {
+            rank_rates const upper(rates.front().begin(), rates.front().begin() + static_cast<std::ptrdiff_t>(depth));
+            for (std::int32_t n = 0; n <= 12; ++n) {
+                auto const one = analysis::optimal_tree(upper, n);
+                best = std::max(best, (1 + one.accepted) / seconds_of({one.shape}, costs));
+            }
+        }
+        EXPECT_NEAR(found.tokens_per_second(), best, 1e-9 * best);
     }
 }
 
-/// No trees of two requests with as many nodes accept more, and none have more tokens per second.
+/// No trees of two requests with as many nodes and levels accept more, and none have more tokens per second.
 TEST(share_budget, is_the_best_of_all_trees) {
     test_numbers numbers(4);
-    for (int run = 0; run < 30; ++run) {
-        std::vector<rank_rates> const rates{random_rates(numbers, 2, 2), random_rates(numbers, 2, 2)};
-        auto const costs = costs_of(0.01 + 0.02 * (run % 7), 0.0);
+    int shallower = 0;
+    for (int run = 0; run < 60; ++run) {
+        std::vector<rank_rates> const rates{random_rates(numbers, 3, 2), random_rates(numbers, 3, 2)};
+        double const call = run % 2 == 0 ? 0 : 0.03 * (run % 11);
+        step_costs costs = costs_of(0.01 + 0.02 * (run % 7), 0);
+        costs.draft = call_cost({{1, call}});
         auto const found = share_budget(rates, 8, costs);
         double best = 0;
-        for (std::int32_t a = 0; a <= 8; ++a)
-            for (std::int32_t b = 0; a + b <= 8; ++b) {
-                auto const one = analysis::optimal_tree(rates[0], a);
-                auto const two = analysis::optimal_tree(rates[1], b);
-                std::int32_t const nodes = one.shape.size() + two.shape.size() - 2;
-                double const seconds = costs.target(2 + nodes) + costs.rest + costs.rest_per_node * nodes;
-                best = std::max(best, (2 + one.accepted + two.accepted) / seconds);
-            }
+        double best_of_deepest = 0;
+        for (std::size_t depth = 0; depth <= 3; ++depth)
+            for (std::int32_t a = 0; a <= 8; ++a)
+                for (std::int32_t b = 0; a + b <= 8; ++b) {
+                    auto const upper = [depth](rank_rates const& all) {
+                        return rank_rates(all.begin(), all.begin() + static_cast<std::ptrdiff_t>(depth));
+                    };
+                    auto const one = analysis::optimal_tree(upper(rates[0]), a);
+                    auto const two = analysis::optimal_tree(upper(rates[1]), b);
+                    double const value = (2 + one.accepted + two.accepted) / seconds_of({one.shape, two.shape}, costs);
+                    best = std::max(best, value);
+                    if (depth == 3) best_of_deepest = std::max(best_of_deepest, value);
+                }
+        shallower += best > best_of_deepest * (1 + 1e-9) ? 1 : 0;
         EXPECT_NEAR(found.tokens_per_second(), best, 1e-9 * best);
         double tokens = 0;
         for (std::size_t r = 0; r < 2; ++r) tokens += 1 + expected_accepted(found.shapes[r], rates[r]);
         EXPECT_NEAR(found.tokens, tokens, 1e-12);
     }
+    EXPECT_GT(shallower, 0) << "trees of fewer levels are wider";
+}
+
+/// A jump of the curve is crossed where what lies beyond it pays, and else not.
+TEST(share_budget, crosses_jumps_of_the_times_that_pay) {
+    std::vector<rank_rates> const rates(4, rank_rates(4, {0.8}));
+    call_cost const draft({{1, 0.01}});
+    auto const rows = [&](double after) {
+        step_costs const costs{call_cost({{1, 1.0}, {6, 1.0}, {7, after}, {64, after}}), draft};
+        std::int32_t sum = 0;
+        for (auto const& shape : share_budget(rates, 64, costs).shapes) sum += shape.size();
+        return sum;
+    };
+    EXPECT_EQ(rows(1.5), 20) << "all four levels";
+    EXPECT_EQ(rows(3.0), 6) << "what fits before the jump";
+}
+
+TEST(share_budget, counts_what_the_draft_has_not_read) {
+    std::vector<rank_rates> const rates(2, rank_rates(2, {0.7}));
+    step_costs const costs{call_cost({{1, 1.0}, {64, 1.5}}), call_cost({{1, 0.01}, {101, 1.01}})};
+    std::vector<std::int32_t> const little{1, 2};
+    auto const found = share_budget(rates, 8, costs, little);
+    EXPECT_EQ(found.shapes[0].size() + found.shapes[1].size(), 6);
+    EXPECT_NEAR(found.seconds, seconds_of(found.shapes, costs, little), 1e-12);
+    std::vector<std::int32_t> const much{200, 200};
+    EXPECT_EQ(share_budget(rates, 8, costs, much).shapes[0].size(), 1);
 }
 
 TEST(share_budget, gives_the_rows_to_whom_they_gain_most) {
@@ -125,9 +192,10 @@ TEST(share_budget, rounding_decides_nothing) {
 }
 
 TEST(share_budget, names_bad_input) {
-    auto const refusal = [](std::vector<rank_rates> const& rates, std::int32_t nodes) -> std::string {
+    auto const refusal = [](std::vector<rank_rates> const& rates, std::int32_t nodes,
+                            std::vector<std::int32_t> const& unread = {}) -> std::string {
         try {
-            static_cast<void>(share_budget(rates, nodes, costs_of(0.1, 0.1)));
+            static_cast<void>(share_budget(rates, nodes, costs_of(0.1, 0.1), unread));
         } catch (invalid_input const& e) {
             return e.what();
         }
@@ -140,6 +208,8 @@ TEST(share_budget, names_bad_input) {
     has(refusal({{{0.5}}}, -1), "nodes = -1");
     has(refusal({{{0.5}, {0.2, 0.3}}}, 4), "rates[1] = 0.3");
     has(refusal({{{1.5}}}, 4), "rates[0] = 1.5");
+    has(refusal({{{0.5}}}, 4, {1, 1}), "unread.size = 2");
+    has(refusal({{{0.5}}}, 4, {0}), "unread[0] = 0");
     EXPECT_EQ(share_budget(std::vector<rank_rates>{{}}, 4, costs_of(0.1, 0.1)).shapes.front().size(), 1);
 }
 

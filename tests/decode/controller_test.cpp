@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "decode/known_world.hpp"
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/acceptance_history.hpp"
 #include "multidraft/decode/autoregressive.hpp"
@@ -32,14 +33,17 @@
 namespace multidraft {
 namespace {
 
+using testing::at;
+using testing::costs;
 using testing::distance;
 using testing::law_of_loop;
 using testing::random_conditional;
+using testing::rates_of;
+using testing::sum;
 using testing::table_model;
 using testing::test_numbers;
 using testing::true_law;
-
-std::size_t at(std::int32_t i) { return static_cast<std::size_t>(i); }
+using testing::world;
 
 std::string refusal(std::function<void()> const& call) {
     try {
@@ -50,41 +54,8 @@ std::string refusal(std::function<void()> const& call) {
     return "nothing was thrown";
 }
 
-// --- A world of known costs and rates --------------------------------------------------------------------------------
-
-/// Accepts children by given rates, and counts seconds by given times.
-struct world {
-    step_times times;
-    std::function<double(std::int32_t level, std::int32_t n)> rate;
-    test_numbers numbers{7};
-
-    /// The path that is accepted below the root of a shape; each rank half as likely as the one before.
-    std::vector<node_id> step(topology const& shape) {
-        std::vector<node_id> path;
-        node_id node = 0;
-        for (std::int32_t level = 0; shape.child_count(node) > 0; ++level) {
-            std::int32_t const n = shape.child_count(node);
-            if (!(numbers() < rate(level, n))) break;
-            std::int32_t rank = 0;
-            while (rank + 1 < n && numbers() < 0.5) ++rank;
-            node = shape.first_child(node) + rank;
-            path.push_back(node);
-        }
-        return path;
-    }
-    [[nodiscard]] step_seconds seconds(topology const& shape, std::int32_t unread, std::size_t verifier) const {
-        step_seconds result;
-        result.target = times.target(shape.size());
-        double inner = 0;
-        for (node_id v = 0; v < shape.size(); ++v) inner += shape.child_count(v) > 0 ? 1 : 0;
-        for (std::int32_t d = 0; d < shape.max_depth(); ++d)
-            result.draft += times.draft(d == 0 ? unread : shape.level(d).count);
-        result.library = times.library[verifier].step + inner * times.library[verifier].inner;
-        return result;
-    }
-};
-
-double sum(step_seconds const& s) { return s.target + s.draft + s.library; }
+// --- Runs in a world of known costs and rates
+// -------------------------------------------------------------------------
 
 struct run_result {
     double tokens = 0;
@@ -116,21 +87,6 @@ double tokens_a_second(topology const& shape, world& in, int steps) {
     double tokens = 0;
     for (int k = 0; k < steps; ++k) tokens += static_cast<double>(in.step(shape).size() + 1);
     return tokens / (steps * sum(in.seconds(shape, 1, 0)));
-}
-
-/// -log(1 - rate) = x n^power: more children, more acceptance.
-auto rates_of(double one, double power) {
-    return [=](std::int32_t, std::int32_t n) { return 1 - std::pow(1 - one, std::pow(n, power)); };
-}
-
-/// Rows that are free, that cost a third of a call, and that cost a call each.
-std::vector<step_times> costs() {
-    return {
-        {analysis::call_cost({{1, 1.0}, {64, 1.1}}), analysis::call_cost({{1, 0.02}, {64, 0.03}}), {{0.001, 0.001}}},
-        {analysis::call_cost({{1, 1.0}, {2, 1.05}, {4, 1.2}, {8, 1.7}, {16, 2.5}, {32, 4.7}}),
-         analysis::call_cost({{1, 0.04}, {32, 0.2}}),
-         {{0.002, 0.002}}},
-        {analysis::call_cost({{1, 1.0}, {64, 64.0}}), analysis::call_cost({{1, 0.3}, {64, 3.0}}), {{0.01, 0.02}}}};
 }
 
 // --- Learning --------------------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ numbers.py [--root ROOT]
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
-           speed-ups of bench/padded, bench/controller or bench/adaptive, is what the data say
+           speed-ups of bench/padded, bench/controller, bench/adaptive or bench/goodput, is what the data say
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -32,6 +32,8 @@ CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
 # Of bench/adaptive, by its first cell.
 ADAPTIVE = "trees that adapt: temperature, nodes"
+# Of bench/goodput, by its first cell.
+GOODPUT = "times of a target of, requests in flight"
 
 
 def by_method(path):
@@ -49,6 +51,8 @@ class Data:
         self.controller = [row for row in csv.DictReader((root / "bench/results/controller/summary.csv").open(encoding="utf-8"))
                            if row["length"] == "64" and row["drafts"] == "auto"]
         self.adaptive = list(csv.DictReader((root / "bench/results/adaptive/summary.csv").open(encoding="utf-8")))
+        self.goodput = {(row["costs"], row["requests"], row["drafts"]): row
+                        for row in csv.DictReader((root / "bench/results/goodput/summary.csv").open(encoding="utf-8"))}
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
@@ -148,6 +152,23 @@ def adaptive_of(data, what, column):
     return "nothing"
 
 
+def goodput(data, cell, column):
+    """A ratio of bench/goodput: of a tree to no drafts, of one budget to no drafts or to the best fixed tree."""
+    parameters, requests = cell.split(", ")
+    of = lambda drafts: data.goodput[TABLES_OF_TIMES[parameters], requests, drafts]  # noqa: E731
+    if column == "best fixed tree":
+        return of("shared")["best"]
+    if column.startswith("one budget"):
+        name = "to_best" if column.endswith("best") else "to_none"
+        return "{:.2f} [{:.2f}, {:.2f}]".format(*(float(of("shared")[f"{name}{end}"]) for end in ("", "_low", "_high")))
+    return f"{float(of(column)['to_none']):.2f}"
+
+
+def of_goodput(data, column, of):
+    """Of one budget, over all tables of times and numbers of requests."""
+    return f"{of([float(row[column]) for (_, _, drafts), row in data.goodput.items() if drafts == 'shared']):.2f}"
+
+
 def slowest_text(root):
     """The least speed-up of a text with --tree auto, of the sizes above the shipped one."""
     runs = list(csv.DictReader((root / "bench/results/padded/runs.csv").open(encoding="utf-8")))
@@ -185,6 +206,8 @@ CLAIMS = [
     ("docs/benchmarks.md", rf"that is {NUMBER} of the best fixed tree of each kind, {NUMBER} in the worst cell, and the slowest of all texts runs at {NUMBER} times",
      lambda d: [of_kinds(d, "to_best", lambda x: sum(x) / len(x)), of_kinds(d, "to_best", min), of_kinds(d, "slowest", min)]),
     ("docs/benchmarks.md", rf"The largest of these ratios is {NUMBER}", lambda d: [f"{max(float(row['ratio']) for row in d.adaptive if row['verifier'] == 'nested_ranked_block'):.3f}"]),
+    ("docs/benchmarks.md", rf"One budget has {NUMBER} of the goodput of the best fixed tree on average over the table, {NUMBER} in the worst cell, and {NUMBER} of that without drafts at least; the slowest of all texts took its tokens at {NUMBER} times the rate.* it expects {NUMBER} times the tokens",
+     lambda d: [of_goodput(d, "to_best", lambda x: sum(x) / len(x)), of_goodput(d, "to_best", min), of_goodput(d, "to_none", min), of_goodput(d, "slowest", min), of_goodput(d, "expected", max)]),
     ("docs/benchmarks.md", rf"three calls of the draft, takes {NUMBER} times a call of one row, and one of 4x2x2x1, 45 rows, {NUMBER} times",
      lambda d: [step_at_287m(d, "1x1x1"), step_at_287m(d, "4x2x2x1")]),
     ("README.md", rf"gives {NUMBER} at temperature 1, recursive rejection {NUMBER}, the default {NUMBER}",
@@ -271,6 +294,10 @@ def wrong_rows(name, text, data):
             for row in rows:
                 for column, cell in zip(head[1:], row[1:]):
                     expected = adaptive_of(data, row[0], column)
+        elif head[0] == GOODPUT:
+            for row in rows:
+                for column, cell in zip(head[1:], row[1:]):
+                    expected = goodput(data, row[0], column)
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
         elif head[0] == "target in PyTorch, temperature":

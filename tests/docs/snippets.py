@@ -152,6 +152,7 @@ OPTIONS_OF = {
     "bench/pictures --data": "bench/pictures",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "bench/paper_tables",
     "bench/padded --prompts 2": "bench/padded",
+    "bench/goodput --measure": "bench/goodput",
     "bench/run --pair padded": "bench/run",
     "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "bench/padded",
     "llama-multidraft --method autoregressive": "examples/llama_cpp/main.cpp",

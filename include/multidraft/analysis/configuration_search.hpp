@@ -80,13 +80,15 @@ private:
 struct step_costs {
     call_cost target;
     call_cost draft;
-    double rest = 0;           ///< seconds of a step apart from the models' calls
-    double rest_per_node = 0;  ///< and of every drafted node
+    double rest = 0;            ///< seconds of a step apart from the models' calls
+    double rest_per_node = 0;   ///< and of every drafted node
+    double rest_per_inner = 0;  ///< and of every node with children: drawing them, verifying them
 
     /// Seconds of one step with that tree: a target call for all nodes, and a draft call for each level that is
     /// expanded.
     [[nodiscard]] double operator()(topology const& shape) const {
         double seconds = target(shape.size()) + rest + rest_per_node * (shape.size() - 1);
+        for (node_id v = 0; v < shape.size(); ++v) seconds += shape.child_count(v) > 0 ? rest_per_inner : 0;
         for (std::int32_t d = 0; d < shape.max_depth(); ++d) seconds += draft(shape.level(d).count);
         return seconds;
     }

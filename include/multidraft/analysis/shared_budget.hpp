@@ -30,10 +30,12 @@ struct shared_budget {
 
 namespace detail {
 
-/// Grows the trees of all requests one node at a time, the node most likely to be accepted first.
+/// Grows the trees of all requests one node at a time, the node most likely to be accepted first, to a number of
+/// levels.
 class budget_growth {
 public:
-    explicit budget_growth(std::span<rank_rates const> rates) : rates_(rates), trees_(rates.size()) {
+    budget_growth(std::span<rank_rates const> rates, std::span<std::int32_t const> unread, std::size_t levels)
+        : rates_(rates), unread_(unread), levels_(levels), trees_(rates.size()) {
         for (std::size_t r = 0; r < rates.size(); ++r) {
             trees_[r].push_back(none);
             offer(r, 0, 0, 0, 1.0);
@@ -48,23 +50,26 @@ public:
         auto& tree = trees_[best.request];
         auto const node = static_cast<node_id>(tree.size());
         tree.push_back(best.parent);
-        std::size_t const level = static_cast<std::size_t>(best.level);
-        if (level >= parents_.size()) parents_.resize(level + 1, 0);
-        parents_[level] += best.rank == 0 ? 1 : 0;
+        if (best.rank == 0) {
+            auto const level = static_cast<std::size_t>(best.level);
+            if (level >= read_.size()) read_.resize(level + 1, 0);
+            read_[level] += level == 0 && !unread_.empty() ? unread_[best.request] : 1;
+            ++inner_;
+        }
         offer(best.request, best.parent, best.level, best.rank + 1, best.above);
         offer(best.request, node, best.level + 1, 0, best.reach);
         return best.reach;
     }
 
-    /// Nodes with children, by level: what the draft reads.
-    [[nodiscard]] std::span<std::int32_t const> parents() const noexcept { return parents_; }
+    /// What the draft reads, by level: nodes with children, and before the first level what it lacks of the texts.
+    [[nodiscard]] std::span<std::int32_t const> read() const noexcept { return read_; }
+    /// Nodes with children.
+    [[nodiscard]] std::int32_t inner() const noexcept { return inner_; }
 
-    /// The trees of the first `nodes` nodes that were added, of all requests together, in level order.
-    [[nodiscard]] static std::vector<topology> shapes(std::span<rank_rates const> rates, std::int32_t nodes) {
-        budget_growth growth(rates);
-        for (std::int32_t k = 0; k < nodes; ++k) growth.grow();
+    /// The trees so far, in level order.
+    [[nodiscard]] std::vector<topology> shapes() const {
         std::vector<topology> result;
-        for (auto const& tree : growth.trees_) result.push_back(in_level_order(tree));
+        for (auto const& tree : trees_) result.push_back(in_level_order(tree));
         return result;
     }
 
@@ -91,7 +96,7 @@ private:
 
     void offer(std::size_t request, node_id parent, std::int32_t level, std::int32_t rank, double above) {
         auto const& rates = rates_[request];
-        if (static_cast<std::size_t>(level) >= rates.size()) return;
+        if (static_cast<std::size_t>(level) >= std::min(rates.size(), levels_)) return;
         auto const& of_level = rates[static_cast<std::size_t>(level)];
         if (static_cast<std::size_t>(rank) >= of_level.size()) return;
         double const reach = above * of_level[static_cast<std::size_t>(rank)];
@@ -117,27 +122,39 @@ private:
     }
 
     std::span<rank_rates const> rates_;
+    std::span<std::int32_t const> unread_;
+    std::size_t levels_;
     std::priority_queue<place> open_;
     std::vector<std::vector<node_id>> trees_;  ///< parents, in the order added
-    std::vector<std::int32_t> parents_;
+    std::vector<std::int32_t> read_;
+    std::int32_t inner_ = 0;
 };
 
 }  // namespace detail
 
 /// The trees of a batch's requests that maximise the tokens per second of a step with one target call for all nodes;
-/// roots alone if nothing is gained. Every node is added where its probability of being accepted is largest, over all
-/// requests, until a further row costs more than it gains, or there are `nodes` nodes below the roots.
+/// roots alone if nothing is gained. For each number of levels, which is the number of the draft's calls, nodes are
+/// added where the probability of being accepted is largest, over all requests; the best number of nodes is taken, of
+/// `nodes` below the roots at most.
 ///
-/// `rates[r]` are those of request r. Within a level they must be nonincreasing in the rank: then no other trees with
-/// as many nodes have more expected accepted nodes. The cost of a step counts the rows of all requests in each call;
-/// the draft call of a level reads the nodes that have children.
+/// `rates[r]` are those of request r. Within a level they must be nonincreasing in the rank: then no other trees of as
+/// many levels and nodes have more expected accepted nodes. The cost of a step counts the rows of all requests in each
+/// call. The draft call of a level reads the nodes that have children; the first one reads `unread[r]` tokens of a
+/// request that drafts, what the draft lacks of its text with the root included, or 1 each where `unread` is empty.
 ///
-/// O(n log n + n^2 / R) for n nodes and R requests. Throws `invalid_input` for no request, rates outside [0, 1], levels
-/// whose rates rise or sum to more than 1, nodes outside [0, 2^16].
+/// O(levels n log n + n^2 / R) for n nodes and R requests. Throws `invalid_input` for no request, rates outside [0, 1],
+/// levels whose rates rise or sum to more than 1, nodes outside [0, 2^16], numbers of unread tokens that are not one
+/// for each request, or below 1.
 [[nodiscard]] inline shared_budget share_budget(std::span<rank_rates const> rates, std::int32_t nodes,
-                                                step_costs const& costs) {
+                                                step_costs const& costs, std::span<std::int32_t const> unread = {}) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
     if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
+    if (!unread.empty() && unread.size() != rates.size())
+        refuse("unread.size", unread.size(), "there is one number for each request, or none");
+    for (std::size_t r = 0; r < unread.size(); ++r)
+        if (unread[r] < 1)
+            refuse("unread", static_cast<std::int64_t>(r), unread[r], "the draft reads the root at least");
+    std::size_t deepest = 0;
     for (rank_rates const& one : rates) {
         detail::check_rates(one);
         for (std::size_t level = 0; level < one.size(); ++level)
@@ -145,31 +162,40 @@ private:
                 if (one[level][k] > one[level][k - 1])
                     refuse("rates", static_cast<std::int64_t>(level), one[level][k],
                            "the rates of a level do not rise with the rank");
+        deepest = std::max(deepest, one.size());
     }
     auto const requests = static_cast<std::int32_t>(rates.size());
-    detail::budget_growth growth(rates);
-    double tokens = requests;
-    auto const seconds_of = [&](std::int32_t added) {
-        double seconds = costs.target(requests + added) + costs.rest + costs.rest_per_node * added;
-        for (std::int32_t const rows : growth.parents()) seconds += costs.draft(rows);
+    auto const seconds_of = [&](std::int32_t added, std::span<std::int32_t const> read, std::int32_t inner) {
+        double seconds =
+            costs.target(requests + added) + costs.rest + costs.rest_per_node * added + costs.rest_per_inner * inner;
+        for (std::int32_t const rows : read) seconds += costs.draft(rows);
         return seconds;
     };
-    shared_budget best{{}, tokens, seconds_of(0)};
+    shared_budget best{{}, static_cast<double>(requests), seconds_of(0, {}, 0)};
     std::int32_t best_nodes = 0;
-    for (std::int32_t added = 1; added <= nodes; ++added) {
-        double const reach = growth.grow();
-        if (!(reach > 0)) break;
-        tokens += reach;
-        double const seconds = seconds_of(added);
-        // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for rounding is no
-        // gain.
-        constexpr double gain = 1 + 1e-9;
-        if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
-        best.tokens = tokens;
-        best.seconds = seconds;
-        best_nodes = added;
+    std::size_t best_levels = 0;
+    for (std::size_t levels = 1; levels <= deepest; ++levels) {
+        detail::budget_growth growth(rates, unread, levels);
+        double tokens = requests;
+        for (std::int32_t added = 1; added <= nodes; ++added) {
+            double const reach = growth.grow();
+            if (!(reach > 0)) break;
+            tokens += reach;
+            double const seconds = seconds_of(added, growth.read(), growth.inner());
+            // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for rounding is no
+            // gain.
+            constexpr double gain = 1 + 1e-9;
+            if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
+            best.tokens = tokens;
+            best.seconds = seconds;
+            best_nodes = added;
+            best_levels = levels;
+        }
+        if (growth.read().size() < levels) break;  // nothing is that deep
     }
-    best.shapes = detail::budget_growth::shapes(rates, best_nodes);
+    detail::budget_growth growth(rates, unread, best_levels);
+    for (std::int32_t k = 0; k < best_nodes; ++k) growth.grow();
+    best.shapes = growth.shapes();
     return best;
 }
 

@@ -60,6 +60,19 @@ public:
         estimate();
     }
 
+    /// Begins with the counts of another history, such as that of all requests, scaled to `nodes` nodes where they are
+    /// more. Memory and prior stay. Throws `invalid_input` for a negative number.
+    void begin_as(acceptance_history const& other, double nodes) {
+        if (!(nodes >= 0)) refuse("nodes", nodes, "a number of nodes is not negative");
+        cells_ = other.cells_;
+        tried_ = other.tried_;
+        accepted_ = other.accepted_;
+        double whole = 0;
+        for (double const x : tried_) whole += x;
+        if (whole > nodes) fade(nodes / whole);
+        estimate();
+    }
+
     /// The estimated rate at which one of the n children of a reached node of that level is accepted.
     [[nodiscard]] double rate(std::int32_t level, std::int32_t n) const noexcept {
         return rates_[row(level)][column(n)];
