@@ -3,6 +3,8 @@
 
 report.py DIRECTORY            prints Markdown
 report.py DIRECTORY --kokkos   prints the table of the host group next to Kokkos only
+report.py DIRECTORY --truncation prints the table of truncated rows (bench/run --only sample
+                               'logits_processing|softmax_normaliser' bench/results/truncation)
 report.py DIRECTORY --prepared prints the tables of prepared rows (bench/run --only batch /V: bench/results/prepared_rows)
 """
 import json
@@ -10,6 +12,7 @@ import sys
 from pathlib import Path
 
 TEMPERATURES = ("0", "0.7", "1")
+VOCABULARIES = (4096, 32000, 128256)
 
 
 def medians(path):
@@ -49,6 +52,24 @@ def report_kokkos(path):
     table(["8 requests", "host group", f"Kokkos ({space})", "Kokkos / host"], lines)
 
 
+def times_by_vocabulary(title, rows, name):
+    return [title] + [f"{rows[name.format(v)]['real_time']:.3g} us" for v in VOCABULARIES]
+
+
+def report_truncation(path):
+    """Logits to a distribution: normaliser, threshold and chunk sums of one row."""
+    rows = medians(path)
+    table(["logits of one row to its distribution", *(f"V = {v:,}" for v in VOCABULARIES)],
+          [times_by_vocabulary(title, rows, f"{name}/V:{{}}") for title, name in (
+              ("all tokens: the softmax normaliser (the baseline)", "softmax_normaliser"),
+              ("temperature 0", "logits_processing/greedy"),
+              ("top-k 50", "logits_processing/top_k_50"),
+              ("temperature 0.7, top-k 20 and top-p 0.8", "logits_processing/top_k_20_top_p_0_8"),
+              ("top-p 0.9 at temperature 0.2: fewer than 64 tokens", "logits_processing/top_p_0_9_of_few_tokens"),
+              ("top-p 0.9 at temperature 1: thousands of tokens", "logits_processing/top_p_0_9"),
+              ("min-p 0.05", "logits_processing/min_p_0_05"))])
+
+
 def report_prepared(path):
     """The pass over rows, and verification with and without it, for 8 requests of 16 nodes; CPU time."""
     rows = medians(path)
@@ -75,6 +96,9 @@ def report_prepared(path):
 
 
 def main():
+    if len(sys.argv) == 3 and sys.argv[2] == "--truncation":
+        report_truncation(Path(sys.argv[1]) / "sample.json")
+        return
     if len(sys.argv) == 3 and sys.argv[2] == "--prepared":
         report_prepared(Path(sys.argv[1]) / "batch.json")
         return
@@ -90,10 +114,8 @@ def main():
            for i, name in enumerate(names)])
 
     verify, sample, step = (medians(directory / f"{n}.json") for n in ("verify", "sample", "step"))
-    sizes = (4096, 32000, 128256)
-    def row(title, rows, name):
-        return [title] + [f"{rows[name.format(v)]['real_time']:.3g} us" for v in sizes]
-    table(["one thread", *(f"V = {v:,}" for v in sizes)], [
+    row = times_by_vocabulary
+    table(["one thread", *(f"V = {v:,}" for v in VOCABULARIES)], [
         row("sum of max(p - q, 0), 64 free accumulators (the baseline)", verify, "plain_sum/V:{}"),
         row("one rejection: the residual's mass and chunk sums", verify, "rejection_pass/V:{}"),
         row("one acceptance", verify, "acceptance/V:{}"),
@@ -102,16 +124,13 @@ def main():
         row("logits to 4 tokens, `iid`", sample, "draw<draft::iid>/V:{}/children:4"),
         row("logits to 4 tokens, `sequential`", sample, "draw<draft::sequential>/V:{}/children:4"),
         row("logits to 4 tokens, `gumbel_top_k`", sample, "draw<draft::gumbel_top_k>/V:{}/children:4"),
-        row("top-k 50", sample, "logits_processing/top_k_50/V:{}"),
-        row("top-p 0.9", sample, "logits_processing/top_p_0_9/V:{}"),
-        row("temperature 0.7, top-k 20 and top-p 0.8", sample, "logits_processing/top_k_20_top_p_0_8/V:{}"),
         row("verification of a 4x2x2x1 tree from logits", verify, "tree_from_logits/V:{}"),
     ])
-    table(["library's share of a step", *(f"V = {v:,}" for v in sizes)],
+    table(["library's share of a step", *(f"V = {v:,}" for v in VOCABULARIES)],
           [[f"`sequential`, {shape}: sampling + mask + verification"] +
-           [f"{step[f'sequential/{shape}/V:{v}']['us_a_step']:.3g} us" for v in sizes] for shape in ("chain_4", "4x2x2x1")])
+           [f"{step[f'sequential/{shape}/V:{v}']['us_a_step']:.3g} us" for v in VOCABULARIES] for shape in ("chain_4", "4x2x2x1")])
 
-    table(["ranked verification at one node, 4 `iid` draws, from probabilities", *(f"V = {v:,}" for v in sizes)], [
+    table(["ranked verification at one node, 4 `iid` draws, from probabilities", *(f"V = {v:,}" for v in VOCABULARIES)], [
         row("one sort by p/q (the baseline of the exact form)", verify, "ratio_sort/V:{}"),
         row("`ranked`, exact", verify, "node<testing::reference::ranked<law::iid>, draft::iid>/V:{}/children:4"),
         row("one rejection (the baseline of the histogram form)", verify, "rejection_pass/V:{}"),
@@ -123,7 +142,7 @@ def main():
 
     if (directory / "tree.json").exists():
         tree = medians(directory / "tree.json")
-        table(["one verdict of a whole tree, from probabilities", *(f"V = {v:,}" for v in sizes)], [
+        table(["one verdict of a whole tree, from probabilities", *(f"V = {v:,}" for v in VOCABULARIES)], [
             row(title, tree, name + "/V:{}") for title, name in (
                 ("chain of 4: `speculative_sampling`", "speculative_sampling_of_a_chain"),
                 ("chain of 4: `block`", "block_of_a_chain"),
