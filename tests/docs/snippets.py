@@ -122,6 +122,7 @@ UNTESTED = {
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
     "bench/padded --prompts 2": "takes twenty-five minutes; its options are looked up below",
     "bench/run --pair padded": "is bench/padded",
+    "bench/run --only sample 'logits_processing|softmax_normaliser' bench/results/truncation": "builds and measures; CI runs the program",
     "bench/padded --engine llama.cpp --llama-root DIRECTORY --llama-programs DIRECTORY": "needs llama.cpp's programs",
     "pip install bindings/python -C cmake.define.MULTIDRAFT_CUDA=ON": "compiles all methods with nvcc; the test python.cuda has two",
     "tools/python --standin": "the test python.cuda runs it",
