@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that headers include only what their module may include.
+"""Checks that headers include only what their module may include, and that each names its licence.
 
 arrows.py INCLUDE_DIR    checks INCLUDE_DIR/multidraft; prints every fault; exit status 1 when there is one
 arrows.py --self-test    checks that a faulty tree of headers is refused, fault by fault
@@ -137,6 +137,8 @@ def faults_of(include_dir):
         text = path.read_text(encoding="utf-8")
         if not OPENING_COMMENT.match(text):
             faults.append(f"{name}:1: does not begin with a comment that says what it is")
+        if "\n// SPDX-License-Identifier: Apache-2.0\n" not in text:
+            faults.append(f"{name}: no line names the licence, as the others do")
         if len(PRAGMA_ONCE.findall(text)) != 1:
             faults.append(f"{name}: needs #pragma once, once")
         graph[name] = []
@@ -219,6 +221,7 @@ WHOLE = [
     ("core/a.hpp", "// What this header is.\n", "needs #pragma once"),
     ("core/a.hpp", "// What this header is.\n// #pragma once\n", "needs #pragma once"),
     ("core/c.hpp", "// What this header is.\n#pragma once\n", "multidraft/core.hpp: does not include multidraft/core/c.hpp"),
+    ("core/a.hpp", "// What this header is, reflowed. SPDX-License-Identifier: Apache-2.0\n#pragma once\n", "names the licence"),
     ("core/a.hpp", "#pragma once\n", "does not begin with a comment"),
     ("core/a.hpp", "//\n#pragma once\n", "does not begin with a comment"),
     ("core/a.hpp", '// What this header is.\n#pragma once\n#include "a.hpp"\n', 'are written "multidraft/..."'),
@@ -234,7 +237,7 @@ def write_tree(root, tree, replaced=None):
     for name, included in tree.items():
         path = Path(root) / "multidraft" / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        lines = ["// What this header is.", "#pragma once", "#include <vector>"]
+        lines = ["// What this header is.", "// SPDX-License-Identifier: Apache-2.0", "#pragma once", "#include <vector>"]
         path.write_text("\n".join(lines + [f'#include "multidraft/{i}"' for i in included]) + "\n", encoding="utf-8")
     if replaced:
         path = Path(root) / "multidraft" / replaced[0]

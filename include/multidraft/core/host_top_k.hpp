@@ -1,5 +1,5 @@
-// The largest entries of a row on one thread: maxima of small sets of entries by the vector units, then only those
-// sets. SPDX-License-Identifier: Apache-2.0
+// The largest entries of a row on one thread: from the maxima of small sets of entries, by vector units.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 #include <cstddef>

@@ -63,9 +63,11 @@ public:
     /// request, of the first verifier. Throws `invalid_input` for options out of their range and for times without a
     /// verifier.
     explicit batch_controller(step_times times, batch_controller_options const& options = {})
-        : times_(std::move(times)), options_(options), common_(memory_of_all, options.prior) {
+        : times_(std::move(times)),
+          options_(options),
+          unknown_(options.memory, options.prior),
+          common_(memory_of_all, options.prior) {
         options_.validate();
-        static_cast<void>(acceptance_history(options.memory, options.prior));  // checks both
         if (times_.library.empty()) refuse("library.size", 0, "there is one verifier or more");
     }
 
@@ -73,7 +75,7 @@ public:
     [[nodiscard]] std::int32_t start() {
         std::size_t free = 0;
         while (free < requests_.size() && requests_[free].active) ++free;
-        if (free == requests_.size()) requests_.push_back({acceptance_history(options_.memory, options_.prior)});
+        if (free == requests_.size()) requests_.push_back({unknown_});
         member& one = requests_[free];
         one.history.begin_as(common_, options_.common);
         one.active = true;
@@ -141,7 +143,8 @@ private:
 
     step_times times_;
     batch_controller_options options_;
-    acceptance_history common_;  ///< of all requests
+    acceptance_history unknown_;  ///< of a request of which nothing is known
+    acceptance_history common_;   ///< of all requests
     std::vector<member> requests_;
     std::vector<analysis::rank_rates> rates_;
     std::vector<std::int32_t> unread_;
