@@ -33,7 +33,8 @@ public:
     template <class Real>
     using chunk_sums_type = chunk_sums<Real>;
 
-    static constexpr index_t fast_top_k = 128;  ///< up to so many `top_k` is faster than a selection by counting
+    /// Up to so many entries `top_k` is faster than a selection by counting.
+    static constexpr index_t fast_top_k = most_listed;
 
     [[nodiscard]] MULTIDRAFT_HD bool leader() const noexcept { return true; }
     MULTIDRAFT_HD void barrier() const noexcept {}
@@ -85,7 +86,7 @@ public:
         check_size(n);
         if (out.size() == 0) return;
         if (n > detail::maxima_of_sets::least_size && static_cast<index_t>(out.size()) <= fast_top_k &&
-            detail::maxima_of_sets::list<most_listed, false>(n, f, out))
+            detail::maxima_of_sets::list<static_cast<std::size_t>(fast_top_k), false>(n, f, out))
             return;
         top_k_in_turn(n, f, out);
     }
@@ -94,7 +95,8 @@ public:
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD bool top_k_of_logits(index_t n, F const& f, span<token_id> out) const {
         check_size(n);
-        if (n > detail::maxima_of_sets::least_size) return detail::maxima_of_sets::list<most_listed, true>(n, f, out);
+        if (n > detail::maxima_of_sets::least_size)
+            return detail::maxima_of_sets::list<static_cast<std::size_t>(fast_top_k), true>(n, f, out);
         bool numbers = true;
         for (index_t i = 0; i < n; ++i) numbers = numbers && f(i) <= largest_number<result_of<F>>;
         if (!numbers) return false;
@@ -106,7 +108,7 @@ public:
     template <class W>
     [[nodiscard]] MULTIDRAFT_HD auto sum_chunks_of(index_t n, W const& w, span<token_id const> list) const {
         using real = result_of<W>;
-        token_id ordered[most_listed];
+        token_id ordered[static_cast<std::size_t>(fast_top_k)];
         auto const count = static_cast<index_t>(list.size());
         for (index_t k = 0; k < count; ++k) {
             index_t at = k;
@@ -302,8 +304,6 @@ public:
     }
 
 private:
-    static constexpr auto most_listed = static_cast<std::size_t>(fast_top_k);
-
     /// Refuses rows whose loop counters would overflow.
     MULTIDRAFT_HD MULTIDRAFT_INLINE static void check_size([[maybe_unused]] index_t n) {
 #if !MULTIDRAFT_ON_DEVICE

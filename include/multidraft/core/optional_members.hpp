@@ -67,7 +67,11 @@ inline constexpr bool may_throw = !requires {
     requires !G::throws;
 };
 
-/// A group that declares by `G::fast_top_k` up to how many entries its `top_k` is faster than a selection by counting.
+/// The largest k for which a group may list the top-k of a row, and a lane keep them.
+inline constexpr index_t most_listed = 128;
+
+/// A group that declares by `G::fast_top_k`, at most `most_listed`, up to how many entries its `top_k` is faster than a
+/// selection by counting.
 template <class G>
 concept has_fast_top_k = requires {
     { G::fast_top_k } -> std::convertible_to<index_t>;

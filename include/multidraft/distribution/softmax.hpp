@@ -223,10 +223,8 @@ template <group G, class View, class Real = typename View::real>
     }
 }
 
-/// Up to so many entries top-k is counted in units of its own for top-p, whether or not a group has normalised the row.
-inline constexpr index_t most_listed = 128;
-
-/// Top-k, then top-p. `mass` is that of the row.
+/// Top-k, then top-p. `mass` is that of the row. Up to `most_listed` entries are counted in units of their own for
+/// top-p, whether or not the group lists them, so that every group cuts alike.
 template <group G, class View, class Real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> truncate_top_k_top_p(G const& g, View const& logits,
                                                                             sampling_params const& w, Real largest,
@@ -374,7 +372,7 @@ template <group G, class View>
                     static_cast<void>(threshold_of_top_k(g, n, logits, w.top_k));
             });
     if constexpr (has_top_k_of_logits<G>) {
-        static_assert(G::fast_top_k <= detail::most_listed);
+        static_assert(G::fast_top_k <= most_listed);
         if (w.top_k > 0 && w.top_k < n && w.top_k <= G::fast_top_k)
             return detail::process_listed_logits(g, logits, w, scale, argument);
     }
