@@ -209,6 +209,52 @@ double best_fixed(step_times const& times, std::vector<double> const& ones) {
 }
 
 // Texts of 30 steps: what the rates are drawn towards matters more than what they come to.
+TEST(controller, stops_drafting_where_a_tree_takes_longer_than_its_times_say) {
+    // A target that fits in the caches: its calls take longer between those of a draft, and the first ones after them.
+    step_times const times{analysis::call_cost({{1, 1.0}, {2, 1.01}, {3, 1.02}, {4, 1.03}, {6, 1.04}, {17, 1.1}}),
+                           analysis::call_cost({{1, 0.02}, {17, 0.03}}),
+                           {{0.001, 0.001}}};
+    world in{times, rates_of(0.4, 0.45)};
+    controller choices(times);
+    choices.start();
+    std::vector<token_id> const tokens(512, 0);
+    double const nothing = times.target(1) + times.library[0].step;
+    double spent = 0;
+    double whole = 0;
+    int trees = 0;
+    double cold = 0;  // 1 after a tree, less and less without one
+    for (int k = 0; k < 400; ++k) {
+        topology const& shape = choices.choose({{}, 100, 1});
+        auto const path = in.step(shape);
+        auto seconds = in.seconds(shape, 1, 0);
+        cold = shape.size() > 1 ? 1 : cold / 2;
+        seconds.target *= shape.size() > 1 ? 1.9 : 1 + 0.8 * cold;
+        trees += shape.size() > 1 ? 1 : 0;
+        spent += sum(seconds);
+        whole += static_cast<double>(path.size() + 1);
+        choices.learn({{shape.parents(), span<token_id const>(tokens).first(at(shape.size()))}, path, seconds});
+    }
+    EXPECT_GT(trees, 0) << "by its times, trees pay";
+    EXPECT_LE(spent, 1.03 * whole * nothing);
+    EXPECT_NEAR(choices.times().target(1), times.target(1), 0.02) << "the calls after a tree do not count";
+}
+
+TEST(controller, forgets_at_the_same_rate_where_nothing_is_drafted) {
+    auto const times = costs()[2];
+    controller choices(times, {.explore_every = 0});
+    std::vector<node_id> const root{none};
+    std::vector<token_id> const token{0};
+    step_seconds const cheap{1.0, 0, 0.01};
+    // Though it chooses at every eighth step only.
+    acceptance_history faded;
+    faded.pass(8);
+    for (int k = 0; k < 9; ++k) {
+        EXPECT_EQ(choices.choose({{}, 100, 1}).size(), 1) << "rows that cost a call each";
+        choices.learn({{root, token}, {}, cheap});
+    }
+    EXPECT_EQ(choices.rates().rate(0, 2), faded.rate(0, 2));
+}
+
 TEST(controller, is_close_to_the_best_tree_in_short_texts) {
     double sum_of_ratios = 0;
     int cases = 0;

@@ -56,7 +56,9 @@ struct library_cost {
     double inner = 0;  ///< of every node with children: drawing them, verifying them
 };
 
-/// The cost of steps: the times of both models by the rows of a call, and of the library by verifier.
+/// The cost of steps: the times of both models by the rows of a call, and of the library by verifier. A call of the
+/// target with one row is one where nothing is drafted: a model that fits in the caches takes less time for it than
+/// between calls of a draft, so one row and two are better measured apart.
 struct step_times {
     analysis::call_cost target;
     analysis::call_cost draft;
@@ -95,7 +97,7 @@ struct controller_options {
     double slack = 0.0125;
     double credit = 1;
     std::int32_t explore_every = 32;  ///< steps between those that add a standard deviation to rates; 0: never
-    std::int32_t search_every = 8;    ///< steps between searches for the optimal trees of the rates; 0: never
+    std::int32_t search_every = 8;    ///< trees between searches for the optimal trees of the rates; 0: never
     bool learns_times = true;         ///< false: the times stay as given, so that equal seeds give equal texts
 
     /// Throws `invalid_input` naming the field that is out of its range.
@@ -107,7 +109,7 @@ struct controller_options {
         if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
         if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
         if (explore_every < 0) refuse("explore_every", explore_every, "a number of steps is not negative");
-        if (search_every < 0) refuse("search_every", search_every, "a number of steps is not negative");
+        if (search_every < 0) refuse("search_every", search_every, "a number of trees is not negative");
     }
 };
 
@@ -120,10 +122,12 @@ struct controller_options {
 /// seconds of steps from `learn`. With `learns_times` false it ignores them, and its choices are a function of the
 /// text's draws and the times given.
 ///
-/// By its own times, the loss compared with drafting nothing is bounded by `slack` and `credit`. Counts decay while
-/// nothing is drafted, so that drafting is tried again when the text may have changed.
+/// The loss compared with drafting nothing is bounded by `slack` and `credit`: what steps took (their seconds by the
+/// times given, where `learns_times` is false) against what their tokens would have taken. Counts decay while nothing
+/// is drafted, so that drafting is tried again when the text may have changed.
 ///
-/// Cost of a choice: O(nodes of the family).
+/// Cost of a choice: O(nodes of the family); where nothing was drafted in the last step, at every eighth step only, for
+/// a choice takes some percent of a call of a model that fits in the caches.
 class controller {
 public:
     /// Throws `invalid_input` for options out of their range and for times without a verifier.
@@ -131,7 +135,7 @@ public:
         : times_(std::move(times)), options_(options), all_(options.memory, options.prior) {
         options_.validate();
         if (times_.library.empty()) refuse("library.size", 0, "there is one verifier or more");
-        by_verifier_.assign(times_.library.size(), all_);
+        if (times_.library.size() > 1) by_verifier_.assign(times_.library.size(), all_);
         add(topology());
         for (std::int32_t d = 1; d <= depth(); ++d) add(chain(d));
         std::vector<std::int32_t> factors;
@@ -146,16 +150,18 @@ public:
     void start() {
         spent_ = 0;
         saved_ = 0;
-        all_.pass(2 * options_.memory);
-        for (auto& history : by_verifier_) history.pass(2 * options_.memory);
+        idle_ = 0;
+        unseen_ += 2 * options_.memory;
     }
 
     /// The best shape for the next step; `verifier()` is the verifier that it was chosen for.
     [[nodiscard]] topology const& choose(step_situation const& situation) {
         ++steps_;
-        if (options_.search_every > 0 && steps_ % options_.search_every == 0) search();
-        bool const explores = options_.explore_every > 0 && steps_ % options_.explore_every == 0;
         unread_ = std::max(situation.unread, 1);
+        if (idle_ % idle_steps != 0) return family_.front().shape;
+        fade();
+        if (is_due(options_.search_every, trees_, searched_)) search();
+        bool const explores = is_due(options_.explore_every, steps_, explored_);
         double const nothing = seconds_of_nothing();
         double const allowed = saved_ + options_.slack * spent_ + options_.credit * nothing;
         chosen_ = 0;
@@ -184,10 +190,24 @@ public:
     /// Counts the outcome of the last choice.
     void learn(step_outcome const& outcome) {
         auto const v = static_cast<std::size_t>(verifier_);
-        double const seconds = chosen_ == 0 ? seconds_of_nothing() : seconds_of(family_[chosen_], v);
+        bool const drafted = chosen_ != 0;
+        double const nothing = seconds_of_nothing();
+        double seconds = drafted ? seconds_of(family_[chosen_], v) : nothing;
+        double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
+        // A step of more than twice the time expected was probably disturbed.
+        if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
         spent_ += seconds;
-        saved_ += static_cast<double>(outcome.path.size() + 1) * seconds_of_nothing() - seconds;
-        if (options_.learns_times) learn_times(outcome, v);
+        saved_ += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        // The first steps without a tree find the caches full of the draft.
+        if (options_.learns_times && (drafted || idle_ >= idle_steps)) learn_times(outcome, v);
+        if (!drafted) {
+            ++idle_;
+            ++unseen_;
+            return;
+        }
+        idle_ = 0;
+        ++trees_;
+        fade();
         topology const& shape = family_[chosen_].shape;
         all_.learn(shape, outcome);
         for (std::size_t k = 0; k < by_verifier_.size(); ++k) {
@@ -222,6 +242,22 @@ private:
 
     static constexpr double other_verifiers = 40;  ///< weight of the other verifiers' rates, in nodes
     static constexpr double weight_of_a_time = 0.05;
+    /// Steps without a tree from one choice to the next, and until the target has the caches for itself.
+    static constexpr std::int32_t idle_steps = 8;
+
+    /// Whether the count has increased by `every` since it was `last`, which is then set to it; never for 0.
+    [[nodiscard]] static bool is_due(std::int32_t every, std::int64_t count, std::int64_t& last) noexcept {
+        if (every == 0 || count - last < every) return false;
+        last = count;
+        return true;
+    }
+    /// Lets the counts decay by the steps without a tree.
+    void fade() {
+        if (!(unseen_ > 0)) return;
+        all_.pass(unseen_);
+        for (auto& history : by_verifier_) history.pass(unseen_);
+        unseen_ = 0;
+    }
 
     /// Avoids division by 0.
     static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
@@ -286,11 +322,14 @@ private:
     void set_rates(std::size_t verifier, bool explores) {
         rates_.resize(static_cast<std::size_t>(acceptance_history::levels * acceptance_history::most_children));
         for (std::int32_t n = 1; n <= acceptance_history::most_children; ++n) {
-            double const own = by_verifier_[verifier].tried(n);
             double const all = all_.tried(n);
             for (std::int32_t level = 0; level < acceptance_history::levels; ++level) {
-                double rate = (own * by_verifier_[verifier].rate(level, n) + other_verifiers * all_.rate(level, n)) /
-                              (own + other_verifiers);
+                double rate = all_.rate(level, n);
+                if (!by_verifier_.empty()) {
+                    double const own = by_verifier_[verifier].tried(n);
+                    rate = (own * by_verifier_[verifier].rate(level, n) + other_verifiers * rate) /
+                           (own + other_verifiers);
+                }
                 if (explores) rate += std::sqrt(rate * (1 - rate) / (all + 4));
                 rates_[place(level, n)] = std::min(rate, 1.0);
             }
@@ -340,16 +379,21 @@ private:
     step_times times_;
     controller_options options_;
     acceptance_history all_;
-    std::vector<acceptance_history> by_verifier_;
-    std::vector<member> family_;  ///< the root alone first
-    std::size_t settled_ = 0;     ///< permanent members; the rest come from the last search
-    std::size_t largest_ = 1;     ///< nodes of the largest tree so far
+    std::vector<acceptance_history> by_verifier_;  ///< none where there is one verifier
+    std::vector<member> family_;                   ///< the root alone first
+    std::size_t settled_ = 0;                      ///< permanent members; the rest come from the last search
+    std::size_t largest_ = 1;                      ///< nodes of the largest tree so far
     std::size_t chosen_ = 0;
     std::int32_t verifier_ = 0;
     std::int32_t unread_ = 1;
     std::int64_t steps_ = 0;
-    double spent_ = 0;  ///< time spent on this text
-    double saved_ = 0;  ///< time saved compared with drafting nothing; negative if that had been faster
+    std::int64_t trees_ = 0;
+    std::int64_t searched_ = 0;  ///< trees before the last search
+    std::int64_t explored_ = 0;  ///< the step that last added a standard deviation
+    std::int32_t idle_ = 0;      ///< steps since the last tree
+    double unseen_ = 0;          ///< steps by which the counts have yet to decay
+    double spent_ = 0;           ///< time spent on this text
+    double saved_ = 0;           ///< time saved compared with drafting nothing; negative if that had been faster
     std::vector<double> rates_;
     std::vector<double> reach_;
     std::vector<std::int32_t> rows_;
