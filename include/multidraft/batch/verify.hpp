@@ -58,7 +58,7 @@ void with_rows(Rows const& rows, tree_batch const& trees, std::int32_t b, span<s
 }  // namespace detail
 
 /// Bytes of workspace for `verify_batch` on a host, for batches of up to `requests` trees of up to `nodes` nodes (root
-/// included) and `depth` levels below the root: 0 for verifiers that decide node by node. Nondecreasing in its
+/// included) and `depth` levels below the root: 0 for verifiers without scratch. Nondecreasing in its
 /// arguments. Aligned to 16 bytes; `verify::scratch_memory` owns such memory.
 template <verify::verifier Verifier, host_policy P>
 [[nodiscard]] std::size_t verify_workspace_size(P const& policy, std::int32_t requests, node_id nodes,

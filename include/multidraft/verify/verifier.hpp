@@ -123,7 +123,7 @@ namespace detail {
 }  // namespace detail
 
 /// Bytes that `verify_tree` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root: 0
-/// for a verifier that decides node by node. Nondecreasing in both arguments; a multiple of 16.
+/// for a verifier without scratch (`needs_scratch`). Nondecreasing in both arguments; a multiple of 16.
 template <class V>
 [[nodiscard]] MULTIDRAFT_HD constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
     if constexpr (needs_scratch<V>)
