@@ -99,7 +99,7 @@ TESTED = {
 UNTESTED = {
     "tools/test": "it is what runs this test",
     "--device cuda": "needs a device; the option is looked up below, tests/generate runs the rest",
-    "cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
+    "tools/setup && cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
     "mpirun -n 4 build/examples/sharded --method nested_ranked_block/iid --requests 8 --json":
