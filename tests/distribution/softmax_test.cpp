@@ -192,6 +192,40 @@ TYPED_TEST(softmax_of, lists_tokens_with_the_bits_of_several_passes) {
             }
 }
 
+/// The same without any list: top-k is found by counting, as in launches.
+class by_counts : public host_group {
+    using host_group::fast_top_k;
+    using host_group::top_k_of_logits;
+};
+static_assert(!multidraft::has_fast_top_k<by_counts> && multidraft::group<by_counts>);
+
+// A key of 0 has a number below it that is 0 as well.
+TYPED_TEST(softmax_of, cuts_ties_at_0_as_at_any_other_logit) {
+    using real = TypeParam;
+    for (index_t const n : {300, 1000, 9000})
+        for (index_t const larger : {0, 50})
+            for (double const base : {0.0, -0.0, 1.0, -1.0, 1e-30}) {
+                std::vector<real> logits(static_cast<std::size_t>(n), static_cast<real>(base));
+                for (index_t i = 0; i < larger; ++i) logits[static_cast<std::size_t>(5 * i + 1)] += real(1);
+                for (sampling_params const& w :
+                     {sampling_params{.top_k = 200, .top_p = 0.9F}, sampling_params{.top_k = 100, .top_p = 0.9F},
+                      sampling_params{.top_k = 51, .top_p = 0.99F}, sampling_params{.top_k = 250, .top_p = 0.3F}}) {
+                    auto const expected = reference_processing(logits, w);
+                    auto const check = [&](auto const& by) {
+                        auto const got = process_logits(by, view(logits), w);
+                        ASSERT_GT(got.row.mass(), real(0)) << print(w);
+                        for (index_t i = 0; i < n; ++i)
+                            ASSERT_EQ(got.row.may_have_mass(i), expected.kept[static_cast<std::size_t>(i)])
+                                << print(w) << " token " << i << " of " << n << ", ties at " << base;
+                    };
+                    check(g);
+                    check(in_passes{});
+                    check(by_counts{});
+                    if (this->HasFatalFailure()) return;
+                }
+            }
+}
+
 TYPED_TEST(softmax_of, keeps_a_share_however_flat_the_tail_is) {
     using real = TypeParam;
     struct problem {

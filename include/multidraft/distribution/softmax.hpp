@@ -250,11 +250,9 @@ template <group G, class View, class Real>
     if (by_number) kept = threshold_of_top_k(g, n, logits, w.top_k);
     if (by_share) {
         softmax_row<View> const row(logits, largest, scale, kept);
-        Real cut_off = minus_infinity<Real>;
-        if (kept.value > cut_off) cut_off = from_key<Real>(to_key(kept.value) - 1);  // the next number below
         // Top-k leaves the largest token at least; else the mass is the row's.
         Real const light = negligible_logit(n, largest, scale, static_cast<Real>(w.top_p), by_number ? Real(1) : mass);
-        nucleus = threshold_of_share(g, row, share, most_mass, cut_off, light);
+        nucleus = threshold_of_share(g, row, share, most_mass, kept.value, light);
     }
     return nucleus.inside(kept) ? nucleus : kept;
 }

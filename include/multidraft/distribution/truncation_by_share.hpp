@@ -175,13 +175,12 @@ struct logits_of {
 /// The counts of bins are added in units of about 2^-61 of `mass`, an upper bound of the sum of all weights. One pass
 /// of `group.histogram`, and those of `threshold_of_mass`, over the logits of a 16th of an octave.
 ///
-/// - Logits up to `cut_off`, which the row does not keep, are ignored.
+/// - Logits below `least`, which the row does not keep, are ignored.
 /// - If the logits up to `light`, a finite number, are known to have together no more mass than may be left out, the
 ///   pass counts them as one.
 template <group G, class Row, class Real = typename Row::real>
 [[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> threshold_of_share(G const& g, Row const& row, double share,
-                                                                          Real mass,
-                                                                          Real cut_off = minus_infinity<Real>,
+                                                                          Real mass, Real least = minus_infinity<Real>,
                                                                           Real light = minus_infinity<Real>) {
     using bins_type = detail::weights_in_bins<Row>;
     index_t const n = row.size();
@@ -199,14 +198,14 @@ template <group G, class Row, class Real = typename Row::real>
         auto storage = detail::selection_counters<static_cast<std::size_t>(bins_type::count)>(g);
         span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(heaviest) + 1);
         auto const light_key = light > minus_infinity<Real> ? detail::to_key(light) : detail::key_bits<Real>(0);
-        auto const cut_key = cut_off > minus_infinity<Real> ? detail::to_key(cut_off) : detail::key_bits<Real>(0);
+        auto const least_key = least > minus_infinity<Real> ? detail::to_key(least) : detail::key_bits<Real>(0);
         g.histogram(n,
                     function_of{bins,
                                 [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
                                     Real const x = here.row.logit(i);
                                     auto const key = detail::to_key(x);
                                     index_t const bin = detail::blend(key > light_key, heaviest - here.below(x), 0);
-                                    return detail::blend(key > cut_key, bin, none);
+                                    return detail::blend(key >= least_key, bin, none);
                                 }},
                     function_of{bins,
                                 [=](auto const& here, index_t i) MULTIDRAFT_INLINE_LAMBDA {
@@ -220,7 +219,10 @@ template <group G, class Row, class Real = typename Row::real>
         b = detail::reaching_bin_by(g, masses, wanted);
     }
     // Because of rounding the others do not reach the share: keep all of them.
-    if (b == 0 && light > minus_infinity<Real>) return {light < cut_off ? cut_off : light, none};
+    if (b == 0 && light > minus_infinity<Real>) {
+        if (light < least) return {least, largest_number<index_t>};
+        return {light, none};
+    }
     index_t const chosen = heaviest - b;
     std::uint64_t const in_bin = detail::wanted_of_bin(wanted, bins_type::shift(chosen, unit));
     return threshold_of_mass(
