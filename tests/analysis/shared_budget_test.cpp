@@ -144,6 +144,21 @@ TEST(share_budget, counts_what_the_draft_has_not_read) {
     EXPECT_EQ(share_budget(rates, 8, costs, much).shapes[0].size(), 1);
 }
 
+TEST(share_budget, leaves_out_a_request_whose_prompt_would_cost_more_than_its_tree_gains) {
+    step_costs const costs{call_cost({{1, 1.0}, {100, 1.1}}), call_cost({{1, 0.01}, {10001, 10.0}}), 0, 0, 0};
+    // The new request has the better rates, and a prompt that the draft has not read.
+    std::vector<rank_rates> const rates{{{0.59}, {0.59}}, {{0.6}, {0.6}}};
+    auto const found = share_budget(rates, 8, costs, std::vector<std::int32_t>{1, 10000});
+    EXPECT_EQ(found.shapes[0], chain(2));
+    EXPECT_EQ(found.shapes[1].size(), 1);
+    EXPECT_NEAR(found.seconds, costs.target(4) + 2 * costs.draft(1), 1e-12);
+    // Where nothing is left of its prompt, it drafts.
+    EXPECT_EQ(share_budget(rates, 8, costs, std::vector<std::int32_t>{1, 2}).shapes[1], chain(2));
+    // Sums that no integer holds.
+    std::vector<std::int32_t> const huge(2, 2147483647);
+    EXPECT_EQ(share_budget(rates, 8, costs, huge).shapes[0].size(), 1);
+}
+
 TEST(share_budget, gives_the_rows_to_whom_they_gain_most) {
     rank_rates const sure(4, {0.9, 0.05});
     rank_rates const unsure(4, {0.2, 0.1});

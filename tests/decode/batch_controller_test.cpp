@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <string>
 #include <vector>
@@ -178,8 +179,28 @@ TEST(batch_controller, names_bad_input) {
     EXPECT_EQ(choices.start(), 0);
     step[0].unread = 0;
     has(refusal([&] { static_cast<void>(choices.choose(step)); }), "unread[0] = 0");
+    step[0].unread = 1;
+    std::vector<batch_situation> twice{{0, 3, 1}, {1, 3, 1}, {0, 0, 1}};
+    EXPECT_EQ(choices.start(), 2);
+    EXPECT_EQ(choices.start(), 3);
+    twice[1].request = 2;
+    has(refusal([&] { static_cast<void>(choices.choose(twice)); }), "step[2] = 0");
+    // Outcomes of no tree, and of another one.
+    topology const longer = chain(8);
+    std::vector<token_id> const tokens(9, 0);
+    std::vector<node_id> const path{1, 2, 3, 4, 5, 6, 7, 8};
+    step_outcome const outcome{{longer.parents(), tokens}, path, {}};
+    has(refusal([&] { choices.learn(0, outcome); }), "request = 0: it had no part");
+    static_cast<void>(choices.choose(step));
+    has(refusal([&] { choices.learn(2, outcome); }), "request = 2: it had no part");
+    has(refusal([&] { choices.learn(0, outcome); }), "outcome.path[3] = 4");
+    for (double const seconds : {-1.0, std::numeric_limits<double>::quiet_NaN()})
+        has(refusal([&] { batch_controller({times.target, times.draft, {{seconds, 0}}}); }), "library[0] = ");
     acceptance_history history;
     has(refusal([&] { history.begin_as(acceptance_history(), -1); }), "nodes = -1");
+    has(refusal([&] { static_cast<void>(history.rank_rates(-1, 2)); }), "depth = -1");
+    has(refusal([&] { acceptance_history(std::numeric_limits<double>::infinity()); }), "memory = inf");
+    has(refusal([&] { acceptance_history(100, 1e-310); }), "prior = ");
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <map>
 #include <span>
 #include <string>
@@ -374,6 +375,16 @@ TEST(controller, takes_the_verifier_that_is_worth_its_time) {
     controller deceived(wrong);
     for (int k = 0; k < 40; ++k) run(deceived, in, 50);
     EXPECT_GT(deceived.times().library[0].inner, 0.1);
+    // What is no number of seconds teaches nothing.
+    auto const before = deceived.times().library[0];
+    std::vector<token_id> const token{0};
+    for (double const seconds :
+         {-1.0, std::numeric_limits<double>::infinity(), std::numeric_limits<double>::quiet_NaN()}) {
+        topology const& shape = deceived.choose({{}, 0, 1});
+        deceived.learn({{shape.parents(), token}, {}, {1.0, 0, seconds}});
+    }
+    EXPECT_EQ(deceived.times().library[0].step, before.step);
+    EXPECT_EQ(deceived.times().library[0].inner, before.inner);
 }
 
 TEST(controller, is_a_function_of_what_came_about_where_its_times_stay) {

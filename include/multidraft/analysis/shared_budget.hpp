@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <queue>
 #include <span>
 #include <utility>
@@ -14,6 +15,7 @@
 #include "multidraft/analysis/optimal_tree.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/core/numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
@@ -31,14 +33,15 @@ struct shared_budget {
 namespace detail {
 
 /// Grows the trees of all requests one node at a time, the node most likely to be accepted first, to a number of
-/// levels.
+/// levels. Requests of whose text the draft lacks more than `most_unread` tokens stay roots.
 class budget_growth {
 public:
-    budget_growth(std::span<rank_rates const> rates, std::span<std::int32_t const> unread, std::size_t levels)
+    budget_growth(std::span<rank_rates const> rates, std::span<std::int32_t const> unread, std::size_t levels,
+                  std::int32_t most_unread)
         : rates_(rates), unread_(unread), levels_(levels), trees_(rates.size()) {
         for (std::size_t r = 0; r < rates.size(); ++r) {
             trees_[r].push_back(none);
-            offer(r, 0, 0, 0, 1.0);
+            if (unread.empty() || unread[r] <= most_unread) offer(r, 0, 0, 0, 1.0);
         }
     }
 
@@ -53,7 +56,9 @@ public:
         if (best.rank == 0) {
             auto const level = static_cast<std::size_t>(best.level);
             if (level >= read_.size()) read_.resize(level + 1, 0);
-            read_[level] += level == 0 && !unread_.empty() ? unread_[best.request] : 1;
+            std::int32_t const more = level == 0 && !unread_.empty() ? unread_[best.request] : 1;
+            read_[level] =
+                more < largest_number<std::int32_t> - read_[level] ? read_[level] + more : largest_number<std::int32_t>;
             ++inner_;
         }
         offer(best.request, best.parent, best.level, best.rank + 1, best.above);
@@ -104,18 +109,20 @@ private:
     }
 
     static topology in_level_order(std::vector<node_id> const& tree) {
-        // Level by level, in the order of the parents: a node is added after its parent and its preceding siblings.
-        std::vector<node_id> place(tree.size(), 0);
+        // The children of each node, in order: a node is added after its parent and its preceding siblings.
+        std::vector<std::size_t> end(tree.size() + 1, 0);
+        for (std::size_t v = 1; v < tree.size(); ++v) ++end[static_cast<std::size_t>(tree[v]) + 1];
+        for (std::size_t v = 1; v < end.size(); ++v) end[v] += end[v - 1];
+        std::vector<std::size_t> children(tree.size());
+        for (std::size_t v = 1; v < tree.size(); ++v) children[end[static_cast<std::size_t>(tree[v])]++] = v;
+        // Level by level, in the order of the parents.
         std::vector<node_id> parents{none};
-        std::size_t begin = 0;
-        std::vector<node_id> placed{0};
-        while (begin < placed.size()) {
-            node_id const up = placed[begin++];
-            for (std::size_t v = 1; v < tree.size(); ++v) {
-                if (tree[v] != up) continue;
-                place[v] = static_cast<node_id>(placed.size());
-                placed.push_back(static_cast<node_id>(v));
-                parents.push_back(place[static_cast<std::size_t>(up)]);
+        std::vector<std::size_t> placed{0};
+        for (std::size_t at = 0; at < placed.size(); ++at) {
+            std::size_t const up = placed[at];
+            for (std::size_t k = up == 0 ? 0 : end[up - 1]; k < end[up]; ++k) {
+                placed.push_back(children[k]);
+                parents.push_back(static_cast<node_id>(at));
             }
         }
         return topology::from_parents(parents);
@@ -130,21 +137,32 @@ private:
     std::int32_t inner_ = 0;
 };
 
+/// The largest numbers of unread tokens with which requests may draft: all, and fewer and fewer.
+inline std::vector<std::int32_t> limits_of(std::span<std::int32_t const> unread) {
+    std::vector<std::int32_t> result(unread.begin(), unread.end());
+    std::sort(result.begin(), result.end(), std::greater<>());
+    result.erase(std::unique(result.begin(), result.end()), result.end());
+    if (result.empty()) result.push_back(1);
+    result.resize(std::min<std::size_t>(result.size(), 4));
+    return result;
+}
+
 }  // namespace detail
 
 /// The trees of a batch's requests that maximise the tokens per second of a step with one target call for all nodes;
 /// roots alone if nothing is gained. For each number of levels, which is the number of the draft's calls, nodes are
 /// added where the probability of being accepted is largest, over all requests; the best number of nodes is taken, of
-/// `nodes` below the roots at most.
+/// `nodes` below the roots at most. The same is tried without the requests of the largest numbers in `unread` (three
+/// different numbers at most): the others' trees must not pay for a new request's prompt.
 ///
 /// `rates[r]` are those of request r. Within a level they must be nonincreasing in the rank: then no other trees of as
 /// many levels and nodes have more expected accepted nodes. The cost of a step counts the rows of all requests in each
 /// call. The draft call of a level reads the nodes that have children; the first one reads `unread[r]` tokens of a
 /// request that drafts, what the draft lacks of its text with the root included, or 1 each where `unread` is empty.
 ///
-/// O(levels n log n + n^2 / R) for n nodes and R requests. Throws `invalid_input` for no request, rates outside [0, 1],
-/// levels whose rates rise or sum to more than 1, nodes outside [0, 2^16], numbers of unread tokens that are not one
-/// for each request, or below 1.
+/// O(levels n (log n + levels)) for n nodes, for each of these trials. Throws `invalid_input` for no request, rates
+/// outside [0, 1], levels whose rates rise or sum to more than 1, nodes outside [0, 2^16], numbers of unread tokens
+/// that are not one for each request, or below 1.
 [[nodiscard]] inline shared_budget share_budget(std::span<rank_rates const> rates, std::int32_t nodes,
                                                 step_costs const& costs, std::span<std::int32_t const> unread = {}) {
     if (rates.empty()) refuse("rates.size", 0, "a batch has one request or more");
@@ -174,26 +192,29 @@ private:
     shared_budget best{{}, static_cast<double>(requests), seconds_of(0, {}, 0)};
     std::int32_t best_nodes = 0;
     std::size_t best_levels = 0;
-    for (std::size_t levels = 1; levels <= deepest; ++levels) {
-        detail::budget_growth growth(rates, unread, levels);
-        double tokens = requests;
-        for (std::int32_t added = 1; added <= nodes; ++added) {
-            double const reach = growth.grow();
-            if (!(reach > 0)) break;
-            tokens += reach;
-            double const seconds = seconds_of(added, growth.read(), growth.inner());
-            // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for rounding is no
-            // gain.
-            constexpr double gain = 1 + 1e-9;
-            if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
-            best.tokens = tokens;
-            best.seconds = seconds;
-            best_nodes = added;
-            best_levels = levels;
+    std::int32_t best_unread = largest_number<std::int32_t>;
+    for (std::int32_t const most_unread : detail::limits_of(unread))
+        for (std::size_t levels = 1; levels <= deepest; ++levels) {
+            detail::budget_growth growth(rates, unread, levels, most_unread);
+            double tokens = requests;
+            for (std::int32_t added = 1; added <= nodes; ++added) {
+                double const reach = growth.grow();
+                if (!(reach > 0)) break;
+                tokens += reach;
+                double const seconds = seconds_of(added, growth.read(), growth.inner());
+                // tokens / seconds > best.tokens / best.seconds, even if no time was counted. Equal but for rounding is
+                // no gain.
+                constexpr double gain = 1 + 1e-9;
+                if (!(tokens * best.seconds > gain * (best.tokens * seconds))) continue;
+                best.tokens = tokens;
+                best.seconds = seconds;
+                best_nodes = added;
+                best_levels = levels;
+                best_unread = most_unread;
+            }
+            if (growth.read().size() < levels) break;  // nothing is that deep
         }
-        if (growth.read().size() < levels) break;  // nothing is that deep
-    }
-    detail::budget_growth growth(rates, unread, best_levels);
+    detail::budget_growth growth(rates, unread, best_levels, best_unread);
     for (std::int32_t k = 0; k < best_nodes; ++k) growth.grow();
     best.shapes = growth.shapes();
     return best;

@@ -95,7 +95,7 @@ public:
                 if (maxima[b * run_length + l] >= least) lanes[count++] = b * block + l;
             if (count == 0) continue;
             for (index_t r = 0; r < block; r += run_length)
-                for (index_t k = 0; k < count && lanes[k] + r < n; ++k) {
+                for (index_t k = 0; k < count && r < n - lanes[k]; ++k) {
                     Real const x = f(lanes[k] + r);
                     if (x >= least && found.takes(x)) found.insert(lanes[k] + r, x);
                 }
@@ -118,8 +118,8 @@ private:
         for (index_t chunk = 0; chunk < n; chunk += chunk_size) {
             index_t const chunk_end = n - chunk < chunk_size ? n : chunk + chunk_size;
             F const f = in_chunk(function, chunk, chunk_end);
-            for (index_t begin = chunk; begin < chunk_end; begin += block) {
-                index_t const end = chunk_end - begin < block ? chunk_end : begin + block;
+            for (index_t begin = chunk, end = chunk; begin < chunk_end; begin = end) {
+                end = chunk_end - begin < block ? chunk_end : begin + block;
                 index_t const whole = begin + (end - begin) / run_length * run_length;
                 for (index_t at = begin; at < whole; at += run_length)
                     by_runs(f, at, at + run_length, [&](auto const& here, index_t, index_t) MULTIDRAFT_INLINE_LAMBDA {

@@ -29,17 +29,21 @@ public:
     static constexpr std::int32_t levels = 8;
     static constexpr std::int32_t most_children = 8;
 
-    /// Throws `invalid_input` for a memory below 1 and a prior outside (0, 1).
+    /// Throws `invalid_input` for a memory below 1 or without end and a prior outside [1e-6, 1 - 1e-6].
     explicit acceptance_history(double memory = 100, double prior = 0.6) : kept_(1 - 1 / memory), prior_(prior) {
-        if (!(memory >= 1)) refuse("memory", memory, "counts are kept for 1 step or more");
-        if (!(prior > 0 && prior < 1)) refuse("prior", prior, "a rate that may be learnt is in (0, 1)");
+        if (!(memory >= 1) || !std::isfinite(memory))
+            refuse("memory", memory, "counts are kept for 1 step or more, and not for ever");
+        if (!(prior >= 1e-6 && prior <= 1 - 1e-6))
+            refuse("prior", prior, "a rate that may be learnt is in [1e-6, 1 - 1e-6]");
         for (std::size_t n = 0; n < power_.size(); ++n) power_[n] = std::pow(static_cast<double>(n + 1), exponent);
         estimate();
     }
 
     /// Counts a step: each node of the accepted path that has children in the shape, under the number in the shape.
     /// (There are fewer where the draft's support ends; choices of a shape need the rate by the number requested.)
+    /// Throws `invalid_input` for a path that the shape does not have.
     void learn(topology const& shape, step_outcome const& outcome) {
+        check(shape, outcome);
         fade(kept_);
         node_id node = 0;
         node_id like = 0;
@@ -86,8 +90,10 @@ public:
         return shares_[here][column(most_children)] / (n - most_children + 1);
     }
     /// The increase of the rate by one more child, by level and rank, as if children were tried one after another: the
-    /// input of `analysis::optimal_tree` and `analysis::share_budget`. The rates of a level are nonincreasing.
+    /// input of `analysis::optimal_tree` and `analysis::share_budget`. The rates of a level are nonincreasing. Throws
+    /// `invalid_input` for a negative depth.
     [[nodiscard]] analysis::rank_rates rank_rates(std::int32_t depth, std::int32_t children) const {
+        if (depth < 0) refuse("depth", depth, "a number of levels is not negative");
         analysis::rank_rates result(static_cast<std::size_t>(depth));
         for (std::int32_t level = 0; level < depth; ++level) {
             double before = 0;
@@ -118,6 +124,18 @@ private:
     static constexpr double prior_of_ranks = 6;  ///< weight of the prior of shares, in accepted nodes
     static constexpr double exponent = 0.45;
 
+    static void check(topology const& shape, step_outcome const& outcome) {
+        node_id node = 0;
+        node_id like = 0;
+        for (std::size_t d = 0; d < outcome.path.size(); ++d) {
+            std::int32_t const rank = outcome.path[d] - outcome.tree.children(node).first;
+            if (rank < 0 || rank >= shape.child_count(like))
+                refuse("outcome.path", static_cast<std::int64_t>(d), outcome.path[d],
+                       "the tree that was drafted has the shape that was chosen");
+            node = outcome.path[d];
+            like = shape.first_child(like) + rank;
+        }
+    }
     static std::size_t row(std::int32_t level) noexcept {
         return static_cast<std::size_t>(std::clamp(level, 0, levels - 1));
     }

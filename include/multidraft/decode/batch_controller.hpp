@@ -27,8 +27,9 @@ struct batch_controller_options {
     std::int32_t depth = 6;     ///< levels of a tree, in [0, 32]
     std::int32_t children = 4;  ///< of a node at most, in [1, 8]
     double memory = 100;        ///< steps of a request after which a step has weight 1/e in its rates, >= 1
-    double prior = 0.6;         ///< the rate at which one child is accepted before anything is counted, in (0, 1)
-    double common = 20;         ///< weight of the other requests' counts where a request begins, in nodes, >= 0
+    /// The rate at which one child is accepted before anything is counted, in [1e-6, 1 - 1e-6].
+    double prior = 0.6;
+    double common = 20;  ///< weight of the other requests' counts where a request begins, in nodes, >= 0
 
     /// Throws `invalid_input` naming the field that is out of its range.
     void validate() const {
@@ -60,15 +61,15 @@ struct batch_situation {
 class batch_controller {
 public:
     /// `times` are those of a step's calls by the rows of all requests together; the library's are those of one
-    /// request, of the first verifier. Throws `invalid_input` for options out of their range and for times without a
-    /// verifier.
+    /// request, of the first verifier. Throws `invalid_input` for options out of their range and for times that
+    /// `step_times::validate` refuses.
     explicit batch_controller(step_times times, batch_controller_options const& options = {})
         : times_(std::move(times)),
           options_(options),
           unknown_(options.memory, options.prior),
           common_(memory_of_all, options.prior) {
         options_.validate();
-        if (times_.library.empty()) refuse("library.size", 0, "there is one verifier or more");
+        times_.validate();
     }
 
     /// A new request. Returns its number; those of requests that have ended are given again.
@@ -79,6 +80,7 @@ public:
         member& one = requests_[free];
         one.history.begin_as(common_, options_.common);
         one.active = true;
+        one.in_step = false;
         one.shape = topology();
         return static_cast<std::int32_t>(free);
     }
@@ -87,22 +89,31 @@ public:
     void end(std::int32_t request) { find(request).active = false; }
 
     /// The shapes of the next step, one for each entry; the root alone drafts nothing. Valid until the next call.
-    /// Requests that are not named have no part in the step. Throws `invalid_input` for no entry, a number without a
-    /// request, unread tokens below 1.
+    /// Requests that are not named have no part in the step. A depth below 0 counts as 0, one above that of the options
+    /// as theirs. Throws `invalid_input` for no entry, a number without a request or named twice, unread tokens
+    /// below 1.
     [[nodiscard]] std::span<topology const> choose(std::span<batch_situation const> step) {
         rates_.clear();
         unread_.clear();
-        for (batch_situation const& one : step) {
+        named_.assign(requests_.size(), 0);
+        for (std::size_t k = 0; k < step.size(); ++k) {
+            batch_situation const& one = step[k];
             std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
             rates_.push_back(find(one.request).history.rank_rates(depth, options_.children));
             unread_.push_back(one.unread);
+            char& named = named_[static_cast<std::size_t>(one.request)];
+            if (named != 0)
+                refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
+            named = 1;
         }
         library_cost const& library = times_.library.front();
         analysis::step_costs const costs{times_.target, times_.draft, library.step * static_cast<double>(step.size()),
                                          0, library.inner};
         chosen_ = analysis::share_budget(rates_, options_.nodes, costs, unread_);
         bool drafts = false;
+        for (member& one : requests_) one.in_step = false;
         for (std::size_t k = 0; k < step.size(); ++k) {
+            find(step[k].request).in_step = true;
             find(step[k].request).shape = chosen_.shapes[k];
             drafts = drafts || chosen_.shapes[k].size() > 1;
         }
@@ -110,10 +121,12 @@ public:
         return chosen_.shapes;
     }
 
-    /// Counts the outcome of a request's tree of the last step (the seconds are not read). Throws `invalid_input` for a
-    /// number without a request.
+    /// Counts the outcome of a request's tree of the last step, also of the root alone, so that old counts decay (the
+    /// seconds are not read). Throws `invalid_input` for a number without a request, one that had no part in the last
+    /// step, and an outcome of another shape.
     void learn(std::int32_t request, step_outcome const& outcome) {
         auto& one = find(request);
+        if (!one.in_step) refuse("request", request, "it had no part in the last step");
         one.history.learn(one.shape, outcome);
         if (one.shape.size() > 1) common_.learn(one.shape, outcome);
     }
@@ -130,6 +143,7 @@ private:
         acceptance_history history;
         topology shape{};  ///< of the last step
         bool active = true;
+        bool in_step = false;  ///< the last one
     };
 
     static constexpr double memory_of_all = 1000;  ///< in steps of single requests
@@ -148,6 +162,7 @@ private:
     std::vector<member> requests_;
     std::vector<analysis::rank_rates> rates_;
     std::vector<std::int32_t> unread_;
+    std::vector<char> named_;
     analysis::shared_budget chosen_;
 };
 

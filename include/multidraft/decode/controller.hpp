@@ -63,6 +63,15 @@ struct step_times {
     analysis::call_cost target;
     analysis::call_cost draft;
     std::vector<library_cost> library;  ///< one for each verifier; at least one
+
+    /// Throws `invalid_input` for no verifier, and for seconds that are negative or not finite.
+    void validate() const {
+        if (library.empty()) refuse("library.size", 0, "there is one verifier or more");
+        for (std::size_t v = 0; v < library.size(); ++v)
+            for (double const seconds : {library[v].step, library[v].inner})
+                if (!(seconds >= 0) || !std::isfinite(seconds))
+                    refuse("library", static_cast<std::int64_t>(v), seconds, "seconds are finite and not negative");
+    }
 };
 
 /// Writes the rows of each call of the draft that a tree took: what the draft lacked of the text, the root included,
@@ -90,7 +99,8 @@ struct controller_options {
     std::int32_t depth = 6;     ///< levels, in [0, 32]
     std::int32_t children = 4;  ///< of a node at most, in [1, 8]
     double memory = 100;        ///< steps after which a step has weight 1/e in the rates, >= 1
-    double prior = 0.6;         ///< the rate at which one child is accepted before anything is counted, in (0, 1)
+    /// The rate at which one child is accepted before anything is counted, in [1e-6, 1 - 1e-6].
+    double prior = 0.6;
     /// The fraction of the time that may be lost compared with drafting nothing, >= 0: if more was lost, nothing is
     /// drafted until it is recovered. `credit` is an additional allowance in steps for each text, so that drafting can
     /// be tried. As they are, a text of 64 tokens or more loses 3 % at most, by the controller's times.
@@ -130,11 +140,11 @@ struct controller_options {
 /// a choice takes some percent of a call of a model that fits in the caches.
 class controller {
 public:
-    /// Throws `invalid_input` for options out of their range and for times without a verifier.
+    /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.
     explicit controller(step_times times, controller_options const& options = {})
         : times_(std::move(times)), options_(options), all_(options.memory, options.prior) {
         options_.validate();
-        if (times_.library.empty()) refuse("library.size", 0, "there is one verifier or more");
+        times_.validate();
         if (times_.library.size() > 1) by_verifier_.assign(times_.library.size(), all_);
         add(topology());
         for (std::int32_t d = 1; d <= depth(); ++d) add(chain(d));
@@ -368,6 +378,7 @@ private:
         library_cost& cost = times_.library[verifier];
         double const before = cost.step + inner * cost.inner;
         double seconds = outcome.seconds.library;
+        if (!(seconds >= 0) || !std::isfinite(seconds)) return;
         if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
         double const step = weight_of_a_time * (seconds - before);
         if (inner > 0)
