@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <limits>
 #include <string>
 #include <type_traits>
@@ -35,25 +36,37 @@
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {
 
+/// The name of rows' adjustments or of a member of them, in memory of its own: verification allocates nothing.
+class adjustments_name {
+public:
+    explicit adjustments_name(char const* rows, char const* member = "") {
+        std::snprintf(text_, sizeof text_, "%s.adjustments%s", rows, member);
+    }
+    operator char const*() const noexcept { return text_; }
+
+private:
+    char text_[64];
+};
+
 /// The masks and biases of rows, if any. The entries of biases are checked with the batch.
 batch_adjustments adjustments_of(md_rows const& r, char const* name) {
     if (r.adjustments == nullptr) return {};
-    std::string const here = std::string(name) + ".adjustments";
-    md_adjustments const a = read(r.adjustments, here.c_str());
+    md_adjustments const a = read(r.adjustments, adjustments_name(name));
     batch_adjustments result;
     if (a.allowed != nullptr) {
         if (a.allowed_stride != 0 && a.allowed_stride < (std::int64_t{r.vocabulary} + 31) / 32)
-            refuse(here + ".allowed_stride", a.allowed_stride, "a mask has a bit a token; 0: one mask for all nodes");
+            refuse(std::string(adjustments_name(name, ".allowed_stride")), a.allowed_stride,
+                   "a mask has a bit a token; 0: one mask for all nodes");
         result.allowed = {a.allowed, a.allowed_stride};
         result.allowed_of = a.allowed_of;
     }
     if (a.bias_entries == 0) return result;
-    result.bias.tokens = array(a.bias_tokens, a.bias_entries, (here + ".bias_tokens").c_str());
-    result.bias.values = array(a.bias_values, a.bias_entries, (here + ".bias_values").c_str());
+    result.bias.tokens = array(a.bias_tokens, a.bias_entries, adjustments_name(name, ".bias_tokens"));
+    result.bias.values = array(a.bias_values, a.bias_entries, adjustments_name(name, ".bias_values"));
     if (a.bias_offsets != nullptr) {
         if (a.bias_count < 0 || a.bias_count == std::numeric_limits<std::int64_t>::max())
-            refuse(here + ".bias_count", a.bias_count, "there are 0 biases or more");
-        result.bias.offsets = array(a.bias_offsets, a.bias_count + 1, (here + ".bias_offsets").c_str());
+            refuse(std::string(adjustments_name(name, ".bias_count")), a.bias_count, "there are 0 biases or more");
+        result.bias.offsets = array(a.bias_offsets, a.bias_count + 1, adjustments_name(name, ".bias_offsets"));
     }
     result.bias_of = a.bias_of;
     return result;
@@ -214,7 +227,15 @@ md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) 
                     f.what != batch_argument::nothing)
                     refuse("rows.bias", i, f.value, detail::rule_of(f.what));
                 if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(request_of(i)));
-                static_cast<void>(of(g, i, request_of(i)));
+                auto const row = of(g, i, request_of(i));
+                if constexpr (!detail::has_sampling<std::decay_t<decltype(of)>>) {
+                    auto const f =
+                        detail::check_probabilities(g, row, detail::tolerance_of<float>(), batch_argument::target, 0);
+                    if (f.what == batch_argument::nothing) continue;
+                    if (f.token != none)
+                        refuse("rows", i * r.vocabulary + f.token, f.value, "a probability is a number of 0 or more");
+                    refuse("rows", i, f.value, "the probabilities of a row sum to 1");
+                }
             }
             for (std::int64_t i = 0; i < count; ++i) {
                 auto const row = of(g, i, request_of(i));

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -113,6 +114,27 @@ TEST(c_interface, answers_as_the_headers_do) {
     expect_the_same_of_every_type<methods::nested_ranked_block_stratified>();
     expect_the_same_of_every_type<methods::recursive_rejection_sequential>();
     expect_the_same_of_every_type<methods::shared_randomness>();
+}
+
+TEST(c_interface, refuses_probabilities_that_are_none) {
+    md_rows rows = MD_ROWS_INIT;
+    rows.kind = MD_PROBABILITIES;
+    rows.dtype = MD_FLOAT32;
+    rows.row_stride = 4;
+    rows.vocabulary = 4;
+    float const nan = std::numeric_limits<float>::quiet_NaN();
+    for (std::vector<float> const& second :
+         {std::vector<float>{nan, -1, 7, 0}, {0.5F, -0.5F, 1, 0}, {0.5F, 0.25F, 0, 0}, {0, 0, 0, 0}}) {
+        std::vector<float> both{0.25F, 0.25F, 0.5F, 0};
+        both.insert(both.end(), second.begin(), second.end());
+        rows.data = both.data();
+        std::vector<float> out(8, -3);
+        EXPECT_EQ(md_distributions(&rows, 2, out.data()), MD_INVALID_INPUT) << second[0];
+        EXPECT_NE(std::string(md_last_message()).find("rows["), std::string::npos) << md_last_message();
+        EXPECT_EQ(out, std::vector<float>(8, -3)) << "nothing has been written";
+        EXPECT_EQ(md_distributions(&rows, 1, out.data()), MD_OK);
+        EXPECT_EQ(out[2], 0.5F);
+    }
 }
 
 }  // namespace

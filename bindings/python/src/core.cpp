@@ -113,10 +113,15 @@ pools& all_pools() {
     return *all;
 }
 
+/// A text as C takes it, which ends at the first zero.
+[[nodiscard]] char const* c_text(std::string const& text, char const* argument) {
+    if (text.find('\0') != std::string::npos) throw failure(argument, text, "a text has no zero in it");
+    return text.c_str();
+}
+
 [[nodiscard]] md_method const* method_of(std::string const& name) {
-    if (name.find('\0') != std::string::npos) throw failure("method", name, "a name has no zero in it");
     md_method const* method = nullptr;
-    check(md_find_method(name.c_str(), &method));
+    check(md_find_method(c_text(name, "method"), &method));
     return method;
 }
 
@@ -338,7 +343,7 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     trees.parents = parents.data();
     trees.tokens = tokens.data();
     trees.certain = certain ? certain->data() : nullptr;
-    trees.law = law.c_str();
+    trees.law = c_text(law, "law");
     sampling const s = sampling_of(params);
     sampling const t = sampling_of(draft_params);
     md_rows of_target = p.view();
@@ -404,7 +409,7 @@ nb::object distributions(nb::object const& logits, bool is_bfloat16, nb::object 
 
 nb::object parse_shape(std::string const& text) {
     std::int64_t nodes = 0;
-    check(md_parse_shape(text.c_str(), nullptr, 0, &nodes));
+    check(md_parse_shape(c_text(text, "shape"), nullptr, 0, &nodes));
     output<std::int32_t> parents({static_cast<std::size_t>(nodes)});
     check(md_parse_shape(text.c_str(), parents.data, nodes, &nodes));
     return parents.release();
@@ -542,7 +547,17 @@ std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t e
         throw failure("entries", std::to_string(entries), "the cache has " + std::to_string(array.shape(at)));
     std::int64_t elements = 1;
     for (std::size_t d = 0; d < array.ndim(); ++d) elements *= static_cast<std::int64_t>(array.shape(d));
-    if (elements == 0) return context + static_cast<std::int64_t>(kept.shape(0));
+    if (elements == 0) {  // nothing is moved
+        if (context < 0 || context > entries)
+            throw failure("context", std::to_string(context), "the cache has " + std::to_string(entries) + " entries");
+        std::int64_t last = -1;
+        for (std::size_t k = 0; k < kept.shape(0); ++k) {
+            if (kept(k) <= last || kept(k) >= entries - context)
+                throw failure("entries", std::to_string(kept(k)), "entries increase, and lie in the cache");
+            last = kept(k);
+        }
+        return context + static_cast<std::int64_t>(kept.shape(0));
+    }
     // The last dimensions that are contiguous form one entry.
     std::int64_t together = 1;
     std::size_t inner = array.ndim();
@@ -559,7 +574,8 @@ std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t e
     cache.axes = axes.data();
     cache.axis_count = static_cast<std::int32_t>(axes.size());
     cache.entries = entries;
-    cache.entry_stride = array.stride(at);
+    // The stride of a dimension of one entry may be anything.
+    cache.entry_stride = array.shape(at) > 1 ? array.stride(at) : together;
     cache.entry_size = together;
     std::int64_t left = 0;
     md_status status = MD_OK;
@@ -573,11 +589,12 @@ std::int64_t compact(nb::object const& object, std::int64_t axis, std::int64_t e
 
 double alpha_star(std::string const& law, doubles const& p, doubles const& q, std::int32_t n) {
     check_size(q.shape(0), p.shape(0), "q", "target and draft have one vocabulary");
+    char const* const of = c_text(law, "law");
     double rate = 0;
     md_status status = MD_OK;
     {
         nb::gil_scoped_release const others;
-        status = md_alpha_star(law.c_str(), p.data(), q.data(), static_cast<std::int64_t>(p.shape(0)), n, &rate);
+        status = md_alpha_star(of, p.data(), q.data(), static_cast<std::int64_t>(p.shape(0)), n, &rate);
     }
     check(status);
     return rate;

@@ -217,7 +217,7 @@ def test_the_boundary_refuses_and_does_not_fall():
                         [2**40] * 5, 7, object(), {}, [None] * 5],
              "target_logits": arrays, "draft_logits": arrays, "law": [None, 3, "", "luck", object()],
              "seeds": numbers, "positions": numbers,
-             "temperature": [-1, float("nan"), float("inf"), "hot", None, [1, 2], object()],
+             "temperature": [-1, float("nan"), float("inf"), 10**400, "hot", None, [1, 2], object()],
              "top_k": [-1, 1.5, 2**40, "k", None], "top_p": [0, 1.1, -1, float("nan"), "p", None], "min_p": [-1, 2, None],
              "threads": [0, -1, 1.5, 10**9, None, "2"],
              "target_rows": [[0], [0, 1, 2, 3, 5], [0, 1, 2, 3, -1], "rows", [0.5] * 5],

@@ -47,7 +47,15 @@ def tiny(kind="llama", vocabulary=60, seed=0, **kw):
         return transformers.GPT2LMHeadModel(transformers.GPT2Config(**{**dict(
             vocab_size=vocabulary, n_embd=32, n_layer=2, n_head=4, n_positions=128, initializer_range=0.4, bos_token_id=1,
             eos_token_id=2), **kw})).eval()
+    if kind == "gpt_neo":
+        return transformers.GPTNeoForCausalLM(transformers.GPTNeoConfig(
+            vocab_size=vocabulary, hidden_size=32, num_layers=2, attention_types=[[["global", "local"], 1]], num_heads=4, window_size=8,
+            max_position_embeddings=128, bos_token_id=1, eos_token_id=2)).eval()
     raise ValueError(kind)
+
+
+LONGROPE = dict(rope_parameters=dict(rope_type="longrope", rope_theta=10000.0, short_factor=[1.0] * 4, long_factor=[2.0] * 4,
+                                     original_max_position_embeddings=16))
 
 
 @pytest.mark.parametrize("method", ["recursive_rejection/sequential", "nested_ranked_block/stratified", "naive/deterministic"])
@@ -349,6 +357,7 @@ def test_refusals():
     # 20 new tokens, the default, exceed the window of the model that has one.
     mamba = type("Mamba", (), {"config": type("C", (), {"layer_types": ["mamba"]})(), "forward": lambda self: None})()
     t5 = type("T5", (), {"config": type("C", (), {"is_encoder_decoder": True})(), "forward": lambda self: None})()
+    alibi = type("Falcon", (), {"config": type("C", (), {"alibi": True})(), "forward": lambda self: None})()
     flash = tiny()
     flash.config._attn_implementation = "flash_attention_2"
     for argument, part, call in [
@@ -362,6 +371,8 @@ def test_refusals():
             ("draft", "keys and values", dict(draft=mamba)), ("target", "encoder", dict(target=t5)), ("draft", "transformers", dict(draft=3)),
             ("target.config._attn_implementation", "sdpa", dict(target=flash)),
             ("target", "sees 4 tokens", dict(target=tiny("mistral", sliding_window=4))),
+            ("draft", "sees 8 tokens", dict(draft=tiny("gpt_neo"))), ("target", "changes at 16 tokens", dict(target=tiny(**LONGROPE))),
+            ("target", "ALiBi", dict(target=alibi)),
             ("method", "nearest", dict(method="no")), ("shape", "whole numbers", dict(tree="3x")),
             ("max_length", "already", dict(max_length=2)), ("max_length", "max_new_tokens", dict(max_length=9, max_new_tokens=2)),
             ("max_new_tokens", "lies in", dict(max_new_tokens=-1)), ("seed.size", "one value", dict(seed=[1])),

@@ -39,6 +39,8 @@ def test_shapes():
     assert Tree.branching([2, 1]) == Tree([-1, 0, 0, 1, 2]) == Tree.parse("2x1") == Tree.parse("[-1 0 0 1 2]")
     assert Tree.branching([]) == Tree.parse("0") == Tree([-1])
     assert Tree.chain(2) == Tree([-1, 0, 1]) == Tree.fork(1, 2)
+    with pytest.raises(ValueError, match="no zero"):
+        Tree.parse("2x1\0x3")
     assert repr(Tree.parse("2x1")) == "Tree('2x1')" and repr(Tree([-1, 0])) == "Tree([-1, 0])"
     assert Tree.parse("3x2x1").up_to(1) == Tree.parse("3")
     assert pickle.loads(pickle.dumps(Tree.parse("3x2"))) == Tree.parse("3x2")
@@ -93,6 +95,11 @@ def test_compaction():
             assert np.array_equal(np.take(cache, range(4), axis=axis), wanted)
     with pytest.raises(ValueError, match="increase"):
         multidraft.compact(np.zeros((5, 2)), 1, [2, 1])
+    assert multidraft.compact(np.zeros((5, 0)), 1, [0, 2]) == 3
+    for context, kept in ((6, []), (-1, []), (1, [2, 1]), (1, [4])):
+        with pytest.raises(ValueError):
+            multidraft.compact(np.zeros((5, 0)), context, kept)
+    assert multidraft.compact(np.zeros(8, np.float32)[None], 0, [0]) == 1  # any stride of a dimension of one
     frozen = np.zeros((5, 2))
     frozen.flags.writeable = False
     with pytest.raises(ValueError, match="may be written"):

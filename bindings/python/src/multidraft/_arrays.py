@@ -78,7 +78,8 @@ def sampling(temperature, top_k, top_p, min_p, count):
         return (temperature, integer("top_k", top_k, -(2**31), 2**31 - 1), top_p, min_p)
     if isinstance(temperature, _NUMBERS) and isinstance(top_k, _NUMBERS) and isinstance(top_p, _NUMBERS) and isinstance(
             min_p, _NUMBERS):
-        return (float(temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), float(top_p), float(min_p))
+        return (real("temperature", temperature), integer("top_k", top_k, -(2**31), 2**31 - 1), real("top_p", top_p),
+                real("min_p", min_p))
     table = np.empty(count, SAMPLING)
     for name, values in zip(SAMPLING.names, given):
         array = np.asarray(values)

@@ -107,6 +107,8 @@ def to_device(values: Any, device: int = 0, stream: int = 0) -> Array:
     """A copy of a host array in device memory, for programs without a framework that allocates there."""
     _wants_cuda()
     array = np.ascontiguousarray(values)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind not in _CODES and array.dtype.name != "bfloat16":
         refuse("values.dtype", array.dtype, "numbers are wanted")
     result = Array(array.shape, array.dtype, integer("device", device, 0, 2**16), _stream(stream))

@@ -265,9 +265,15 @@ class _Loop:
             refuse("input_ids.shape[1]", longest, f"the models have {self.limit} positions")
         for name, model in (("target", target), ("draft", draft)):
             window = _window(model)
-            if window is not None and min(longest + room, self.limit) > window:
+            last = min(longest + room, self.limit)
+            if window is not None and last > window:
                 refuse(name, type(model).__name__, f"its attention sees {window} tokens, and texts of "
-                       f"{min(longest + room, self.limit)} are asked for: such windows are not made into trees")
+                       f"{last} are asked for: such windows are not made into trees")
+            switch = _switch(model)
+            # The nodes of the last tree lie beyond the text.
+            if switch is not None and min(map(len, prompts)) <= switch < last + self.shape.tree.depth:
+                refuse(name, type(model).__name__, f"its rotary embedding changes at {switch} tokens, and texts of {last} are asked "
+                       "for: the nodes of a tree would change it too early")
         if streamer is not None and count > 1:
             refuse("streamer", type(streamer).__name__, f"it takes one text, and input_ids have {count}")
         self.threads = integer("threads", threads, 1, 4096)
@@ -499,6 +505,8 @@ def _check_models(target, draft):
         config = getattr(model, "config", None)
         if config is None or not callable(getattr(model, "forward", None)):
             refuse(name, type(model).__name__, "a causal language model of transformers is wanted")
+        if getattr(config, "alibi", False):
+            refuse(name, type(model).__name__, "its attention is biased by distance (ALiBi), which the mask of a tree does not hold")
         if getattr(config, "is_encoder_decoder", False):
             refuse(name, type(model).__name__, "it is an encoder and a decoder: causal language models read trees")
         kinds = set(getattr(config, "layer_types", None) or [])
@@ -529,7 +537,21 @@ def _window(model):
         sizes.append(getattr(config, "sliding_window", None))
     if kinds is None or "chunked_attention" in kinds:
         sizes.append(getattr(config, "attention_chunk_size", None))
+    if "local" in (getattr(config, "attention_layers", None) or []):  # GPT-Neo
+        sizes.append(getattr(config, "window_size", None))
     return min((s for s in sizes if s is not None), default=None)
+
+
+def _switch(model):
+    """The number of tokens beyond which all of a text are embedded otherwise (longrope), None if there is none."""
+    config = model.config.get_text_config()
+    rope = getattr(config, "rope_parameters", None) or getattr(config, "rope_scaling", None) or {}
+    kinds = [rope, *(v for v in rope.values() if isinstance(v, dict))]  # one for all layers, or one for each kind of them
+    if not any("longrope" in (kind.get("rope_type"), kind.get("type")) for kind in kinds):
+        return None
+    sizes = [kind.get("original_max_position_embeddings") for kind in kinds]
+    sizes += [getattr(config, "original_max_position_embeddings", None), getattr(config, "max_position_embeddings", None)]
+    return next((int(size) for size in sizes if size is not None), None)
 
 
 def _tokens(name, value, least):

@@ -78,6 +78,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     paths = {0: text}
     logits = None
     params = sampling(*params, 1)
+    threads = integer("threads", threads, 1, 4096)
     seeds = np.array([integer("seed", seed, 0, 2**64 - 1)], np.uint64)
     ids = np.array([integer("request", request, 0, 2**32 - 1)], np.uint32)
     position = np.array([len(text) - 1], np.int32)
