@@ -37,13 +37,18 @@ void expect_same(mt::prepared_memory const& expected, std::vector<row_state> con
 
 /// Prepares both models' rows of a batch that the host drew, verifies it, and follows predictions.
 template <class Method, class Layout>
-void expect_verdicts_of_prepared(mt::shape_of_launch const& as, sampling_params const& w) {
+void expect_verdicts_of_prepared(mt::shape_of_launch const& as, sampling_params const& w, bool ties_at_0 = false) {
     using verifier = typename Method::verifier;
     SCOPED_TRACE(std::string(Method::name) + ", " + as.name);
     // Few rows where blocks of a grid are to share one.
     mt::batch<float> host(
         as.vocabulary, w,
         as.cooperative ? std::vector<std::vector<node_id>>{{none, 0, 0, 1}, {none, 0}} : mt::trees_for(Method::trees));
+    if (ties_at_0)
+        for (std::size_t i = 0; i < host.target.size(); ++i) {
+            host.target[i] = i % 997 == 0 ? 1.0F : 0.0F;
+            host.draft[i] = i % 991 == 0 ? 1.0F : 0.0F;
+        }
     host.draft_on_host(typename Method::sampler{});
     auto const expected = host.verify_on_host(verifier{});
     auto const nodes = static_cast<std::int64_t>(host.parents.size());
@@ -118,6 +123,8 @@ TEST_F(cuda_device, prepared_rows_decide_in_every_shape_as_on_the_host) {
     for (mt::shape_of_launch const& as : mt::shapes_of_aligned_rows) {
         expect_verdicts_of_prepared<methods::recursive_rejection_sequential, aligned<16>>(
             as, {.temperature = 0.9F, .top_p = 0.98F});
+        expect_verdicts_of_prepared<methods::recursive_rejection_sequential, aligned<16>>(
+            as, {.top_k = 1000, .top_p = 0.9F}, true);
         expect_verdicts_of_prepared<methods::recursive_rejection_sequential, aligned<16>>(as, {});
         expect_verdicts_of_prepared<methods::recursive_rejection_sequential, aligned<16>>(as, {.temperature = 0.0F});
     }
