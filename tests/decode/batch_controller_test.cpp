@@ -199,8 +199,9 @@ TEST(batch_controller, names_bad_input) {
     acceptance_history history;
     has(refusal([&] { history.begin_as(acceptance_history(), -1); }), "nodes = -1");
     has(refusal([&] { static_cast<void>(history.rank_rates(-1, 2)); }), "depth = -1");
-    has(refusal([&] { acceptance_history(std::numeric_limits<double>::infinity()); }), "memory = inf");
-    has(refusal([&] { acceptance_history(100, 1e-310); }), "prior = ");
+    has(refusal([&] { static_cast<void>(acceptance_history{std::numeric_limits<double>::infinity()}); }),
+        "memory = inf");
+    has(refusal([&] { static_cast<void>(acceptance_history{100, 1e-310}); }), "prior = ");
 }
 
 }  // namespace
