@@ -14,6 +14,10 @@ namespace MULTIDRAFT_NAMESPACE {
 
 /// Counts of accepted children that decay exponentially, by classes of rows: by the largest probability, in steps of a
 /// factor of 2 in its odds. A class with few counts is drawn towards the prior.
+///
+/// Children of `draft::stratified` are certain, the top tokens that are always proposed, or drawn from the others
+/// (docs/ranked.md). They are counted apart: certain children, draws where there is none, and draws besides certain
+/// ones. Draws are also counted by the kind of their token, its probability under the draft.
 class acceptance_by_row {
 public:
     /// `prior`: how often a single draw is accepted before anything is counted, in (0, 1].
