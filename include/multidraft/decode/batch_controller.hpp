@@ -113,8 +113,9 @@ public:
         bool drafts = false;
         for (member& one : requests_) one.in_step = false;
         for (std::size_t k = 0; k < step.size(); ++k) {
-            find(step[k].request).in_step = true;
-            find(step[k].request).shape = chosen_.shapes[k];
+            member& one = find(step[k].request);
+            one.in_step = true;
+            one.shape = chosen_.shapes[k];
             drafts = drafts || chosen_.shapes[k].size() > 1;
         }
         if (!drafts) common_.pass(1);

@@ -42,6 +42,11 @@ def integer(name, value, low, high):
     return value
 
 
+def thread_count(threads):
+    """Threads of a call."""
+    return integer("threads", threads, 1, 4096)
+
+
 def each(name, value, count, dtype):
     """One integer per request: an array of `count`, or one number for all."""
     if type(value) is int or (isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))):

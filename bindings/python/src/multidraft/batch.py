@@ -11,15 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import _core
-from ._arrays import each, four, integer, integers, rows, sampling, two_dimensional
+from ._arrays import each, four, integer, integers, rows, sampling, thread_count, two_dimensional
 from ._errors import refuse
 from .methods import Law, Method, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_core.forget_pools)
-
-_MOST_THREADS = 4096
 
 
 @dataclass(frozen=True)
@@ -100,7 +98,7 @@ def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method |
     tokens, counts, certain = _core.draft(
         chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, count),
         each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
-        None if ids is None else each("ids", ids, count, np.uint32), None, integer("threads", threads, 1, _MOST_THREADS))
+        None if ids is None else each("ids", ids, count, np.uint32), None, thread_count(threads))
     return Children(tokens, counts, certain, laws()[chosen.law])
 
 
@@ -167,7 +165,7 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         draft_is_bfloat16, None if target_rows is None else integers("target_rows", target_rows, np.int64),
         None if draft_rows is None else integers("draft_rows", draft_rows, np.int64), params, of_draft,
         each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
-        None if ids is None else each("ids", ids, count, np.uint32), integer("threads", threads, 1, _MOST_THREADS))
+        None if ids is None else each("ids", ids, count, np.uint32), thread_count(threads))
     if validate:
         _core.verify(*arguments, True, bool(probabilities))
     path, accepted, following = _core.verify(*arguments, False, bool(probabilities))

@@ -21,7 +21,7 @@ from transformers import DynamicCache, LogitsProcessorList, PreTrainedModel, Sto
 from transformers.utils import ModelOutput
 
 from . import _core
-from ._arrays import each, four, integer, sampling
+from ._arrays import each, four, integer, sampling, thread_count
 from ._errors import refuse
 from .batch import DraftedTree, verify
 from .methods import Method, laws, method as method_of, methods
@@ -276,7 +276,7 @@ class _Loop:
                        "for: the nodes of a tree would change it too early")
         if streamer is not None and count > 1:
             refuse("streamer", type(streamer).__name__, f"it takes one text, and input_ids have {count}")
-        self.threads = integer("threads", threads, 1, 4096)
+        self.threads = thread_count(threads)
         self.params = params
         sampling(*params, 1)
         if draft_sampling is None:

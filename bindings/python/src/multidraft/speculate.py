@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import four, integer, integers, rows, sampling
+from ._arrays import four, integer, integers, rows, sampling, thread_count
 from ._errors import refuse
 from .batch import DraftedTree, verify
 from .methods import Method, laws, method as method_of
@@ -78,7 +78,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
     paths = {0: text}
     logits = None
     params = sampling(*params, 1)
-    threads = integer("threads", threads, 1, 4096)
+    threads = thread_count(threads)
     seeds = np.array([integer("seed", seed, 0, 2**64 - 1)], np.uint64)
     ids = np.array([integer("request", request, 0, 2**32 - 1)], np.uint32)
     position = np.array([len(text) - 1], np.int32)

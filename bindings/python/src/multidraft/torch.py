@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from . import _core, cuda
-from ._arrays import each, four, integer, sampling
+from ._arrays import each, four, integer, sampling, thread_count
 from ._errors import refuse
 from .methods import Law, Method, law as law_of, method as method_of
 from .tree import Tree, as_tree
@@ -113,7 +113,7 @@ def _draft(logits: Tensor, n: int, method: str, nodes: Tensor, depths: Tensor, r
                       _host(nodes, "nodes", np.int32), _host(depths, "depths", np.int32), n,
                       sampling(temperature, top_k, top_p, min_p, len(seeds)), _host(seeds, "seeds", np.uint64),
                       _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), None,
-                      integer("threads", threads, 1, 4096))
+                      thread_count(threads))
     return tuple(_to(x, logits.device) for x in out)
 
 
@@ -144,7 +144,7 @@ def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Ten
         None if draft is None else _rows(draft, "draft", kinds), False, _optional(target_rows, "target_rows", np.int64),
         _optional(draft_rows, "draft_rows", np.int64), sampling(temperature, top_k, top_p, min_p, count),
         sampling(draft_temperature, draft_top_k, draft_top_p, draft_min_p, count), _host(seeds, "seeds", np.uint64),
-        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), integer("threads", threads, 1, 4096), False,
+        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), thread_count(threads), False,
         probabilities)
     begins = offsets.detach().cpu().numpy()
     for b in range(count):
@@ -200,7 +200,7 @@ def _verify_linked_trees(predicts: Tensor, accept_index: Tensor, accept_token_nu
         chosen.name, law, offsets, parents, tokens, None, _rows(target_probs.flatten(0, 1), "target_probs", (torch.float32,)),
         False, _rows(draft_probs.flatten(0, 1), "draft_probs", (torch.float32,)) if chosen.reads_draft else None, False, order,
         order if chosen.reads_draft else None, nothing, nothing, _host(seeds, "seeds", np.uint64),
-        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), integer("threads", threads, 1, 4096), False,
+        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), thread_count(threads), False,
         True)
     depth = accept_index.shape[1]
     if count and accepted.max() >= depth:
