@@ -78,9 +78,9 @@ int step(md::any_method const& method, md::topology const& shape, std::vector<st
 
     // 3. The verdict. The tree carries the law by which it was drawn.
     std::vector<md::node_id> path(like.size());
-    md::verdict const verdict =
-        method.verify({{t.parents, t.tokens}, t.certain, method.law_name()}, target.rows(like.size(), sampling),
-                      draft.rows(like.size(), sampling), key, path, kept);
+    md::verdict const verdict = method.verify({{t.parents, t.tokens}, t.certain, method.law_name()},
+                                              md::target_rows(target.rows(like.size(), sampling)),
+                                              md::draft_rows(draft.rows(like.size(), sampling)), key, path, kept);
     for (int k = 0; k < verdict.accepted; ++k)
         text.push_back(t.tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(k)])]);
     text.push_back(verdict.next);

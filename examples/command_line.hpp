@@ -25,6 +25,21 @@ inline std::string fault_of_unsigned(std::string const& text) {
     return "";
 }
 
+/// A check of a number as text: its fault, empty if it lies in [least, most], or, if `above`, in (least, most]. Not a
+/// number is a fault.
+inline auto number_in(double least, double most, bool above = false) {
+    return [least, most, above](std::string const& text) -> std::string {
+        double value = 0;
+        char const* const end = text.data() + text.size();
+        auto const [stop, error] = std::from_chars(text.data(), end, value);
+        if (error == std::errc{} && stop == end && value >= least && value <= most && !(above && value == least))
+            return "";
+        std::array<char, 96> range{};
+        std::snprintf(range.data(), range.size(), ": not a number in %c%g, %g]", above ? '(' : '[', least, most);
+        return text + range.data();
+    };
+}
+
 /// All of standard input. Throws `std::runtime_error` when it cannot be read: closed, a directory, a failing disk.
 inline std::string read_standard_input() {
     std::string text;

@@ -49,7 +49,7 @@ struct rows {
     auto view(md::sampling_params const& sampling) const {
         auto const nodes = static_cast<int>(bias_offsets.size()) - 1;
         return md::logit_rows(md::rows_view<float>(logits.data(), nodes, toy::vocabulary, toy::row_stride), sampling,
-                              {.allowed = {allowed.data(), words_a_row}, .bias = {bias_tokens, bias, bias_offsets}});
+                              {.allowed = {allowed, words_a_row}, .bias = {bias_tokens, bias, bias_offsets}});
     }
 };
 
@@ -87,7 +87,8 @@ int step(text& so_far, std::uint64_t seed, md::sampling_params const& sampling) 
     std::int32_t path[2];
     md::drafted<md::law::sequential> const tree{{parents, tokens}};
     md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(
-        g, tree, target.view(sampling), draft.view(sampling), source, position, {path, 2});
+        g, tree, md::target_rows(target.view(sampling)), md::draft_rows(draft.view(sampling)), source, position,
+        {path, 2});
     for (int d = 0; d < v.accepted; ++d) so_far.push_back(tokens[static_cast<std::size_t>(path[d])]);
     so_far.push_back(v.next);
     return v.accepted;

@@ -19,13 +19,13 @@ struct guess_then_draw {
     static constexpr std::string_view name = "guess_then_draw";
 };
 
-// Its sampler, over any group, row and source.
+// Its sampler, over any group, row and source. It takes the sums by value, since it removes a token from them.
 struct guess_sampler {
     using law = guess_then_draw;
     md::token_id guess = 0;
 
     template <md::group G, md::distribution Q, class Sums, md::draw_source Source>
-    md::drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, md::draw_site site,
+    md::drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, md::draw_site site,
                                   md::span<md::token_id> out) const {
         if (out.empty()) return {};
         out[0] = guess;
@@ -61,5 +61,5 @@ int main() {
 }
 
 // Output:
-// naive verification of guess_then_draw is lossless: yes, in 1664 cases
+// naive verification of guess_then_draw is lossless: yes, in 1920 cases
 // acceptance rate 0.433333 of at most 0.683333

@@ -98,10 +98,11 @@ int main() {
 
     // The host takes the same decision, bit for bit.
     md::node_id host_path[1];
-    auto const host = verifier{}(g, md::drafted<sampler::law>{{parents, tokens}},
-                                 md::logit_rows<float>({p.data(), 3, toy::vocabulary, toy::row_stride}, sampling),
-                                 md::logit_rows<float>({q.data(), 3, toy::vocabulary, toy::row_stride}, sampling),
-                                 source, position, host_path);
+    auto const host =
+        verifier{}(g, md::drafted<sampler::law>{{parents, tokens}},
+                   md::target_rows(md::logit_rows<float>({p.data(), 3, toy::vocabulary, toy::row_stride}, sampling)),
+                   md::draft_rows(md::logit_rows<float>({q.data(), 3, toy::vocabulary, toy::row_stride}, sampling)),
+                   source, position, host_path);
     bool const same = host.accepted == device_accepted && host.next == device_next;
     std::printf("accepted %d, next token %d; as on the host: %s\n", device_accepted, device_next, same ? "yes" : "no");
     return same ? 0 : 1;

@@ -73,8 +73,8 @@ int step(engine& e, md::draft::tree_growth<md::law::sequential>& tree, std::uint
     md::logit_rows<float> const q({e.draft_logits.data(), nodes, toy::vocabulary, toy::row_stride}, sampling);
     std::int32_t path[engine::max_nodes];
     auto const drafts = tree.drafts();
-    md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(g, drafts, p, q, source, position,
-                                                                                 {path, engine::max_nodes});
+    md::verdict const v = md::verify::recursive_rejection<md::law::sequential>{}(
+        g, drafts, md::target_rows(p), md::draft_rows(q), source, position, {path, engine::max_nodes});
 
     // 4. The accepted text. The cache keeps the root and the accepted path, in place.
     md::accepted_text const out(drafts.tree, path, v);

@@ -70,8 +70,8 @@ struct request {
         md::verify::scratch_memory memory;
         auto const drafts = tree.drafts();
         md::verdict const v =
-            md::verify::verify_tree(verifier{}, g, drafts, p, q, source, position, md::span<md::node_id>(path),
-                                    memory.of<verifier>(tree.size(), shape.max_depth()));
+            md::verify::verify_tree(verifier{}, g, drafts, md::target_rows(p), md::draft_rows(q), source, position,
+                                    md::span<md::node_id>(path), memory.of<verifier>(tree.size(), shape.max_depth()));
         md::accepted_text const out(drafts.tree, path, v);
         text.insert(text.end(), out.tokens().begin(), out.tokens().end());
         path.resize(static_cast<std::size_t>(v.accepted));

@@ -83,8 +83,8 @@ template <sampler Sampler, verify::verifier Verifier>
             std::vector<node_id> path(static_cast<std::size_t>(t.depth()));
             verify::scratch_memory scratch;
             return verify::verify_tree(verifier, host_group{}, make_drafted<typename Sampler::law>(t.tree(), t.certain),
-                                       t.target_rows(), t.draft_rows(), source, position, span<node_id>(path),
-                                       scratch.of<Verifier>(t.nodes(), t.depth()))
+                                       target_rows(t.target_rows()), draft_rows(t.draft_rows()), source, position,
+                                       span<node_id>(path), scratch.of<Verifier>(t.nodes(), t.depth()))
                 .accepted;
         }};
     return result;

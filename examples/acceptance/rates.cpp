@@ -70,15 +70,13 @@ rate shared(double value, testing::certain_selection const& chosen, row_pair con
     return result;
 }
 
-/// The pair of SpecHub has the most likely token second if the other one was drawn first, with probability 1 - q(top).
+/// The pair of SpecHub begins with the most likely token. It is always there, so it is accepted whenever the target's
+/// token equals it.
 rate spec_hub(row_pair const& x, analysis::ratio_rows const& rows, estimation const& how) {
     rate result{analysis::alpha_star_stratified(rows, 2, 1)};
     if (!how.by_rank) return result;
     auto const top = static_cast<std::size_t>(std::max_element(x.q.begin(), x.q.end()) - x.q.begin());
-    double const of_top = x.p[top];
-    double const of_other = std::max(result.value - of_top, 0.0);
-    double const top_first = x.q[top];
-    result.by_rank = {top_first * of_top + (1 - top_first) * of_other, (1 - top_first) * of_top + top_first * of_other};
+    result.by_rank = {x.p[top], std::max(result.value - x.p[top], 0.0)};
     return result;
 }
 

@@ -124,8 +124,8 @@ std::vector<tree_method> methods_for(tree_files const& files, std::vector<tree_p
                  std::vector<node_id> path(static_cast<std::size_t>(t.depth()));
                  verify::scratch_memory scratch;
                  return method
-                     .verify(any_drafted{t.tree(), t.certain, method.law_name()}, t.target_rows(), t.draft_rows(),
-                             draw_key{seed, request, position}, span<node_id>(path),
+                     .verify(any_drafted{t.tree(), t.certain, method.law_name()}, target_rows(t.target_rows()),
+                             draft_rows(t.draft_rows()), draw_key{seed, request, position}, span<node_id>(path),
                              scratch.of(method.scratch_bytes(t.nodes(), t.depth())))
                      .accepted;
              }});

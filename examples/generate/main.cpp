@@ -10,6 +10,7 @@
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,6 +31,7 @@
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"
+#include "tree_option.hpp"
 
 namespace {
 
@@ -88,7 +90,7 @@ std::pair<std::string, topology> shape_of(method const& m, std::string const& as
     if (m.tree.empty()) return {"", topology()};
     std::string const text = asked.empty() ? m.tree : asked;
     if (text == "auto") return {text, topology()};
-    topology shape = parse_shape(text);
+    topology shape = tree_of_option(text);
     if (m.chains_only && shape.width() > 1) {
         topology one = chain(shape.max_depth());
         return {to_string(one), std::move(one)};
@@ -157,28 +159,40 @@ int run(int argc, char** argv) {
     app.add_option("--second-draft", single.second_draft, "the second model of methods with two drafts")
         ->capture_default_str();
     app.add_option("--least", single.least, "recursive_rejection/best_first: no draw that is worth less")
+        ->check(CLI::Validator(number_in(0, 1), "0 .. 1"))
         ->capture_default_str();
     app.add_option("--stop-below", single.stop_below,
                    "early_stop: ends the tree when every path's chance is below this")
+        ->check(CLI::Validator(number_in(0, 1), "0 .. 1"))
         ->capture_default_str();
     app.add_option("--stop-by", single.stop_by,
                    "lossy/target_initialised: the decision model that ends its tree, as --stop-below says")
         ->check(CLI::IsMember({"none", "probabilities", "hidden"}))
         ->capture_default_str();
-    app.add_option("--lookup-paths", single.lookup_paths, "lookup: continuations at most")->capture_default_str();
+    app.add_option("--lookup-paths", single.lookup_paths, "lookup: continuations at most")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
     app.add_option("--lookup-longest", single.lookup_longest, "lookup: tokens of the longest match")
+        ->check(CLI::Range(1, 4096))
         ->capture_default_str();
     app.add_option("--fallback", single.fallback, "lossy/bild: the draft goes on while it is as sure as this")
+        ->check(CLI::Validator(number_in(0, 1), "0 .. 1"))
         ->capture_default_str();
     app.add_option("--rollback", single.rollback, "lossy/bild: the largest -log p of a token that is kept")
+        ->check(CLI::Validator(number_in(0, std::numeric_limits<double>::infinity()), "0 .."))
         ->capture_default_str();
     app.add_option("--joint-threshold", single.joint_threshold, "lossy/joint_likelihood: the least p/q of a prefix")
+        ->check(CLI::Validator(number_in(0, 1), "0 .. 1"))
         ->capture_default_str();
-    app.add_option("--beams", single.beams, "lossy/joint_*: sequences of a beam")->capture_default_str();
+    app.add_option("--beams", single.beams, "lossy/joint_*: sequences of a beam")
+        ->check(CLI::Range(1, 4096))
+        ->capture_default_str();
     app.add_option("--typical-epsilon", single.typical_epsilon,
                    "lossy/typical_acceptance: a candidate passes above min(epsilon, delta exp(-entropy))")
+        ->check(CLI::Validator(number_in(0, 1, true), "above 0 .. 1"))
         ->capture_default_str();
     app.add_option("--typical-delta", single.typical_delta, "lossy/typical_acceptance: the factor of that")
+        ->check(CLI::Validator(number_in(0, 1, true), "above 0 .. 1"))
         ->capture_default_str();
     app.add_option("--temperature", options.sampling.temperature, "0 is greedy")->capture_default_str();
     auto* const draft_temperature_option = app.add_option(
@@ -363,6 +377,8 @@ int run(int argc, char** argv) {
             for (std::string const& text : shipped_prompts(prompts_of_each_kind))
                 prompts.push_back(tokens.encode(text));
         }
+        std::cerr << "generate: measuring rates and times, then running trees of at most " << budget
+                  << " nodes; with many nodes it takes minutes\n";
         auto const found = search(target, draft, how, prompts, options, budget);
         if (json)
             std::cout << to_json(found, how).dump() << '\n';
@@ -410,18 +426,27 @@ int run(int argc, char** argv) {
         options.seed = first_seed + r;
         stream_decoder decoder(tokens, false);
         token_callback print;
-        if (!json) std::cout << texts.front() << std::flush;
-        if (stream && !json)
+        std::optional<text_progress> progress;
+        if (stream && !json) {
+            std::cout << texts.front() << std::flush;
             print = [&](std::span<token_id const> emitted) {
                 for (token_id const t : emitted) std::cout << decoder.push(t);
                 return output_arrives();
             };
+        } else {
+            progress.emplace(options.max_tokens, shape.size());
+            print = [&](std::span<token_id const> emitted) {
+                progress->add(emitted.size());
+                return true;
+            };
+        }
         energy.start();
         // Rates and times carry over from text to text, except where equal seeds shall give equal texts.
         if (automatic && (!chosen || !costs.empty())) chosen = std::make_unique<automatic_tree>(times.front(), choices);
         generation const g = chosen ? how.run_choices(target, draft, *chosen, prompts.front(), options, print)
                                     : how.run(target, draft, shape, prompts.front(), options, print);
         auto const joules = energy.joules();
+        progress.reset();
         if (r == 0) write_trees();
         if (json) {
             auto report = to_json(how, g, continuation(tokens, g.tokens), options.seed);
@@ -437,7 +462,8 @@ int run(int argc, char** argv) {
                 report["joules_per_token"] = *joules / static_cast<double>(g.tokens.size());
             std::cout << report.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n' << std::flush;
         } else {
-            std::cout << (stream ? decoder.finish() : continuation(tokens, g.tokens)) << '\n' << std::flush;
+            std::cout << (stream ? decoder.finish() : texts.front() + continuation(tokens, g.tokens)) << '\n'
+                      << std::flush;
             print_summary(how.name, g.metrics);
             if (chosen) print_choices(*chosen, how);
         }

@@ -1,11 +1,14 @@
-// A progress bar on standard error for long operations.
+// Progress on standard error of long operations.
 #pragma once
 
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <string>
 #include <utility>
@@ -50,6 +53,53 @@ private:
     bool shown_ = false;
     std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
     std::chrono::steady_clock::time_point last_{};
+};
+
+/// The progress of a text that is printed when it is complete: a bar on a terminal, and elsewhere too a line if the
+/// text will take longer than `patience`.
+class text_progress {
+public:
+    using seconds = std::chrono::duration<double>;
+
+    /// `tokens`: of the text, at most. `rows`: of the target in a step.
+    text_progress(std::int32_t tokens, std::int32_t rows, seconds patience = seconds(10), std::FILE* to = stderr)
+        : tokens_(tokens), rows_(rows), patience_(patience), to_(to), bar_("generating", to) {}
+
+    /// After each step, with the tokens that it has emitted.
+    void add(std::size_t emitted) { add(emitted, std::chrono::steady_clock::now() - begin_); }
+
+    /// The same, with the time since the beginning.
+    void add(std::size_t emitted, seconds since) {
+        done_ += static_cast<double>(emitted);
+        if (done_ < 1 || tokens_ < 1) return;
+        double const each = since.count() / done_;
+        if (!noted_ && each * tokens_ > patience_.count() && done_ < tokens_) {
+            noted_ = true;
+            std::fprintf(to_, "%s\n", note(each, tokens_, rows_).c_str());
+        }
+        bar_.show(done_ / tokens_);
+    }
+
+    /// The line, for a token that takes `each` seconds.
+    [[nodiscard]] static std::string note(double each, std::int32_t tokens, std::int32_t rows) {
+        std::array<char, 128> text{};
+        std::snprintf(text.data(), text.size(),
+                      "generate: about %.2g s a token, %.0f s for %d tokens (--tokens, --stream)", each, each * tokens,
+                      tokens);
+        std::string const line = text.data();
+        if (rows <= 64) return line;
+        return line + "; a step has " + std::to_string(rows) + " rows of the target, one a node: see --tree";
+    }
+
+private:
+    std::int32_t tokens_;
+    double done_ = 0;
+    std::int32_t rows_;
+    seconds patience_;
+    std::FILE* to_;
+    progress_bar bar_;
+    bool noted_ = false;
+    std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
 };
 
 }  // namespace multidraft::examples

@@ -28,6 +28,7 @@
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
 #include "tree_choices.hpp"
+#include "tree_option.hpp"
 
 namespace {
 
@@ -215,7 +216,7 @@ int run(int argc, char** argv) {
                              : how.trees == allowed_trees::pairs ? 2
                                                                  : 0,
                              budget);
-    topology const shape = choose ? branching({budget}) : parse_shape(tree);
+    topology const shape = choose ? branching({budget}) : tree_of_option(tree);
     if (!choose && !compare && how.drafts && fitted(how, shape) != shape)
         throw std::runtime_error("--tree " + tree + ": " + how.name + " takes " +
                                  (how.trees == allowed_trees::chains  ? "chains only, such as 1x1x1"

@@ -58,7 +58,8 @@ int main(int argc, char** argv) {
     app.add_option("--top-k", options.sampling.top_k, "0: off");
     app.add_option("--top-p", options.sampling.top_p, "1: off");
     app.add_option("--min-p", options.sampling.min_p, "0: off");
-    app.add_option("--seed", options.seed, "of the rows and of all draws");
+    app.add_option("--seed", options.seed, "of the rows and of all draws")
+        ->check(CLI::Validator(examples::fault_of_unsigned, "0 .. 2^64 - 1"));
     app.add_flag("--draft-in-shards", options.draft_in_shards, "the draft's rows are distributed too");
     app.add_flag("--json", json, "the result as JSON");
     app.add_flag("--host", host, "whole rows on one host, without MPI");

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,10 +16,10 @@
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/methods.hpp"
 #include "multidraft/random/address.hpp"
-#include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "tree_option.hpp"
 
 namespace multidraft::examples {
 
@@ -73,10 +74,20 @@ private:
     std::vector<entry> data_;
 };
 
+/// The most entries of the rows of one model: 2 GiB.
+inline constexpr std::int64_t most_entries = std::int64_t{1} << 30;
+
 /// The trees of a batch, all of one shape, and their draws.
 class trees_of_step {
 public:
-    explicit trees_of_step(sharded_options const& options) : shape_(parse_shape(options.tree)) {
+    /// Throws `std::runtime_error` for rows of more than `most_entries`.
+    explicit trees_of_step(sharded_options const& options) : shape_(tree_of_option(options.tree)) {
+        std::int64_t const rows = std::int64_t{shape_.size()} * options.requests;
+        if (rows > most_entries / options.vocabulary)
+            throw std::runtime_error("--requests " + std::to_string(options.requests) + ", --tree " + options.tree +
+                                     ", --vocabulary " + std::to_string(options.vocabulary) + ": " +
+                                     std::to_string(rows * options.vocabulary) +
+                                     " entries of rows, and a model has at most " + std::to_string(most_entries));
         auto const parents = shape_.parents();
         offsets_.push_back(0);
         for (std::int32_t b = 0; b < options.requests; ++b) {
@@ -110,15 +121,15 @@ public:
     /// Draws the children of all nodes, one level at a time: `draw(level, row_of, out)`.
     template <class Draw>
     void draw_levels(Draw const& draw) {
-        for (std::int32_t depth = 0;; ++depth) {
+        for (std::int32_t depth = 0; depth < shape_.max_depth(); ++depth) {
             std::vector<std::int32_t> requests, wanted, depths;
             std::vector<node_id> nodes;
             std::vector<std::int64_t> first, index;
             for (std::int32_t b = 0; b < trees().requests; ++b) {
                 tree_view const tree = trees()(b);
-                for (node_id v = 0; v < tree.size(); ++v) {
-                    node_range const children = tree.children(v);
-                    if (tree.depth(v) != depth || children.empty() || !verify::is_present(tree, v)) continue;
+                for (node_id v = shape_.level(depth).first; v < shape_.level(depth).end(); ++v) {
+                    node_range const children = shape_.children(v);
+                    if (children.empty() || !verify::is_present(tree, v)) continue;
                     requests.push_back(b);
                     wanted.push_back(children.count);
                     depths.push_back(depth);

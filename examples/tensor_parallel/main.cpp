@@ -18,12 +18,13 @@
 
 #include "command_line.hpp"
 #include "multidraft/mpi.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
 #include "run_report.hpp"
 #include "tensor_parallel/sharded_generation.hpp"
 #include "tensor_parallel/sharded_transformer.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"
+#include "tree_option.hpp"
 #include "with_method.hpp"
 
 namespace {
@@ -83,7 +84,7 @@ std::string text_of(tokenizer const& tokens, std::span<token_id const> emitted) 
 }
 
 void run(mpi::communicator& ranks, command const& asked) {
-    topology const shape = parse_shape(asked.tree);
+    topology const shape = tree_of_option(asked.tree);
     auto const target =
         on_all(ranks, [&] { return std::make_unique<sharded_transformer>(asked.target, ranks, shape.size() + 1); });
     auto const draft = on_all(ranks, [&] {

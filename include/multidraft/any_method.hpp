@@ -27,6 +27,7 @@
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/target_and_draft.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods.hpp"
@@ -37,6 +38,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -63,11 +65,19 @@ struct any_drafted {
     tree_view tree;
     /// One number for each node, as returned by the sampler; not read for laws without certain children.
     span<index_t const> certain;
-    /// How the children were drawn: `law_name()` of the method that drew them.
+    /// How the children were drawn: `law_name()` of the method that drew them, or "shared_lists/" and that name where
+    /// several nodes have the same list (`law::shared_lists`).
     std::string_view law;
 };
 
 namespace detail {
+
+inline constexpr std::string_view prefix_of_shared_lists = "shared_lists/";
+
+/// Whether a law at run time is that of shared lists.
+[[nodiscard]] inline bool is_of_shared_lists(std::string_view law) noexcept {
+    return law.substr(0, prefix_of_shared_lists.size()) == prefix_of_shared_lists;
+}
 
 /// A method with a summary for users.
 template <class Method>
@@ -93,6 +103,7 @@ struct method_facts {
     bool reads_draft;
     bool counts_certain;
     bool several_drafts;
+    bool lists_may_be_shared;
     std::size_t (*scratch_bytes)(node_id nodes, std::int32_t depth);
 };
 
@@ -108,6 +119,7 @@ constexpr method_facts facts_of() {
             verify::reads_draft<typename Method::verifier>,
             counts_certain<typename Method::law>,
             of_several_drafts<Method>,
+            verify::lists_may_be_shared<typename Method::verifier>,
             [](node_id nodes, std::int32_t depth) {
                 return verify::scratch_bytes<typename Method::verifier>(nodes, depth);
             }};
@@ -139,11 +151,11 @@ struct rows_of_several {
 
 template <class Row, class Sums>
 struct draw_of {
-    using function = drawn_children (*)(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
+    using function = drawn_children (*)(Row const& q, Sums const& sums, draw_key const& key, parent_node const& parent,
                                         span<token_id> out);
 
     template <class Method>
-    static drawn_children by(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
+    static drawn_children by(Row const& q, Sums const& sums, draw_key const& key, parent_node const& parent,
                              span<token_id> out) {
         host_group const g;
         addressed_source source{addressed_uniforms(key.seed, key.request)};
@@ -210,8 +222,8 @@ private:
                         span<node_id> path, span<std::byte> scratch) {
         addressed_source source{addressed_uniforms(key.seed, key.request)};
         return verify::verify_tree(typename Method::verifier{}, host_group{},
-                                   make_drafted<typename Method::law>(drafts.tree, drafts.certain), target, draft,
-                                   source, key.position, path, scratch);
+                                   make_drafted<typename Method::law>(drafts.tree, drafts.certain), target_rows(target),
+                                   draft_rows(draft), source, key.position, path, scratch);
     }
 };
 
@@ -251,6 +263,19 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
 /// Rows that are normalised at each read, and can be remembered.
 template <class Rows>
 concept made_each_time = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
+
+/// The rows of the draft models: of one, of several, or of none.
+template <class Draft>
+[[nodiscard]] span<Draft const> models_of(Draft const& draft) noexcept {
+    return {&draft, 1};
+}
+template <class Draft>
+[[nodiscard]] span<Draft const> models_of(span<Draft const> drafts) noexcept {
+    return drafts;
+}
+[[nodiscard]] inline span<verify::no_draft_rows const> models_of(verify::no_draft_rows const& /*none*/) noexcept {
+    return {};
+}
 
 /// The memory of `method_memory` for one kind of rows: nothing for rows that need no normalising.
 template <class Rows>
@@ -322,6 +347,13 @@ public:
     [[nodiscard]] bool counts_certain() const noexcept { return facts().counts_certain; }
     /// Whether each child of a node is drawn from its own draft model (law `independent`).
     [[nodiscard]] bool of_several_drafts() const noexcept { return facts().several_drafts; }
+    /// Whether it takes trees in which several nodes have the same list of children (`law::shared_lists`).
+    [[nodiscard]] bool lists_may_be_shared() const noexcept { return facts().lists_may_be_shared; }
+    /// Whether it verifies trees of this law: its own, or its own with shared lists where it allows them.
+    [[nodiscard]] bool takes_law(std::string_view law) const noexcept {
+        if (!detail::is_of_shared_lists(law)) return law == law_name();
+        return lists_may_be_shared() && law.substr(detail::prefix_of_shared_lists.size()) == law_name();
+    }
 
     /// Bytes that `verify` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root,
     /// for rows of any type: 0 for many methods, nondecreasing in both arguments, a multiple of 16. Throws
@@ -333,8 +365,8 @@ public:
     }
 
     /// Draws up to `out.size()` children of one node from the draft's distribution after it, writes them in the order
-    /// drawn and returns how many there are and how many are certain. `sums` are the chunk sums of the row's weights,
-    /// and may be changed. Fewer than `out.size()` mean that the draft's support was exhausted; the remaining entries
+    /// drawn and returns how many there are and how many are certain. `sums` are the chunk sums of the row's weights.
+    /// Fewer than `out.size()` mean that the draft's support was exhausted; the remaining entries
     /// of `out` are unspecified.
     ///
     /// All methods draw node by node. Two kinds need more. The sequences of `../sequences` share nodes while they
@@ -344,7 +376,7 @@ public:
     ///
     /// Throws `invalid_input` for an impossible node, and as the sampler does.
     template <distribution Row, class Sums>
-    [[nodiscard]] drawn_children draw(Row const& q, Sums& sums, draw_key const& key, parent_node const& parent,
+    [[nodiscard]] drawn_children draw(Row const& q, Sums const& sums, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
         using table = typename List::template as<detail::draw_of<Row, Sums>::template table>;
         check(key, parent, out.size());
@@ -379,8 +411,10 @@ public:
     /// returns how many there are and the token that follows.
     ///
     /// - `drafts`: in level order (see `tree_view`), with this method's law;
-    /// - `target`: the target's rows, one for each node: `logit_rows`, `probability_rows` or any `row_source`;
-    /// - `draft`: the draft's rows, one for each node with children; they may have another type;
+    /// - `target`: `target_rows(p)`, one row for each node: `logit_rows`, `probability_rows` or any `row_source`;
+    /// - `draft`: `draft_rows(q)`, one row for each node with children; they may have another type. A span of such rows
+    ///   for law `independent`: child k of a node was drawn from model k modulo the number of models.
+    ///   `draft_rows(verify::no_draft_rows{})` for methods that read none;
     /// - `scratch`: `scratch_bytes(..)` bytes or more, aligned to 16, of any content.
     ///
     /// Throws `invalid_input`, before `path` is changed, for a tree of another law, a shape that the method does not
@@ -389,42 +423,35 @@ public:
     ///
     /// Nothing is allocated. Methods of whole trees read a row more than once; rows of logits are then normalised again
     /// (the overload with `method_memory` remembers them).
-    template <row_source<host_group> Target, row_source<host_group> Draft>
-    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
-                                 draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
-        return verify(drafts, target, span<Draft const>(&draft, 1), key, path, scratch);
-    }
-
-    /// The same with the rows of several draft models, for law `independent`: child k of a node was drawn from model k
-    /// modulo the number of models.
-    template <row_source<host_group> Target, verify::draft_row_source<host_group> Draft>
-    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, span<Draft const> draft,
-                                 draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
-        using table = typename List::template as<detail::verify_of<Target, Draft>::template table>;
+    template <class Target, class Draft>
+    requires row_source<std::remove_cvref_t<Target>, host_group>
+    [[nodiscard]] verdict verify(any_drafted const& drafts, target_rows<Target> const& target,
+                                 draft_rows<Draft> const& draft, draw_key const& key, span<node_id> path,
+                                 span<std::byte> scratch) const {
+        auto const models = detail::models_of(draft.rows);
+        using model = std::remove_const_t<typename decltype(models)::element_type>;
+        using table = typename List::template as<detail::verify_of<std::remove_cvref_t<Target>, model>::template table>;
         check_law(drafts);
-        return table::functions[index_](drafts, target, draft, key, path, scratch);
-    }
-
-    /// The same for methods that do not read the draft's rows.
-    template <row_source<host_group> Target>
-    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, verify::no_draft_rows /*draft*/,
-                                 draw_key const& key, span<node_id> path, span<std::byte> scratch) const {
-        return verify(drafts, target, span<verify::no_draft_rows const>{}, key, path, scratch);
+        return table::functions[index_](drafts, target.rows, models, key, path, scratch);
     }
 
     /// The same with owned memory, which also remembers rows of logits: each is normalised once, however often a method
     /// of whole trees reads it. Allocates when a tree is larger than any before.
-    template <row_source<host_group> Target, row_source<host_group> Draft>
-    [[nodiscard]] verdict verify(any_drafted const& drafts, Target const& target, Draft const& draft,
-                                 draw_key const& key, span<node_id> path, method_memory<Target, Draft>& memory) const {
+    template <class Target, class Draft>
+    requires row_source<std::remove_cvref_t<Target>, host_group> && row_source<std::remove_cvref_t<Draft>, host_group>
+    [[nodiscard]] verdict verify(any_drafted const& drafts, target_rows<Target> const& target,
+                                 draft_rows<Draft> const& draft, draw_key const& key, span<node_id> path,
+                                 method_memory<std::remove_cvref_t<Target>, std::remove_cvref_t<Draft>>& memory) const {
         check_law(drafts);
         validate_tree(drafts.tree.parents);
         node_id const nodes = drafts.tree.size();
-        if (target.rows() < nodes) refuse("target.rows", target.rows(), "there is one target row per node");
-        if (draft.rows() < 0) refuse("draft.rows", draft.rows(), "there is one draft row per node with children");
+        if (target.rows.rows() < nodes) refuse("target.rows", target.rows.rows(), "there is one target row per node");
+        if (draft.rows.rows() < 0)
+            refuse("draft.rows", draft.rows.rows(), "there is one draft row per node with children");
         span<std::byte> const scratch = memory.scratch.of(scratch_bytes(nodes, drafts.tree.depth(nodes - 1)));
-        using table = typename List::template as<with_memory<Target, Draft>::template table>;
-        return table::functions[index_](drafts, target, draft, key, path, scratch, memory);
+        using table = typename List::template as<
+            with_memory<std::remove_cvref_t<Target>, std::remove_cvref_t<Draft>>::template table>;
+        return table::functions[index_](drafts, target.rows, draft.rows, key, path, scratch, memory);
     }
 
     friend bool operator==(any_method_of const&, any_method_of const&) = default;
@@ -477,9 +504,12 @@ private:
     }
 
     void check_law(any_drafted const& drafts) const {
-        if (drafts.law != law_name())
-            refuse("drafts.law", "'" + std::string(drafts.law) + "'",
-                   std::string(name()) + " verifies trees of law '" + std::string(law_name()) + "'");
+        if (takes_law(drafts.law)) return;
+        std::string const shared = detail::is_of_shared_lists(drafts.law) && !lists_may_be_shared()
+                                       ? ", whose nodes have lists of their own"
+                                       : "";
+        refuse("drafts.law", "'" + std::string(drafts.law) + "'",
+               std::string(name()) + " verifies trees of law '" + std::string(law_name()) + "'" + shared);
     }
 
     std::size_t index_ = 0;

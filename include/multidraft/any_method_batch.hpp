@@ -33,7 +33,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// Trees of a batch whose law is known at run time: the counterpart of `drafted_batch<Law>`.
 struct any_drafted_batch {
     tree_batch trees;
-    /// How the children were drawn: `law_name()` of the method that drew them.
+    /// How the children were drawn: see `any_drafted::law`.
     std::string_view law;
 };
 
@@ -99,7 +99,8 @@ struct validate_batch_of {
     template <class Method>
     static void by(P const& policy, tree_batch const& trees, target_rows<Target> const& target,
                    draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report) {
-        validate_batch(policy, drawn_by<typename Method::law>(trees), target, draft, requests, report);
+        validate_batch(policy, rules_of<typename Method::verifier>(), drawn_by<typename Method::law>(trees), target,
+                       draft, requests, report);
     }
 
     template <class... Methods>
@@ -130,10 +131,10 @@ struct draft_batch_of {
 /// Throws `invalid_input` unless the trees follow the law of the method; the message names the methods that fit.
 template <class List>
 void check_law(any_method_of<List> const& method, any_drafted_batch const& drafts) {
-    if (drafts.law == method.law_name()) return;
+    if (method.takes_law(drafts.law)) return;
     std::string fitting;
     for (std::string_view const name : any_method_of<List>::names())
-        if (any_method_of<List>::parse(name).law_name() == drafts.law)
+        if (any_method_of<List>::parse(name).takes_law(drafts.law))
             fitting += (fitting.empty() ? "" : ", ") + std::string(name);
     refuse("drafts.law", "'" + std::string(drafts.law) + "'",
            std::string(method.name()) + " verifies trees of law '" + std::string(method.law_name()) + "'; " +

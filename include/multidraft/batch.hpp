@@ -2,6 +2,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// First: before C++20 its message is the only one.
+#include "multidraft/core/abi.hpp"
+
 #include "multidraft/batch/accepted_index.hpp"
 #include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
@@ -24,7 +27,9 @@
 #include "multidraft/batch/row_state_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validate.hpp"
+#include "multidraft/batch/validate_for.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify.hpp"

@@ -16,6 +16,7 @@
 #include "multidraft/distribution/sampling_arrays.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/target_and_draft.hpp"
 #include "multidraft/distribution/token_mask.hpp"
 #include "multidraft/distribution/truncated_view.hpp"
 #include "multidraft/distribution/truncation.hpp"

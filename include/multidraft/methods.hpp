@@ -21,6 +21,7 @@
 #include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/testing/reference/ranked_block.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/detail/merged.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
@@ -36,16 +37,9 @@
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// The trees that a method accepts.
-enum class allowed_trees {
-    any,
-    pairs,  ///< up to two children per node
-    forks,  ///< paths of one length that branch at the root, K x 1 x 1 ..
-    chains  ///< one child per node
-};
 
 /// How the output law of a method is proved to be the target's.
 enum class proof_by {
@@ -61,7 +55,7 @@ struct listed_method {
     using sampler = Sampler;
     using verifier = Verifier;
     using law = typename Verifier::law;
-    static constexpr allowed_trees trees = allowed_trees::any;
+    static constexpr allowed_trees trees = verify::trees_of<Verifier>;
     static constexpr proof_by proof = proof_by::enumeration;
 
     static_assert(Verifier::lossless, "multidraft: this list is of lossless methods");
@@ -129,7 +123,6 @@ struct recursive_rejection_iid : listed_method<draft::iid, verify::recursive_rej
 struct speculative_sampling_iid : listed_method<draft::iid, verify::speculative_sampling<law::iid>> {
     static constexpr std::string_view name = "speculative_sampling/iid";
     static constexpr std::string_view summary = "one chain of candidates (Leviathan et al. 2023)";
-    static constexpr allowed_trees trees = allowed_trees::chains;
 };
 
 struct naive_deterministic : listed_method<draft::top_n, verify::naive<law::deterministic>> {
@@ -168,7 +161,6 @@ struct greedy_optimal_top_then_one : listed_method<draft::top_then_one, verify::
 struct spec_hub_top_paired : listed_method<draft::top_paired, verify::spec_hub<law::top_paired>> {
     static constexpr std::string_view name = "spec_hub/top_paired";
     static constexpr std::string_view summary = "two candidates, one of them the most likely (SpecHub)";
-    static constexpr allowed_trees trees = allowed_trees::pairs;
 };
 
 /// Methods that decide node by node.
@@ -230,14 +222,12 @@ struct traversal_iid : listed_method<draft::iid, verify::traversal<law::iid>> {
 struct block_iid : listed_method<draft::iid, verify::block<law::iid>> {
     static constexpr std::string_view name = "block/iid";
     static constexpr std::string_view summary = "one chain of candidates, accepted as a whole as far as it goes";
-    static constexpr allowed_trees trees = allowed_trees::chains;
 };
 
 struct multi_path_block_iid : listed_method<draft::iid, verify::multi_path_block> {
     static constexpr std::string_view name = "multi_path_block/iid";
     static constexpr std::string_view summary =
         "independent paths: the one that the target prefers, accepted as a block";
-    static constexpr allowed_trees trees = allowed_trees::forks;
 };
 
 struct shared_randomness : listed_method<draft::shared_randomness, verify::shared_randomness> {

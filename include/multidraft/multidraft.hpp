@@ -3,6 +3,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+// First: before C++20 its message is the only one.
+#include "multidraft/core/abi.hpp"
+
 #include "multidraft/batch.hpp"
 #include "multidraft/core.hpp"
 #include "multidraft/decode.hpp"

@@ -2,6 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/tree/absent_tokens.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/eagle_lists.hpp"
 #include "multidraft/tree/level_order.hpp"

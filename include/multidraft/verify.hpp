@@ -27,6 +27,8 @@
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "multidraft/verify/whole_tree.hpp"

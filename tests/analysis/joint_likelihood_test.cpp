@@ -123,8 +123,9 @@ long_run of(chain const& p, chain const& q, double tau, index_t depth) {
         std::vector<node_id> path(drafted.tokens.size());
         multidraft::verify::lossy::joint_likelihood<multidraft::law::deterministic> const verifier(
             static_cast<float>(tau));
-        auto const v = verifier(g, multidraft::drafted<multidraft::law::deterministic>{{parents, tokens}}, target,
-                                draft, source, 0, multidraft::span<node_id>(path));
+        auto const v = verifier(g, multidraft::drafted<multidraft::law::deterministic>{{parents, tokens}},
+                                multidraft::target_rows(target), multidraft::draft_rows(draft), source, 0,
+                                multidraft::span<node_id>(path));
         step& s = steps[from];
         s.accepted = v.accepted;
         s.end = from;

@@ -39,6 +39,9 @@ MAY_INCLUDE = {
 ALSO = {"verify": ("multidraft/draft/law.hpp",), "analysis": ("multidraft/random/philox.hpp",)}
 
 OPEN_TO_ALL = ("multidraft/version.hpp",)
+# The header that refuses compilers before C++20 may come first in headers that gather others: their users see its
+# message alone.
+FIRST = "multidraft/core/abi.hpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
@@ -84,7 +87,7 @@ def fault_of_include(header, headers, delimiter, name):
     module, other = module_of(header), module_of(name)
     gathered = module_gathered_by(header)
     if gathered:
-        return None if other == gathered else f"includes {name}: it gathers {gathered}, and nothing else"
+        return None if other == gathered or name == FIRST else f"includes {name}: it gathers {gathered}, and nothing else"
     if name in OPEN_TO_ALL or name in ALSO.get(module, ()):
         return None
     if header in OPEN_TO_ALL or (other != module and other not in MAY_INCLUDE.get(module, ())):
@@ -164,7 +167,8 @@ def faults_of(include_dir):
 GOOD = {
     "version.hpp": [],
     "multidraft.hpp": ["core.hpp", "decode/loop.hpp", "version.hpp"],
-    "core.hpp": ["core/a.hpp", "core/b.hpp"],
+    "core.hpp": ["core/a.hpp", "core/abi.hpp", "core/b.hpp"],
+    "core/abi.hpp": [],
     "core/a.hpp": ["version.hpp"],
     "core/b.hpp": ["core/a.hpp"],
     "random/r.hpp": ["core/a.hpp"],
@@ -174,6 +178,7 @@ GOOD = {
     "draft/sampler.hpp": ["draft/law.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
     "verify/v.hpp": ["draft/law.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
     "analysis/alpha.hpp": ["core/a.hpp", "distribution/d.hpp", "tree/t.hpp"],
+    "batch.hpp": ["core/abi.hpp", "batch/call.hpp"],
     "decode/loop.hpp": ["draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
     "testing/proof.hpp": ["decode/loop.hpp", "draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
     "batch/call.hpp": ["verify/v.hpp", "draft/sampler.hpp"],

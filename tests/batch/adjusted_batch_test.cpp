@@ -54,7 +54,7 @@ struct grammar {
     }
 
     [[nodiscard]] batch_adjustments adjustments() const {
-        return {{bits.data(), words}, mask_of.data(), {ids, values, offsets}, bias_of.data()};
+        return {{bits, words}, mask_of.data(), {ids, values, offsets}, bias_of.data()};
     }
     /// The code of an engine without these rows.
     void change(std::vector<float>& matrix) const {
@@ -121,7 +121,7 @@ void expect_tokens_of_changed_rows(Verifier const& verifier, Sampler const& samp
                  memory.of(verify_workspace_size<Verifier>(pool, b.size(), 10, 9)));
     EXPECT_EQ(out.outcomes(b.trees()), expected);
     validation_report report;
-    validate_batch(pool, drafts, p, q, b.requests(), &report);
+    validate_batch(pool, tree_rules{}, drafts, p, q, b.requests(), &report);
     EXPECT_EQ(report.what, batch_argument::nothing);
 }
 
@@ -150,7 +150,7 @@ TEST(adjusted_batch, answers_none_where_every_token_is_forbidden) {
     std::vector<std::uint32_t> const nothing(10);
     std::vector<std::int64_t> mask_of(b.parents.size(), -1);
     mask_of[static_cast<std::size_t>(b.offsets[1])] = 0;
-    target_rows const p(adjusted_batch(b.target_logits(), {{nothing.data(), 10}, mask_of.data(), {}, nullptr}));
+    target_rows const p(adjusted_batch(b.target_logits(), {{nothing, 10}, mask_of.data(), {}, nullptr}));
     verdict_memory out(b.trees(), 0);
     auto const drafts = drawn_by<law::sequential>(b.trees());
     verify_batch(host_threads(2), verifier{}, drafts, p, draft_rows(b.draft_logits()), b.requests(), out.view());
@@ -158,7 +158,7 @@ TEST(adjusted_batch, answers_none_where_every_token_is_forbidden) {
     expected[1] = {{}, none};
     EXPECT_EQ(out.outcomes(b.trees()), expected);
     validation_report report;
-    validate_batch(host_threads(1), drafts, p, draft_rows(b.draft_logits()), b.requests(), &report);
+    validate_batch(host_threads(1), tree_rules{}, drafts, p, draft_rows(b.draft_logits()), b.requests(), &report);
     EXPECT_EQ(report.what, batch_argument::target);
     EXPECT_EQ(report.request, 1);
     EXPECT_EQ(report.index, 0);

@@ -69,8 +69,9 @@ TEST(batch_draft, fills_what_was_not_drawn_with_none) {
     for (std::size_t e = 0; e < 4; ++e)
         for (index_t k = 0; k < 4; ++k) {
             token_id const token = tokens[4 * e + static_cast<std::size_t>(k)];
-            EXPECT_EQ(token == none, k >= counts[e]);
-            EXPECT_GE(token, none);
+            EXPECT_EQ(is_absent(token), k >= counts[e]);
+            token_id const reason = k < wanted[e] ? support_ended : padding;
+            EXPECT_EQ(is_absent(token) ? token : reason, reason);
         }
     std::vector<token_id> without(16, -7);
     draft_batch(host_threads(1), draft::sequential{}, {4, requests.data(), nodes.data(), nullptr},

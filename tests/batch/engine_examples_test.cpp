@@ -69,8 +69,8 @@ void verify_batch(enumerated const& machine, Verifier const& verifier, drafted_b
     for (std::int32_t b = 0; b < trees.requests; ++b) {
         verdict const v =
             verify::verify_tree(verifier, multidraft::detail::host_batch_group{}, make_drafted<Law>(trees(b), {}),
-                                rows_of(target.rows, trees, b), rows_of(draft.rows, trees, b), *machine.source,
-                                requests.position(b), out.path_of(trees, b), {});
+                                target_rows(rows_of(target.rows, trees, b)), draft_rows(rows_of(draft.rows, trees, b)),
+                                *machine.source, requests.position(b), out.path_of(trees, b), {});
         out.accepted[b] = v.accepted;
         out.next[b] = v.next;
     }
@@ -202,11 +202,11 @@ struct sglang_tree {
         int parent[5] = {-1, 0, 0, 1, 2};
         for (int v = 0; v < 3; ++v) {
             probabilities<double> const q(models.draft[context[v]].data(), vocabulary);
-            std::vector<token_id> children(v == 0 ? 2 : 1, none);
+            std::vector<token_id> children(v == 0 ? 2 : 1, support_ended);
             draw(q, v, span<token_id>(children));
             for (std::size_t k = 0; k < children.size(); ++k) {
                 int const child = v == 0 ? 1 + static_cast<int>(k) : v + 2;
-                if (children[k] == none) {
+                if (is_absent(children[k])) {
                     missing = true;
                     continue;
                 }

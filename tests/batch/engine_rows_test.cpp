@@ -93,8 +93,8 @@ TEST(engine_rows, have_parameters_in_arrays_by_slot) {
                      slots.requests(), got.view());
         EXPECT_EQ(got.outcomes(b.trees()), expected);
         validation_report report;
-        validate_batch(pool, drawn_by<law::sequential>(b.trees()), target_rows(p), draft_rows(q), slots.requests(),
-                       &report);
+        validate_batch(pool, tree_rules{}, drawn_by<law::sequential>(b.trees()), target_rows(p), draft_rows(q),
+                       slots.requests(), &report);
         EXPECT_EQ(report.what, batch_argument::nothing);
     };
     check(slots.in_arrays(b.target_logits()), slots.in_arrays(b.draft_logits()));
@@ -144,12 +144,12 @@ TEST(engine_rows, refuse_invalid_slots_and_parameters) {
     auto p = slots.in_arrays(b.target_logits());
     p.slot_of = own.data();
     validation_report report;
-    validate_batch(pool, drawn_by<law::sequential>(b.trees()), target_rows(p), draft_rows(b.draft_logits()),
-                   slots.requests(), &report);
+    validate_batch(pool, tree_rules{}, drawn_by<law::sequential>(b.trees()), target_rows(p),
+                   draft_rows(b.draft_logits()), slots.requests(), &report);
     EXPECT_EQ(report.what, batch_argument::target_slot_of);
     EXPECT_EQ(report.request, 2);
-    validate_batch(pool, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()), draft_rows(p),
-                   slots.requests(), &report);
+    validate_batch(pool, tree_rules{}, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
+                   draft_rows(p), slots.requests(), &report);
     EXPECT_EQ(report.what, batch_argument::draft_slot_of);
 }
 
@@ -164,7 +164,7 @@ TEST(engine_rows, give_q_of_drawn_tokens) {
             auto const q = rows(host_group{}, e, level.requests[e]);
             for (std::int32_t k = 0; k < level.wanted[e]; ++k) {
                 auto const i = at(out.first[e] + k);
-                EXPECT_EQ(chances[i], b.tokens[i] == none ? 0.0F : q(b.tokens[i]));
+                EXPECT_EQ(chances[i], is_absent(b.tokens[i]) ? 0.0F : q(b.tokens[i]));
             }
         }
     });
@@ -231,7 +231,7 @@ TEST(engine_rows, may_have_a_smaller_vocabulary) {
             for (std::int32_t k = 0; k < level.wanted[e]; ++k) {
                 auto const child = at(out.first[e] + k);
                 token_id const x = n.b.tokens[child];
-                if (x == none) continue;
+                if (is_absent(x)) continue;
                 EXPECT_EQ(chances[child], n.wide[at(i * narrow::large + x)]);
                 EXPECT_GT(chances[child], 0.0F);
             }
@@ -243,8 +243,8 @@ TEST(engine_rows, may_have_a_smaller_vocabulary) {
     host_threads const pool(1);
     validation_report report;
     auto const validate = [&](auto const& q) {
-        validate_batch(pool, drawn_by<law::sequential>(n.b.trees()), target_rows(n.target_logits()), draft_rows(q),
-                       n.b.requests(), &report);
+        validate_batch(pool, tree_rules{}, drawn_by<law::sequential>(n.b.trees()), target_rows(n.target_logits()),
+                       draft_rows(q), n.b.requests(), &report);
         return report.what;
     };
     EXPECT_EQ(validate(widened_batch(n.b.draft_logits(), n.map())), batch_argument::nothing);

@@ -106,7 +106,7 @@ void expect_level_order(linked<Id> const& in, built const& out, std::size_t b, n
     for (node_id k = 0; k < n; ++k) {
         auto const i = at(first + k);
         if (k >= n - missing) {
-            EXPECT_EQ(out.tokens[i], none);
+            EXPECT_EQ(out.tokens[i], padding);
             EXPECT_EQ(out.order[i], none);
             EXPECT_TRUE(shape.children(k).empty());
             continue;

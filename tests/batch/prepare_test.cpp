@@ -213,7 +213,7 @@ TEST(batch_predict, takes_rows_with_masks) {
     std::vector<std::uint64_t> const odd(5, 0xaaaaaaaaaaaaaaaaULL);
     std::vector<std::int64_t> const mask_of(at(b.trees().nodes), 0);
     batch_adjustments adjustments;
-    adjustments.allowed = {odd.data(), 5};
+    adjustments.allowed = {odd, 5};
     adjustments.allowed_of = mask_of.data();
     adjusted_batch const target(b.target_logits(), adjustments);
     auto const expected = mt::verdicts_of<verify::naive<law::iid>>(1, b, target, b.draft_logits());
@@ -281,6 +281,7 @@ TEST(batch_prepare, names_what_is_wrong_and_writes_nothing) {
     };
     EXPECT_TRUE(contains(without({nullptr, out.sums.data()}), "out.states"));
     EXPECT_TRUE(contains(without({out.states.data(), nullptr}), "out.sums"));
+    rows.row_stride = 0;
     rows.vocabulary = 513 * chunk_size;
     EXPECT_TRUE(contains(without(out.out_with_runs()), "out.runs"));
     rows = good.target_logits();

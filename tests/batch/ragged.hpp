@@ -19,6 +19,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/test_numbers.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -132,7 +133,8 @@ public:
                 drawn_children const drawn = sampler(
                     host_group{}, q.row, q.sums, source,
                     draw_site{positions[b] + (is_addressed_by_text<Sampler> ? l.depths[e] : 0), l.nodes[e]}, children);
-                for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k) children[k] = none;
+                for (auto k = static_cast<std::size_t>(drawn.count); k < children.size(); ++k)
+                    children[k] = support_ended;
                 certain[static_cast<std::size_t>(out.node_index[e])] = drawn.certain;
                 if constexpr (std::is_same_v<real_of<T>, float>) out.states[out.node_index[e]] = state_of(q.row);
             }
@@ -153,8 +155,8 @@ public:
             addressed_source source{addressed_uniforms(seeds[at], ids[at])};
             verdict const v = verify::verify_tree(
                 verifier, Group{}, make_drafted<typename Verifier::law>(tree, trees().certain_of(b)),
-                rows_of(target, b), rows_of(draft, b), source, positions[at], span<node_id>(one.path),
-                scratch.template of<Verifier>(tree.size(), depth));
+                target_rows(rows_of(target, b)), draft_rows(rows_of(draft, b)), source, positions[at],
+                span<node_id>(one.path), scratch.template of<Verifier>(tree.size(), depth));
             one.path.resize(static_cast<std::size_t>(v.next == none ? 0 : v.accepted));
             one.next = v.next;
             result.push_back(one);

@@ -202,7 +202,7 @@ TEST(batch_verify, answers_none_where_rows_are_bad) {
     with_policies([&](auto const& policy) {
         EXPECT_EQ(verify_all(policy, verifier{}, b, b.target_logits(), b.draft_logits(), 0), expected);
         validation_report report;
-        validate_batch(policy, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
+        validate_batch(policy, tree_rules{}, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
                        draft_rows(b.draft_logits()), b.requests(), &report);
         EXPECT_EQ(report.what, batch_argument::target);
         EXPECT_EQ(report.request, 3);

@@ -2,17 +2,16 @@
 #pragma once
 
 #include "bugs/block_paths.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {
 
 /// The path grows while draws succeed, as in token by token verification; the probabilities are those of a path that
 /// was rejected below.
-struct block_from_the_root {
-    using law = multidraft::law::iid;
-
+struct block_from_the_root : verify::whole_tree<block_from_the_root, multidraft::law::iid> {
     template <class G, class Target, class Draft, class Source>
-    verdict operator()(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path) const {
+    verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft,
+                        Source& source, std::int32_t position, span<node_id> path) const {
         written_block<G, Target, Draft> const b(g, drafts.tree, target, draft, true);
         std::int32_t level = 0;
         while (level < b.length() &&

@@ -2,16 +2,15 @@
 #pragma once
 
 #include "bugs/block_paths.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {
 
 /// The rule of the last level is used at every level.
-struct block_with_ratio_coins {
-    using law = multidraft::law::iid;
-
+struct block_with_ratio_coins : verify::whole_tree<block_with_ratio_coins, multidraft::law::iid> {
     template <class G, class Target, class Draft, class Source>
-    verdict operator()(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path) const {
+    verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft,
+                        Source& source, std::int32_t position, span<node_id> path) const {
         written_block<G, Target, Draft> const b(g, drafts.tree, target, draft, true);
         std::int32_t level = b.length();
         while (level > 0 &&

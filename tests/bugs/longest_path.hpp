@@ -8,18 +8,17 @@
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {
 
 /// The verification of each path alone is lossless, but keeping the longest prefers tokens that are easy to continue.
 /// The numbers of the nodes address the draws, so those of two paths are independent.
 template <draft_law Law>
-struct longest_path {
-    using law = Law;
-
+struct longest_path : verify::whole_tree<longest_path<Law>, Law> {
     template <group G, class Target, class Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path) const {
+    verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                        Source& source, std::int32_t position, span<node_id> path) const {
         tree_view const tree = drafts.tree;
         std::vector<node_id> longest;
         for (node_id leaf = 0; leaf < tree.size(); ++leaf) {

@@ -7,16 +7,15 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/block.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {
 
 /// Keeps the largest path by p/q and passes it to block verification with the draft's own rows.
-struct multi_path_with_draft_law {
-    using law = multidraft::law::iid;
-
+struct multi_path_with_draft_law : verify::whole_tree<multi_path_with_draft_law, multidraft::law::iid> {
     template <class G, class Target, class Draft, class Source>
-    verdict operator()(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path) const {
+    verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft,
+                        Source& source, std::int32_t position, span<node_id> path) const {
         tree_view const tree = drafts.tree;
         node_id const paths = tree.children(0).count;
         std::vector<node_id> nodes{0};
@@ -58,9 +57,9 @@ struct multi_path_with_draft_law {
         };
         std::vector<std::byte> scratch(verify::block<law>::scratch_bytes(0, static_cast<std::int32_t>(nodes.size())));
         std::vector<node_id> levels(nodes.size());
-        verdict const result =
-            verify::block<law>{}(g, drafted<law>{tree_view{parents, tokens}}, rows_of_path{g, target, nodes},
-                                 draft_of_path{g, draft, nodes}, source, position, levels, span<std::byte>(scratch));
+        verdict const result = verify::block<law>{}(
+            g, drafted<law>{tree_view{parents, tokens}}, target_rows(rows_of_path{g, target, nodes}),
+            draft_rows(draft_of_path{g, draft, nodes}), source, position, levels, span<std::byte>(scratch));
         // The nodes of the kept path in one column: that of the last accepted one.
         node_id v = result.accepted > 0 ? nodes[at(result.accepted)] : 0;
         for (std::int32_t k = result.accepted; k-- > 0; v = tree.parents[at(v)]) path[at(k)] = v;

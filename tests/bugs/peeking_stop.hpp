@@ -15,7 +15,7 @@ struct peeking_stop {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Real, draw_source Source>
-    drawn_children operator()(G const& g, Q const& q, chunk_sums<Real>& sums, Source& source, draw_site site,
+    drawn_children operator()(G const& g, Q const& q, chunk_sums<Real> const& sums, Source& source, draw_site site,
                               span<token_id> out) const {
         drawn_children const drawn = draft::sequential{}(g, q, sums, source, site, out);
         for (index_t k = 0; k < drawn.count; ++k)

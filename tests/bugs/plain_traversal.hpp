@@ -10,6 +10,7 @@
 
 #include "bugs/plain_rejection.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {
 
@@ -30,13 +31,12 @@ struct traversal_rules {
 
 /// Traversal by recursion.
 template <draft_law Law, class Rules = traversal_rules>
-struct plain_traversal {
-    using law = Law;
+struct plain_traversal : verify::whole_tree<plain_traversal<Law, Rules>, Law> {
     static constexpr bool lossless = true;
 
     template <class G, class Target, class Draft, class Source>
-    verdict operator()(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path) const {
+    verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                        Source& source, std::int32_t position, span<node_id> path) const {
         node_id end = none;
         token_id token = none;
         visit(g, drafts.tree, target, draft, source, position, 0, 1.0, end, token);

@@ -6,17 +6,18 @@
 
 #include "multidraft/random/race_noise.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace multidraft::bugs {
 
 /// Uses only the lists whose drafted token is more likely than not to be the target's: so which noise is used depends
 /// on the noise.
-struct race_of_fewer_lists {
-    using law = multidraft::law::shared_randomness;
+struct race_of_fewer_lists : verify::whole_tree<race_of_fewer_lists, multidraft::law::shared_randomness> {
+    static constexpr bool reads_draft = false;
 
     template <class G, class Target, class Draft>
-    verdict operator()(G const& g, drafted<law> const& drafts, Target const& target, Draft const&,
-                       addressed_source const& source, std::int32_t position, span<node_id>) const {
+    verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const&,
+                        addressed_source const& source, std::int32_t position, span<node_id>) const {
         auto const p = target(g, 0);
         race_noise const noise{source.uniforms(), position};
         auto const children = drafts.tree.children(0);

@@ -45,7 +45,9 @@ static void find_symbol(char const* name, void* function, size_t size) {
     USE(md_write_mask_bias) USE(md_write_positions) USE(md_compact) USE(md_alpha_star) USE(md_acceptance) \
     USE(md_estimate_acceptance) USE(md_tree_limit) USE(md_block_efficiency) USE(md_improvement_factor) \
     USE(md_best_depth) USE(md_memory_bound_speed_up) USE(md_optimal_tree) USE(md_expected_accepted) \
-    USE(md_has_cuda) USE(md_cuda_draft_workspace_size) USE(md_cuda_draft) USE(md_cuda_verify_workspace_size) \
+    USE(md_make_controller) USE(md_free_controller) USE(md_start_text) USE(md_choose_tree) USE(md_learn_step) \
+    USE(md_current_times) \
+    USE(md_has_dtype) USE(md_has_cuda) USE(md_cuda_draft_workspace_size) USE(md_cuda_draft) USE(md_cuda_verify_workspace_size) \
     USE(md_cuda_verify) USE(md_cuda_validate_workspace_size) USE(md_cuda_validate) USE(md_cuda_write_masks) \
     USE(md_cuda_write_mask_bytes) USE(md_cuda_write_mask_bias) USE(md_cuda_write_positions) \
     USE(md_cuda_level_order_workspace_size) USE(md_cuda_level_order) USE(md_cuda_compact)
@@ -198,6 +200,7 @@ static void make_adjustments(struct batch* b) {
         *a = empty;
         a->allowed = b->masks;
         a->allowed_stride = MASK_WORDS;
+        a->allowed_count = MASKS;
         a->allowed_of = b->mask_of;
         if (which == 1) continue;
         a->bias_tokens = biased;
@@ -444,6 +447,7 @@ static void test_adjustments(void) {
     md_adjustments const whole = a;
     a.allowed = nothing;
     a.allowed_stride = 0;
+    a.allowed_count = 1;
     for (int64_t i = 0; i < nodes; ++i) the_batch.mask_of[i] = i < the_batch.offsets[1] ? 0 : -1;
     CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     CHECK(out.next[0] == -1 && out.accepted[0] == 0 && out.next[1] >= 0 && out.next[2] >= 0);
@@ -458,6 +462,16 @@ static void test_adjustments(void) {
     a.allowed_stride = 1;
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
                      "target.adjustments.allowed_stride", "bit a token"));
+    a = whole;
+    a.allowed_count = 0;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.adjustments.allowed_count", "number of masks"));
+    // An older caller, who knows no count: one mask if the stride is 0.
+    a.size = offsetof(md_adjustments, allowed_count);
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    a.allowed = nothing;
+    a.allowed_stride = 0;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
     a = whole;
     a.size = 4;
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
@@ -557,6 +571,31 @@ static void test_probabilities(void) {
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
                      "draft.dtype", "one type"));
     target.dtype = draft.dtype = MD_FLOAT32;
+    target.row_stride = VOCABULARY - 1;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0),
+                     "target.row_stride", "overlap"));
+    target.row_stride = 0;  // rows without a gap
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    int32_t const child = the_batch.tokens[3];
+    the_batch.tokens[3] = -1;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0), "tokens",
+                     "never left out"));
+    the_batch.tokens[3] = MD_PADDING;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0) == MD_OK);
+    the_batch.tokens[3] = child;
+    uint64_t const equal_seeds[REQUESTS] = {7, 8, 7};
+    int32_t const equal_positions[REQUESTS] = {4, 4, 4};
+    uint32_t const ids[REQUESTS] = {0, 1, 2};
+    md_requests equal = requests;
+    equal.seeds = equal_seeds;
+    equal.positions = equal_positions;
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0), "seeds",
+                     "same draws"));
+    equal.ids = ids;
+    CHECK(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0) == MD_OK);
+    equal.size = (size_t)-1;  // not read to its end
+    CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &equal, &verdicts, NULL, 0),
+                     "requests.size", "at most"));
     the_batch.parents[1] = 5;
     CHECK(fails_with(CALL(md_verify)(method, NULL, &trees, &target, &draft, &requests, &verdicts, NULL, 0), "parents",
                      "request 0"));
@@ -568,6 +607,7 @@ static void test_probabilities(void) {
     CHECK(fails_with(CALL(md_find_method)(NULL, &method), "name", "read"));
     md_pool* pool = NULL;
     CHECK(fails_with(CALL(md_make_pool)(0, &pool), "threads", "one thread") && pool == NULL);
+    CHECK(fails_with(CALL(md_make_pool)(INT32_MAX, &pool), "threads", "4096") && pool == NULL);
 }
 
 // A caller compiled with a later version: refused unless its additional fields are zero.
@@ -729,6 +769,10 @@ static void test_trees(void) {
     CHECK(cache[0][1][0] == 2 && cache[0][2][0] == 6 && cache[0][3][1] == 9 && cache[1][2][1] == 17);
     int32_t const falling[2] = {2, 1};
     CHECK(fails_with(CALL(md_compact)(&layout, 1, falling, 2, &left), "entries", "increase"));
+    CHECK(fails_with(CALL(md_compact)(&layout, 1, kept, INT64_MAX, &left), "kept.size", "entries"));
+    md_cache wide = layout;
+    wide.element_size = INT64_MAX;
+    CHECK(fails_with(CALL(md_compact)(&wide, 1, kept, 3, &left), "cache.element_size", "2^20"));
 }
 
 // A dense simplex method from the origin with Bland's rule, for the few rows of these tests.
@@ -808,6 +852,10 @@ static void test_tree_limit(void) {
     int32_t const deep[4] = {1, 1, 1, 1};
     CHECK(fails_with(CALL(md_tree_limit)("iid", 2, deep, 4, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &more),
                      "target", "no row after"));
+    int32_t const many[1] = {1000000000};
+    CHECK(fails_with(CALL(md_tree_limit)("iid", 2, many, 1, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &more),
+                     "children", "too large"));
+    CHECK(fails_with(CALL(md_alpha_star)("stratified", s, t, 2, INT32_MAX, &more), "n", "2^24"));
     CHECK(fails_with(CALL(md_tree_limit)("top", 2, two, 1, &same_row, s, &same_row, t, 0.7, &simplex, &calls, &more),
                      "law", "stratified"));
     CHECK(fails_with(CALL(md_tree_limit)("iid", 2, two, 1, NULL, s, &same_row, t, 0.7, &simplex, &calls, &more),
@@ -878,6 +926,85 @@ static void test_analysis(void) {
     CHECK(fails_with(CALL(md_best_depth)(0.5, 0.0, &depth), "cost", "no depth"));
 }
 
+static void test_types(int32_t halves) {
+    CHECK(CALL(md_has_dtype)(MD_FLOAT32) == 1 && CALL(md_has_dtype)(0) == 0 && CALL(md_has_dtype)(4) == 0);
+    CHECK(CALL(md_has_dtype)(MD_FLOAT16) == halves && CALL(md_has_dtype)(MD_BFLOAT16) == halves);
+    uint16_t const row[4] = {0, 0, 0, 0};
+    float p[4] = {-7, 0, 0, 0};
+    md_rows rows = MD_ROWS_INIT;
+    rows.data = row;
+    rows.vocabulary = 4;
+    for (int32_t type = MD_FLOAT16; type <= MD_BFLOAT16; ++type) {
+        rows.dtype = type;
+        if (halves == 1) {
+            CHECK(CALL(md_distributions)(&rows, 1, p) == MD_OK && p[0] == 0.25F);
+        } else {
+            CHECK(CALL(md_distributions)(&rows, 1, p) == MD_UNAVAILABLE && p[0] == -7);
+            CHECK(strstr(last_text(), "MULTIDRAFT_LIBRARY_TYPES") != NULL);
+        }
+    }
+    rows.dtype = 4;
+    CHECK(fails_with(CALL(md_distributions)(&rows, 1, p), "rows.dtype", "MD_BFLOAT16"));
+}
+
+static void test_controller(void) {
+    int32_t const rows[3] = {1, 8, 17}, one = 1;
+    double const target[3] = {0.010, 0.011, 0.012}, draft = 0.0005;
+    md_step_times times = MD_STEP_TIMES_INIT;
+    times.target_rows = rows;
+    times.target_seconds = target;
+    times.target_points = 3;
+    times.draft_rows = &one;
+    times.draft_seconds = &draft;
+    times.draft_points = 1;
+    md_controller_options options = MD_CONTROLLER_OPTIONS_INIT;
+    options.learns_times = 0;
+    md_controller* c = NULL;
+    int32_t parents[17], path[6];
+    int64_t nodes = 0, drafted = 0, none = 0;
+    CHECK(CALL(md_make_controller)(&times, &options, &c) == MD_OK);
+    CHECK(CALL(md_start_text)(c) == MD_OK);
+    // All first children are accepted: deep trees are chosen.
+    for (int step = 0; step < 200; ++step) {
+        CHECK(CALL(md_choose_tree)(c, 6, 1, parents, &nodes) == MD_OK);
+        CHECK(nodes >= 1 && nodes <= 17 && parents[0] == -1);
+        int64_t accepted = 0;
+        for (int32_t at = 0, v = 1; v < nodes; ++v)
+            if (parents[v] == at) path[accepted++] = at = v;
+        CHECK(CALL(md_learn_step)(c, nodes, path, accepted, 0.011, 0.003, 0.0001) == MD_OK);
+        drafted += nodes - 1;
+    }
+    CHECK(drafted > 800);
+    // Nothing is accepted: after a while little is drafted.
+    for (int step = 0; step < 800; ++step) {
+        CHECK(CALL(md_choose_tree)(c, 6, 1, parents, &nodes) == MD_OK);
+        CHECK(CALL(md_learn_step)(c, nodes, NULL, 0, -1, -1, -1) == MD_OK);
+        none += step >= 600 && nodes == 1;
+    }
+    CHECK(none > 100);
+    CHECK(CALL(md_choose_tree)(c, 0, 1, parents, &nodes) == MD_OK && nodes == 1);
+    path[0] = 1;
+    CHECK(fails_with(CALL(md_learn_step)(c, 1, path, 1, 0, 0, 0), "path", "leads from the root"));
+    CHECK(fails_with(CALL(md_learn_step)(c, 2, path, 1, 0, 0, 0), "nodes", "the first levels"));
+    CHECK(fails_with(CALL(md_choose_tree)(c, -1, 1, parents, &nodes), "depth", "not negative"));
+    double of_target = 0, of_draft = 0, of_step = 1, inner = 1;
+    CHECK(CALL(md_current_times)(c, 8, &of_target, &of_draft, &of_step, &inner) == MD_OK);
+    CHECK(of_target == 0.011 && of_draft == 0.0005 && of_step == 0 && inner == 0);
+    CHECK(fails_with(CALL(md_current_times)(c, 0, &of_target, NULL, NULL, NULL), "rows", "one row or more"));
+    CALL(md_free_controller)(c);
+    CALL(md_free_controller)(NULL);
+    times.target_points = 0;
+    CHECK(fails_with(CALL(md_make_controller)(&times, NULL, &c), "times.target_points", "one number of rows"));
+    int32_t const falling[2] = {2, 2};
+    times.target_points = 2;
+    times.target_rows = falling;
+    CHECK(fails_with(CALL(md_make_controller)(&times, NULL, &c), "times.target_rows", "increase"));
+    times.target_rows = rows;
+    options.nodes = 257;
+    CHECK(fails_with(CALL(md_make_controller)(&times, &options, &c), "nodes", "0 to 256"));
+    CHECK(fails_with(CALL(md_make_controller)(NULL, NULL, &c), "times", "read or written"));
+}
+
 int main(int count, char** arguments) {
     open_library(count > 1 ? arguments[1] : "");
     md_error error = MD_ERROR_INIT;
@@ -889,6 +1016,11 @@ int main(int count, char** arguments) {
         test_cuda();
         return failures == 0 ? 0 : 1;
     }
+    if (count > 1 && strcmp(arguments[count - 1], "float32") == 0) {
+        // A library for rows of this type alone.
+        test_types(0);
+        return failures == 0 ? 0 : 1;
+    }
     test_methods();
     test_adjustments();
     test_probabilities();
@@ -897,6 +1029,8 @@ int main(int count, char** arguments) {
     test_cuda();
     test_analysis();
     test_estimates();
+    test_controller();
+    test_types(1);
     test_tree_limit();
     if (failures == 0) printf("multidraft.h: all is well\n");
     return failures == 0 ? 0 : 1;

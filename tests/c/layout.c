@@ -30,6 +30,9 @@ HOLDS(MD_FLOAT32 == 1);
 HOLDS(MD_FLOAT16 == 2);
 HOLDS(MD_BFLOAT16 == 3);
 
+HOLDS(MD_SUPPORT_ENDED == -2);
+HOLDS(MD_PADDING == -3);
+
 HOLDS(MD_LOGITS == 1);
 HOLDS(MD_PROBABILITIES == 2);
 
@@ -55,7 +58,9 @@ AT(md_method_info, reads_draft, 40);
 AT(md_method_info, counts_certain, 44);
 AT(md_method_info, drawn_by_text, 48);
 AT(md_method_info, decides_by_node, 52);
-ENDS(md_method_info, decides_by_node, 56);
+AT(md_method_info, lists_may_be_shared, 56);
+AT(md_method_info, children_may_be_left_out, 60);
+ENDS(md_method_info, children_may_be_left_out, 64);
 
 AT(md_sampling, temperature, 0);
 AT(md_sampling, top_k, 4);
@@ -84,7 +89,8 @@ AT(md_adjustments, bias_entries, 48);
 AT(md_adjustments, bias_offsets, 56);
 AT(md_adjustments, bias_count, 64);
 AT(md_adjustments, bias_of, 72);
-ENDS(md_adjustments, bias_of, 80);
+AT(md_adjustments, allowed_count, 80);
+ENDS(md_adjustments, allowed_count, 88);
 
 AT(md_rows, size, 0);
 AT(md_rows, kind, 8);
@@ -164,6 +170,30 @@ AT(md_cuda_cache, list, 88);
 AT(md_cuda_cache, listed, 96);
 AT(md_cuda_cache, list_alignment, 104);
 ENDS(md_cuda_cache, list_alignment, 112);
+
+AT(md_step_times, size, 0);
+AT(md_step_times, target_rows, 8);
+AT(md_step_times, target_seconds, 16);
+AT(md_step_times, target_points, 24);
+AT(md_step_times, draft_rows, 32);
+AT(md_step_times, draft_seconds, 40);
+AT(md_step_times, draft_points, 48);
+AT(md_step_times, step, 56);
+AT(md_step_times, inner, 64);
+ENDS(md_step_times, inner, 72);
+
+AT(md_controller_options, size, 0);
+AT(md_controller_options, nodes, 8);
+AT(md_controller_options, depth, 12);
+AT(md_controller_options, children, 16);
+AT(md_controller_options, explore_every, 20);
+AT(md_controller_options, search_every, 24);
+AT(md_controller_options, learns_times, 28);
+AT(md_controller_options, memory, 32);
+AT(md_controller_options, prior, 40);
+AT(md_controller_options, slack, 48);
+AT(md_controller_options, credit, 56);
+ENDS(md_controller_options, credit, 64);
 
 AT(md_estimation, size, 0);
 AT(md_estimation, samples, 8);

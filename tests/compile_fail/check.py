@@ -6,7 +6,8 @@ check.py --compiler CXX --include DIR [--include DIR] [--option OPTION] FILE
 FILE begins with `// expect: <regex>` (or several such lines): it must not compile, and the compiler's output must match
 every expression (Python's `re`, searched; spaces and line ends of the output count as one space). `// expect: ok` asks
 for the opposite: a control that the same code, written rightly, compiles. `// errors: 1` among these lines asks for so
-many errors, no more and no fewer: for what one message is to say.
+many errors, no more and no fewer: for what one message is to say. `// lines: 14` allows so many lines of output, without
+those that say which file included which. `// option: -std=c++17` is passed to the compiler, after this program's own.
 
 Files of CUDA (.cu) want nvcc for a compiler, and the message of its front end. An OPTION is the compiler's:
 `--option=-fopenmp`.
@@ -24,20 +25,29 @@ from pathlib import Path
 
 EXPECT = re.compile(r"^//\s*expect:\s*(.+?)\s*$")
 ERRORS = re.compile(r"^//\s*errors:\s*(\d+)\s*$")
+LINES = re.compile(r"^//\s*lines:\s*(\d+)\s*$")
+OPTION = re.compile(r"^//\s*option:\s*(\S+)\s*$")
+INCLUDED = re.compile(r"^(In file included from|\s+from) .*[:,]$")
 
 
 def expectations_of(text):
-    """The expressions of the leading `// expect:` lines, and the number of errors or None."""
+    """The expressions of the leading `// expect:` lines, the numbers of errors and of lines or None, the options."""
     expressions = []
     errors = None
+    lines = None
+    options = []
     for line in text.splitlines():
         if match := EXPECT.match(line):
             expressions.append(match.group(1))
         elif match := ERRORS.match(line):
             errors = int(match.group(1))
+        elif match := LINES.match(line):
+            lines = int(match.group(1))
+        elif match := OPTION.match(line):
+            options.append(match.group(1))
         else:
             break
-    return expressions, errors
+    return expressions, errors, lines, options
 
 
 def command_of(path, compiler, includes, options, work):
@@ -53,13 +63,13 @@ def command_of(path, compiler, includes, options, work):
 
 def fault_of(path, compiler, includes, options=()):
     """What is wrong with the test, or None when it passes."""
-    expressions, errors = expectations_of(Path(path).read_text(encoding="utf-8"))
+    expressions, errors, lines, own_options = expectations_of(Path(path).read_text(encoding="utf-8"))
     if not expressions:
         return "the first line is not `// expect: <regex>` or `// expect: ok`"
     # Messages in English, with plain quotes.
     environment = {**os.environ, "LC_ALL": "C"}
     with tempfile.TemporaryDirectory() as work:
-        result = subprocess.run(command_of(path, compiler, includes, options, work), env=environment,
+        result = subprocess.run(command_of(path, compiler, includes, [*options, *own_options], work), env=environment,
                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                 check=False)
     # A quoted line of the source must not count as a message: the expectation itself stands in the source.
@@ -76,6 +86,9 @@ def fault_of(path, compiler, includes, options=()):
     found = len(re.findall(r"\b(?:error|Error):", output))
     if errors is not None and found != errors:
         return f"{found} errors, and {errors} are wanted:\n{result.stdout}"
+    printed = sum(not INCLUDED.match(line) for line in result.stdout.splitlines())
+    if lines is not None and printed > lines:
+        return f"{printed} lines of messages, and {lines} are the most:\n{result.stdout}"
     return None
 
 
@@ -93,6 +106,9 @@ SELF_TEST = [
     ("// expect: ok\nint main() { return nothing; }\n", "does not compile"),
     ("// expect: nothing\n// errors: 1\nint main() { return nothing; }\n", None),
     ("// expect: nothing\n// errors: 1\nint main() { return nothing + nothing_else; }\n", "2 errors, and 1 are wanted"),
+    ("// expect: nothing\n// lines: 14\nint main() { return nothing; }\n", None),
+    ("// expect: nothing\n// lines: 2\nint main() { return nothing; }\n", "lines of messages, and 2 are the most"),
+    ("// expect: ok\n// option: -std=c++17\nstatic_assert(__cplusplus == 201703L);\nint main() {}\n", None),
     ("// errors: 1\nint main() { return nothing; }\n", "the first line"),
     ("int main() { return nothing; }\n", "the first line"),
     ("\n// expect: ok\nint main() {}\n", "the first line"),

@@ -40,9 +40,9 @@ struct my_verifier : verify::node_by_node<my_verifier, law::iid> {
 struct my_path_verifier {
     using law = multidraft::law::iid;
 
-    template <group G, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<law> const& tree, Target const& p, Draft const& q, Source& source,
-                       std::int32_t position, span<node_id> path) const;
+    template <group G, class Target, class Draft, draw_source Source>
+    verdict operator()(G const& g, drafted<law> const& tree, target_rows<Target> const& p, draft_rows<Draft> const& q,
+                       Source& source, std::int32_t position, span<node_id> path) const;
 };
 
 static_assert(row_source<my_rows, host_group> && !child_row_source<my_rows, host_group>);
@@ -54,20 +54,22 @@ static_assert(drafter<lookup_drafter>);
 
 verdict verify_it(drafted<law::iid> tree, my_rows p, probability_rows<float> q, addressed_source& source,
                   span<node_id> path, span<std::byte> scratch) {
-    verdict const of_mine = verify::verify_tree(my_verifier{}, host_group{}, tree, p, q, source, 0, path, {});
-    verdict const of_nobody = verify::verify_tree(verify::naive<law::iid>{}, host_group{}, tree, p,
-                                                  verify::no_draft_rows{}, source, 0, path, {});
-    verdict const of_tree = verify::traversal<law::iid>{}(host_group{}, tree, p, q, source, 0, path, scratch);
+    verdict const of_mine =
+        verify::verify_tree(my_verifier{}, host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path, {});
+    verdict const of_nobody = verify::verify_tree(verify::naive<law::iid>{}, host_group{}, tree, target_rows(p),
+                                                  draft_rows(verify::no_draft_rows{}), source, 0, path, {});
+    verdict const of_tree =
+        verify::traversal<law::iid>{}(host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path, scratch);
     return of_mine.accepted < of_nobody.accepted ? of_tree : of_mine;
 }
 
 // The rows of several models are for those that read them so, and for those that read none.
 verdict verify_both(drafted<law::independent> tree, my_rows p, rows_of_models q, addressed_source& source,
                     span<node_id> path) {
-    verdict const of_models =
-        verify::verify_tree(verify::multi_round<law::independent>{}, host_group{}, tree, p, q, source, 0, path, {});
-    verdict const of_nobody =
-        verify::verify_tree(verify::naive<law::independent>{}, host_group{}, tree, p, q, source, 0, path, {});
+    verdict const of_models = verify::verify_tree(verify::multi_round<law::independent>{}, host_group{}, tree,
+                                                  target_rows(p), draft_rows(q), source, 0, path, {});
+    verdict const of_nobody = verify::verify_tree(verify::naive<law::independent>{}, host_group{}, tree, target_rows(p),
+                                                  draft_rows(q), source, 0, path, {});
     return of_models.accepted < of_nobody.accepted ? of_nobody : of_models;
 }
 

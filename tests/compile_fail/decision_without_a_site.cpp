@@ -16,5 +16,5 @@ struct my_verifier : verify::node_by_node<my_verifier, law::iid> {
 
 verdict verify_it(drafted<law::iid> tree, probability_rows<float> p, probability_rows<float> q,
                   addressed_source& source, span<node_id> path) {
-    return verify::verify_tree(my_verifier{}, host_group{}, tree, p, q, source, 0, path, {});
+    return verify::verify_tree(my_verifier{}, host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path, {});
 }

@@ -11,6 +11,6 @@ using namespace multidraft;
 
 verdict verify_it(drafted<law::iid> tree, probability_rows<float> p, addressed_source& source, span<node_id> path,
                   span<std::byte> scratch) {
-    return verify::verify_tree(verify::traversal<law::iid>{}, host_group{}, tree, p, verify::no_draft_rows{}, source, 0,
-                               path, scratch);
+    return verify::verify_tree(verify::traversal<law::iid>{}, host_group{}, tree, target_rows(p),
+                               draft_rows(verify::no_draft_rows{}), source, 0, path, scratch);
 }

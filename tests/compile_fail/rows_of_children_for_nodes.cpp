@@ -1,4 +1,4 @@
-// expect: row_that_is_read|node_decision|row_read
+// expect: draft_rows_for|row_source
 // errors: 1
 // The rows of several draft models, one a child, for a verifier that reads one a node.
 #include "multidraft/core/host_group.hpp"
@@ -19,5 +19,5 @@ struct rows_of_models {
 
 verdict verify_it(drafted<law::iid> tree, probability_rows<float> p, rows_of_models q, addressed_source& source,
                   span<node_id> path) {
-    return verify::recursive_rejection<law::iid>{}(host_group{}, tree, p, q, source, 0, path);
+    return verify::recursive_rejection<law::iid>{}(host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path);
 }

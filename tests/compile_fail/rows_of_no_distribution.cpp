@@ -20,5 +20,5 @@ struct my_rows {
 
 verdict verify_it(drafted<law::iid> tree, my_rows p, probability_rows<float> q, addressed_source& source,
                   span<node_id> path, span<std::byte> scratch) {
-    return verify::traversal<law::iid>{}(host_group{}, tree, p, q, source, 0, path, scratch);
+    return verify::traversal<law::iid>{}(host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path, scratch);
 }

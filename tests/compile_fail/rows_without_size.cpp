@@ -19,5 +19,6 @@ struct my_rows {
 
 verdict verify_it(drafted<law::iid> tree, my_rows p, probability_rows<float> q, addressed_source& source,
                   span<node_id> path) {
-    return verify::verify_tree(verify::recursive_rejection<law::iid>{}, host_group{}, tree, p, q, source, 0, path, {});
+    return verify::verify_tree(verify::recursive_rejection<law::iid>{}, host_group{}, tree, target_rows(p),
+                               draft_rows(q), source, 0, path, {});
 }

@@ -8,5 +8,5 @@ using namespace multidraft;
 
 verdict verify_it(drafted<law::sequential> tree, probability_rows<float> p, probability_rows<float> q,
                   addressed_source& source, span<node_id> path) {
-    return verify::recursive_rejection<law::iid>{}(host_group{}, tree, p, q, source, 0, path);
+    return verify::recursive_rejection<law::iid>{}(host_group{}, tree, target_rows(p), draft_rows(q), source, 0, path);
 }

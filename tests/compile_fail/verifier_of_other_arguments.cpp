@@ -11,9 +11,9 @@ struct my_verifier {
     using law = multidraft::law::iid;
     static constexpr bool lossless = true;
 
-    template <group G, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<law> const& tree, Target const& p, Draft const& q, Source& source,
-                       std::int32_t position) const;
+    template <group G, class Target, class Draft, draw_source Source>
+    verdict operator()(G const& g, drafted<law> const& tree, target_rows<Target> const& p, draft_rows<Draft> const& q,
+                       Source& source, std::int32_t position) const;
 };
 
 auto prove_it() { return testing::prove_lossless(draft::iid{}, my_verifier{}); }

@@ -183,6 +183,23 @@ elseif(CASE STREQUAL "compiled_cuda")
     run("${c_compiler}" -std=c11 "-I${SOURCE}/bindings/c/include" "${SOURCE}/tests/c/consumer.c" "-L${WORK}/build/bindings/c"
         -lmultidraft -lm "-Wl,-rpath,${WORK}/build/bindings/c" -o "${WORK}/consumer")
     run("${WORK}/consumer" cuda)
+elseif(CASE STREQUAL "compiled_types")
+    # The compiled library for logits of one type, and what it says of others.
+    set(quick -DCMAKE_BUILD_TYPE=Release -DCMAKE_CXX_FLAGS_RELEASE=-O0 -DMULTIDRAFT_LIBRARY_METHODS=traversal/iid)
+    foreach(component IN ITEMS CUDA KOKKOS MPI BUILD_TESTS BUILD_EXAMPLES BUILD_BENCH)
+        list(APPEND quick -DMULTIDRAFT_${component}=OFF)
+    endforeach()
+    set(configure "${CMAKE_COMMAND}" -S "${SOURCE}" -B "${WORK}/build" -G "${GENERATOR}" "-DCMAKE_CXX_COMPILER=${COMPILER}"
+                  ${quick} -DMULTIDRAFT_BUILD_LIBRARY=ON)
+    foreach(types IN ITEMS float16 float32,float64)
+        refused("MULTIDRAFT_LIBRARY_TYPES" ${configure} -DMULTIDRAFT_LIBRARY_TYPES=${types})
+    endforeach()
+    run(${configure} -DMULTIDRAFT_LIBRARY_TYPES=float32)
+    run("${CMAKE_COMMAND}" --build "${WORK}/build" --target multidraft_c)
+    find_program(c_compiler NAMES cc gcc clang REQUIRED)
+    run("${c_compiler}" -std=c11 "-I${SOURCE}/bindings/c/include" "${SOURCE}/tests/c/consumer.c" "-L${WORK}/build/bindings/c"
+        -lmultidraft -lm "-Wl,-rpath,${WORK}/build/bindings/c" -o "${WORK}/consumer")
+    run("${WORK}/consumer" float32)
 elseif(CASE STREQUAL "vcpkg")
     foreach(manifest IN ITEMS vcpkg.json ports/multidraft/vcpkg.json)
         file(READ "${SOURCE}/${manifest}" text)

@@ -37,11 +37,11 @@ TEST(costs, methods_by_name_allocate_nothing) {
                                 {tokens.data() + v + 1, 1})
                              .certain;
         any_drafted const drafts{{parents, tokens}, certain, m.law_name()};
-        verdict const first = m.verify(drafts, rows, rows, key, path, scratch);
+        verdict const first = m.verify(drafts, target_rows(rows), draft_rows(rows), key, path, scratch);
         EXPECT_EQ(allocations, 0) << name;
-        verdict const second = m.verify(drafts, rows, rows, key, path, memory);
+        verdict const second = m.verify(drafts, target_rows(rows), draft_rows(rows), key, path, memory);
         allocations = 0;
-        verdict const third = m.verify(drafts, rows, rows, key, path, memory);
+        verdict const third = m.verify(drafts, target_rows(rows), draft_rows(rows), key, path, memory);
         EXPECT_EQ(allocations, 0) << name;
         for (verdict const& v : {second, third}) {
             EXPECT_EQ(v.accepted, first.accepted) << name;

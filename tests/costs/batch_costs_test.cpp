@@ -39,7 +39,8 @@ void expect_no_allocation() {
     verify_batch(pool, Verifier{}, drafts, target_rows(b.target_logits()), draft_rows(b.draft_logits()), b.requests(),
                  out.view(), scratch);
     EXPECT_EQ(mt::allocations, 0);
-    validate_batch(pool, drafts, target_rows(b.target_logits()), draft_rows(b.draft_logits()), b.requests(), &report);
+    validate_batch(pool, tree_rules{}, drafts, target_rows(b.target_logits()), draft_rows(b.draft_logits()),
+                   b.requests(), &report);
     EXPECT_EQ(mt::allocations, 0);
     EXPECT_EQ(report.what, batch_argument::nothing);
     EXPECT_FALSE(out.is_unwritten());

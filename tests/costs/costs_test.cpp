@@ -190,8 +190,8 @@ cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, sampli
         recording_rows const asked_draft(draft, result.draft);
         counting_group const counting(result.passes);
         allocations = 0;
-        verdict const v = verify::verify_tree(Verifier{}, counting, tree, asked_target, asked_draft, source, 3,
-                                              span<node_id>(path), scratch);
+        verdict const v = verify::verify_tree(Verifier{}, counting, tree, target_rows(asked_target),
+                                              draft_rows(asked_draft), source, 3, span<node_id>(path), scratch);
         result.allocated = allocations;
         result.path = {0};
         for (std::int32_t k = 0; k < v.accepted; ++k) {

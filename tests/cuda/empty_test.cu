@@ -27,8 +27,8 @@ struct silent_verifier {
         return static_cast<std::size_t>(nodes);
     }
     template <class G, class Tree, class Target, class Draft, class Source>
-    MULTIDRAFT_HD verdict operator()(G const&, Tree const&, Target const&, Draft const&, Source&, std::int32_t,
-                                     span<node_id>, span<std::byte>) const {
+    MULTIDRAFT_HD verdict operator()(G const&, Tree const&, target_rows<Target> const&, draft_rows<Draft> const&,
+                                     Source&, std::int32_t, span<node_id>, span<std::byte>) const {
         return {};
     }
 };
@@ -37,7 +37,7 @@ struct silent_verifier {
 struct silent_sampler {
     using law = multidraft::law::iid;
     template <class G, class Q, class Sums, class Source>
-    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Sums&, Source&, draw_site, span<token_id>) const {
+    MULTIDRAFT_HD drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
         return {};
     }
 };

@@ -7,7 +7,10 @@
 
 #include "cuda/launches.cuh"
 #include "cuda/on_device.cuh"
+#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/cuda/validate.cuh"
+#include "multidraft/tree/absent_tokens.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 
 namespace {
 
@@ -51,15 +54,18 @@ TEST_F(cuda_device, float_steps_are_captured_in_a_graph) {
 }
 
 TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
-    auto const report_of = [](mt::batch<float> const& bad) {
+    auto const report_of = [](mt::batch<float> const& bad, tree_rules const& rules = {}, std::int32_t top_k = 0) {
         mt::device_batch<float> const device(bad);
         mt::on_device<std::uint64_t> const memory(1);
         mt::on_device<validation_report> const report(1);
         auto const rows = device.logits(device.target);
-        EXPECT_EQ(
-            validate_batch(mc::on(nullptr), drawn_by<law::iid>(device.trees()), target_rows(rows), draft_rows(rows),
-                           device.requests(), report.data(), {memory.data(), validate_workspace_size(mc::on(nullptr))}),
-            cudaSuccess);
+        auto of_draft = rows;
+        if (top_k > 0) of_draft.sampling = nullptr;
+        of_draft.default_sampling.top_k = top_k;
+        EXPECT_EQ(validate_batch(mc::on(nullptr), rules, drawn_by<law::iid>(device.trees()), target_rows(rows),
+                                 draft_rows(of_draft), device.requests(), report.data(),
+                                 {memory.data(), validate_workspace_size(mc::on(nullptr))}),
+                  cudaSuccess);
         EXPECT_EQ(cudaDeviceSynchronize(), cudaSuccess);
         return report.host()[0];
     };
@@ -79,12 +85,31 @@ TEST_F(cuda_device, a_validating_launch_names_the_first_fault) {
     EXPECT_EQ(r.request, 1);
     EXPECT_EQ(r.index, 2);
     EXPECT_EQ(r.value, 4);
+    // What only the rules and the draft's row tell: a child left out, a support that did not end, a shape that the
+    // verifier does not take, a child that cannot have been drawn.
+    mt::batch<float> drawn(5000, {});
+    auto const expect = [&](batch_argument what, std::int32_t request, std::int64_t index, validation_report const& v) {
+        EXPECT_EQ(v.what, what) << name_of(v.what);
+        EXPECT_EQ(v.request, request) << name_of(what);
+        EXPECT_EQ(v.index, index) << name_of(what);
+    };
+    expect(batch_argument::shape, 0, 2, report_of(drawn, {.trees = allowed_trees::chains}));
+    expect(batch_argument::not_drawn, 0, 1, report_of(drawn, {}, 1));
+    EXPECT_EQ(report_of(drawn, {.reads_draft = false}, 1).what, batch_argument::nothing);
+    drawn.tokens[9] = none;
+    expect(batch_argument::absent, 0, 9, report_of(drawn));
+    EXPECT_EQ(report_of(drawn, {.children_may_be_left_out = true}).what, batch_argument::nothing);
+    drawn.tokens[9] = support_ended;
+    expect(batch_argument::left_out, 0, 9, report_of(drawn));
+    drawn.tokens[9] = padding;
+    EXPECT_EQ(report_of(drawn).what, batch_argument::nothing);
+
     mt::on_device<std::uint64_t> const memory(1);
     mt::device_batch<float> const device(bad);
-    EXPECT_EQ(
-        validate_batch(mc::on(nullptr), drawn_by<law::iid>(device.trees()), target_rows(device.logits(device.target)),
-                       draft_rows(verify::no_draft_rows{}), device.requests(), nullptr, {memory.data(), 4}),
-        cudaErrorInvalidValue);
+    EXPECT_EQ(validate_batch(mc::on(nullptr), tree_rules{}, drawn_by<law::iid>(device.trees()),
+                             target_rows(device.logits(device.target)), draft_rows(verify::no_draft_rows{}),
+                             device.requests(), nullptr, {memory.data(), 4}),
+              cudaErrorInvalidValue);
 }
 
 }  // namespace

@@ -47,9 +47,10 @@ struct marking {
         return static_cast<std::size_t>(nodes) * sizeof(std::int32_t);
     }
     template <group G, draft_law Law, class Target, class Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const&,
-                                     Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
+    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Law> const& tree, target_rows<Target> const& rows,
+                                     draft_rows<Draft> const&, Source& source, std::int32_t position,
+                                     span<node_id> path, span<std::byte> scratch) const {
+        auto const& target = rows.rows;
         auto* const marks = reinterpret_cast<std::int32_t*>(scratch.data());
         for (node_id v = 0; v < tree.tree.size(); ++v) {
             auto const p = target(g, v);

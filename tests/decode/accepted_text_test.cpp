@@ -229,8 +229,9 @@ TEST(accepted_text, a_generation_of_ones_own_is_the_loops) {
                 options.sampling);
             std::vector<node_id> path(3);
             auto const drafts = verify::drafts_for(verifier{}, tree);
-            auto const v = verifier{}(g, drafts, rows, indexed_rows(of_draft, tree.row_of_node()), source, position,
-                                      span<node_id>(path));
+            auto const v =
+                verifier{}(g, drafts, target_rows(rows), draft_rows(indexed_rows(of_draft, tree.row_of_node())), source,
+                           position, span<node_id>(path));
             out.assign(drafts.tree, path, v, {left(), options.stop_tokens});
             std::vector<double> logs(at(out.count()));
             out.write_log_probabilities(rows, logs);

@@ -198,6 +198,10 @@ TEST(batch_controller, names_bad_input) {
         has(refusal([&] { batch_controller({times.target, times.draft, {{seconds, 0}}}); }), "library[0] = ");
     acceptance_history history;
     has(refusal([&] { history.begin_as(acceptance_history(), -1); }), "nodes = -1");
+    for (double const steps : {-1.0, std::numeric_limits<double>::quiet_NaN()})
+        has(refusal([&] { history.pass(steps); }), "a number of steps is not negative");
+    history.pass(std::numeric_limits<double>::infinity());
+    EXPECT_EQ(history.rate(0, 1), acceptance_history().rate(0, 1));
     has(refusal([&] { static_cast<void>(history.rank_rates(-1, 2)); }), "depth = -1");
     has(refusal([&] { static_cast<void>(acceptance_history{std::numeric_limits<double>::infinity()}); }),
         "memory = inf");

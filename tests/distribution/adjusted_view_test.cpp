@@ -62,7 +62,7 @@ struct adjusted_row {
     }
     [[nodiscard]] adjusted_view<row_view<T>> view() const {
         return {{entries.data(), static_cast<index_t>(entries.size())},
-                masked ? token_mask(words.data()) : token_mask(),
+                masked ? token_mask(words) : token_mask(),
                 {tokens, values}};
     }
     [[nodiscard]] row_view<real> reference() const { return {changed.data(), static_cast<index_t>(changed.size())}; }
@@ -174,10 +174,16 @@ TEST(token_mask, reads_words_of_any_integer_alike) {
     }
     EXPECT_EQ(token_mask(narrow).bits(0, 64), wide[0]);
     EXPECT_EQ(token_mask(narrow).bits(64, 67), ~std::uint64_t{7} | 5U);
-    // A stride in words of its own type; of 0, one mask for all rows.
+    EXPECT_EQ(token_mask(narrow).tokens(), 128);
+    EXPECT_EQ(token_mask(wide, 1).tokens(), 64);
+    // A stride in words of its own type; a single mask serves all rows.
     EXPECT_EQ(token_masks(wide, 1)(1).bits(0, 64), wide[1]);
     EXPECT_EQ(token_masks(narrow, 2)(1).bits(0, 64), wide[1]);
-    EXPECT_EQ(token_masks(narrow, 0)(1).bits(0, 64), wide[0]);
+    EXPECT_EQ(token_masks(narrow, 2).masks(), 2);
+    EXPECT_EQ(token_masks(narrow, 2).tokens(), 64);
+    EXPECT_TRUE(token_masks(narrow, 2).has(1) && !token_masks(narrow, 2).has(2) && !token_masks(narrow, 2).has(-1));
+    EXPECT_EQ(token_masks(narrow, 4)(1).bits(0, 64), wide[0]);
+    EXPECT_TRUE(token_masks(narrow, 4).has(7));
     EXPECT_TRUE(token_masks()(5).empty());
 }
 
@@ -187,7 +193,7 @@ TEST(token_mask, reads_no_word_beyond_the_last) {
         std::vector<std::uint32_t> const words(static_cast<std::size_t>((n + 31) / 32), ~0U);
         std::vector<float> const row(static_cast<std::size_t>(n), 0.5F);
         auto const exact = std::vector<std::uint32_t>(words);  // found by the address sanitizer
-        adjusted_view<row_view<float>> const view({row.data(), n}, token_mask(exact.data()));
+        adjusted_view<row_view<float>> const view({row.data(), n}, token_mask(exact));
         EXPECT_EQ(process_logits(g, view, sampling_params{}).row.mass(), static_cast<float>(n));
     }
 }
@@ -212,7 +218,7 @@ protected:
 };
 
 TEST_F(adjusted_logit_rows, have_the_mask_and_the_bias_of_their_node) {
-    logit_rows const all(rows, sampling_params{}, {.allowed = {words.data(), 2}, .bias = {tokens, values, offsets}});
+    logit_rows const all(rows, sampling_params{}, {.allowed = {words, 2}, .bias = {tokens, values, offsets}});
     EXPECT_EQ(all.rows(), 3);
     EXPECT_EQ(all.size(), 40);
     EXPECT_EQ(all.view(0)(39), 2.5F);
@@ -232,13 +238,24 @@ TEST_F(adjusted_logit_rows, have_the_mask_and_the_bias_of_their_node) {
     EXPECT_EQ(none(g, 1).mass(), plain(g, 1).mass());
 }
 
+TEST_F(adjusted_logit_rows, have_masks_that_are_long_enough) {
+    auto const make = [&](token_masks const& allowed) {
+        return refusal([&] { static_cast<void>(logit_rows(rows, sampling_params{}, {.allowed = allowed})); });
+    };
+    EXPECT_EQ(make({words, 1}), "allowed.tokens = 32: a mask has a bit for each of the 40 tokens");
+    EXPECT_EQ(make({words.data(), 2, 2}), "allowed.masks = 2: there is a mask for each of the 3 rows");
+    EXPECT_EQ(refusal([&] { static_cast<void>(adjusted_view(rows(0), token_mask(words.data(), 1))); }),
+              "allowed.tokens = 32: a mask has a bit for each of the 40 tokens");
+    static_cast<void>(logit_rows(rows, sampling_params{}, {.allowed = {words.data(), 1, 2}}));  // one for all
+}
+
 TEST_F(adjusted_logit_rows, of_which_every_token_is_forbidden_are_refused_by_name) {
-    logit_rows const all(rows, sampling_params{}, {.allowed = {words.data(), 2}});
+    logit_rows const all(rows, sampling_params{}, {.allowed = {words, 2}});
     verify::named_rows const named(all, "target");
     EXPECT_EQ(refusal([&] { static_cast<void>(named(g, 1)); }),
               "target row of node 1.allowed = 0: a mask allows at least one token");
     for (float const temperature : {0.0F, 1.0F}) {
-        logit_rows const other(rows, sampling_params{.temperature = temperature}, {.allowed = {words.data(), 2}});
+        logit_rows const other(rows, sampling_params{.temperature = temperature}, {.allowed = {words, 2}});
         EXPECT_EQ(refusal([&] { static_cast<void>(other.with_sums(g, 1)); }),
                   "logits.allowed = 0: a mask allows at least one token");
     }

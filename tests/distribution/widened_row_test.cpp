@@ -136,9 +136,9 @@ double distance_from_target(index_t n, std::vector<index_t> const& map = draft_o
             verify::scratch_memory scratch;
             verdict const v = verify::verify_tree(
                 Verifier{}, host_group{}, make_drafted<typename Verifier::law>({parents, tokens}, {}),
-                probability_rows<double>(p.data(), nodes, 5),
-                widened_rows(probability_rows<double>(q_rows.data(), nodes, 3), {map.data(), 5}), source, 0, path,
-                scratch.template of<Verifier>(nodes, 1));
+                target_rows(probability_rows<double>(p.data(), nodes, 5)),
+                draft_rows(widened_rows(probability_rows<double>(q_rows.data(), nodes, 3), {map.data(), 5})), source, 0,
+                path, scratch.template of<Verifier>(nodes, 1));
             if (v.accepted == 1)
                 law[{tokens[at(path[0])], v.next}] += source.probability();
             else
@@ -211,8 +211,8 @@ void expect_same_decisions() {
             verify::scratch_memory scratch;
             return verify::verify_tree(Verifier{}, host_group{},
                                        make_drafted<typename Verifier::law>({parents, tokens}, {}),
-                                       probability_rows<float>(p.data(), 6, large), draft, source, 0, path,
-                                       scratch.template of<Verifier>(6, 2));
+                                       target_rows(probability_rows<float>(p.data(), 6, large)), draft_rows(draft),
+                                       source, 0, path, scratch.template of<Verifier>(6, 2));
         };
         std::vector<node_id> a(2, 77), b(2, 77);
         verdict const through =

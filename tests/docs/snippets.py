@@ -53,6 +53,7 @@ TESTED = {
     "--typical-epsilon": "{generate} --method lossy/typical_acceptance --typical-epsilon 0.2 --tokens 8",
     "--typical-delta": "{generate} --method lossy/typical_acceptance --typical-delta 0.4 --tokens 8",
     "--decision-models": "{generate} --method recursive_rejection/early_stop --decision-models models/early_stop --tokens 8",
+    "--stream": "{generate} --stream --tokens 8",
     "--list-methods": "{generate} --list-methods",
     "tests/docs/method_map.py --write": "python3 tests/docs/method_map.py",
     "--draft-temperature": "{generate} --draft-temperature 1.2 --tokens 8",
@@ -99,7 +100,8 @@ TESTED = {
 UNTESTED = {
     "tools/test": "it is what runs this test",
     "--device cuda": "needs a device; the option is looked up below, tests/generate runs the rest",
-    "tools/setup && cmake -B build && cmake --build build --target acceptance": "what ctest runs in was built so",
+    "tools/setup && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target acceptance":
+        "what ctest runs in was built so",
     "conan create . --build=missing -s compiler.cppstd=20": "the test consumers.conan runs it",
     "--overlay-ports=ports": "the test consumers.vcpkg uses it",
     "mpirun -n 4 build/examples/sharded --method nested_ranked_block/iid --requests 8 --json":
@@ -117,6 +119,7 @@ UNTESTED = {
     "--min-p": "of sharded; the test examples.sharded uses it",
     "--seed": "of sharded; the test examples.sharded uses it",
     "--host": "of sharded; the test examples.sharded uses it",
+    "--compress-mode=size": "a flag of nvcc; bench/cuda_resources measures it",
     "--expt-relaxed-constexpr": "a flag of nvcc; the test consumers.nvcc compiles without it",
     "bench/pictures --data": "builds the programs and takes a quarter of an hour; its options are looked up below",
     "bench/paper_tables --only sweep --prompts 5 --tokens 48": "takes twenty-five minutes; its options are looked up below",
@@ -127,7 +130,15 @@ UNTESTED = {
     "pip install bindings/python -C cmake.define.MULTIDRAFT_CUDA=ON": "compiles all methods with nvcc; the test python.cuda has two",
     "tools/python --standin": "the test python.cuda runs it",
     "tools/setup --llama": "builds llama.cpp",
-    "tools/setup --llama && cmake -B build && cmake --build build --target llama-multidraft": "builds llama.cpp",
+    "tools/setup --llama && cmake -B build -DMULTIDRAFT_BUILD_EXAMPLES=ON && cmake --build build --target llama-multidraft":
+        "builds llama.cpp",
+    "cmake -B build": "the test configure.default runs it",
+    "cmake --preset tests": "the test configure.presets looks at what it sets",
+    "cmake --build --preset tests": "what ctest runs in was built so",
+    "ctest --preset tests": "it is what runs this test",
+    "cmake --list-presets": "the test configure.presets runs it",
+    "cmake --build build": "the test configure.default runs it",
+    'cmake --install build --prefix "$HOME/.local"': "the test configure.default runs it, elsewhere",
 }
 # Options that stand alone, and the file that must have them.
 LLAMA = "build/examples/llama_cpp/llama-multidraft -m target.gguf -md draft.gguf "

@@ -178,8 +178,8 @@ double distance(model_pair const& models, std::int32_t depth,
         }
         std::vector<node_id> path(at(depth), none);
         std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(tree.size(), depth));
-        auto const v = verify::verify_tree(verifier, g, tree.drafts_of_any_shape(), p, q, source, 0,
-                                           span<node_id>(path), span<std::byte>(scratch));
+        auto const v = verify::verify_tree(verifier, g, tree.drafts_of_any_shape(), target_rows(p), draft_rows(q),
+                                           source, 0, span<node_id>(path), span<std::byte>(scratch));
         out.assign({tree.parents(), tree.tokens()}, path, v);
         emitted[{out.tokens().begin(), out.tokens().end()}] += source.probability();
     });
@@ -378,17 +378,17 @@ TEST(tree_growth, what_is_below_repeated_tokens_may_be_cut) {
             }
         }
         auto const run = [&] {
-            std::vector<double> target, draft_rows;
+            std::vector<double> target, of_draft;
             for (node_id v = 0; v < tree.size(); ++v)
                 for (index_t i = 0; i < vocabulary; ++i) {
                     target.push_back(p(text_of(v))[at(i)]);
-                    draft_rows.push_back(q(text_of(v))[at(i)]);
+                    of_draft.push_back(q(text_of(v))[at(i)]);
                 }
             std::vector<node_id> path(2);
-            auto const v =
-                verifier{}(g, verify::drafts_for(verifier{}, tree),
-                           probability_rows<double>(target.data(), tree.size(), vocabulary),
-                           probability_rows<double>(draft_rows.data(), tree.size(), vocabulary), source, 0, path);
+            auto const v = verifier{}(g, verify::drafts_for(verifier{}, tree),
+                                      target_rows(probability_rows<double>(target.data(), tree.size(), vocabulary)),
+                                      draft_rows(probability_rows<double>(of_draft.data(), tree.size(), vocabulary)),
+                                      source, 0, path);
             accepted_text const out({tree.parents(), tree.tokens()}, path, v);
             return std::vector<token_id>(out.tokens().begin(), out.tokens().end());
         };
@@ -415,20 +415,21 @@ TEST(tree_growth, nodes_in_any_order) {
     topology const shape = branching({3, 2, 2});
     tree_growth<law::stratified> by_level, by_depth;
     // Children whose tokens encode their path, the first of them certain.
-    auto const children = [](token_id parent, index_t n) {
+    auto const children = [](token_id parent, index_t n, bool ended) {
         std::vector<token_id> out;
         for (index_t k = 0; k < n; ++k) out.push_back(10 * parent + k);
+        if (ended) out.back() = support_ended;
         return out;
     };
     by_level.start(1, 5, shape);
     by_depth.start(1, 5, shape);
     for (node_id v = 0; v < by_level.size(); ++v) {
         index_t const wanted = shape.child_count(by_level.shape_nodes()[at(v)]);
-        if (wanted > 0) by_level.add(v, children(by_level.tokens()[at(v)], wanted - (v == 2 ? 1 : 0)), v == 1 ? 2 : 1);
+        if (wanted > 0) by_level.add(v, children(by_level.tokens()[at(v)], wanted, v == 2), v == 1 ? 2 : 1);
     }
     std::function<void(node_id, token_id, std::int32_t)> const deepen = [&](node_id v, token_id x, std::int32_t d) {
         if (d == 3) return;
-        auto const mine = children(x, (d == 0 ? 3 : 2) - (x == 11 ? 1 : 0));
+        auto const mine = children(x, d == 0 ? 3 : 2, x == 11);
         node_range const drawn = by_depth.add(v, mine, x == 10 ? 2 : 1);
         for (node_id k = 0; k < drawn.count; ++k) deepen(drawn.first + k, mine[at(k)], d + 1);
     };
@@ -560,7 +561,10 @@ TEST(tree_growth, refuses_what_it_cannot_do) {
                   tree.add(0, std::vector<token_id>{1, 2, 0});
               }),
               "tokens.size = 3: the shape has 2 children for node 0");
-    EXPECT_EQ(refusal([&] { tree.add(0, std::vector<token_id>{1, -2}); }), "tokens[1] = -2: a token is not negative");
+    EXPECT_EQ(refusal([&] { tree.add(0, std::vector<token_id>{1}); }),
+              "tokens.size = 1: the shape has 2 children for node 0: where no token was left to draw, write "
+              "support_ended in its place");
+    EXPECT_EQ(refusal([&] { tree.add(0, std::vector<token_id>{1, none}); }), "tokens[1] = -1: a token is not negative");
     EXPECT_EQ(refusal([&] {
                   tree.add(0, std::vector<token_id>{1, 2}, 1);
               }),
@@ -604,5 +608,67 @@ TEST(tree_growth, refuses_what_it_cannot_do) {
 static_assert(verify::shape_may_depend_on<verify::nested_ranked_block<law::stratified>> ==
               shape_depends_on::own_context);
 static_assert(verify::shape_may_depend_on<verify::ranked_block<law::iid>> == shape_depends_on::earlier_draws);
+
+// --- One list for several nodes --------------------------------------------------------------------------------------
+
+TEST(tree_growth, shared_lists_are_drawn_once) {
+    topology const shape = branching({2, 3, 1});
+    host_group const g;
+    std::vector<float> const row{0.1F, 0.2F, 0.3F, 0.4F};
+    probabilities<float> const q(row.data(), 4);
+    auto const sums = g.sum_chunks(4, weight_of{q});
+    tree_growth<law::shared_lists<law::sequential>> tree;
+    tree_growth<law::sequential> alone;
+    addressed_source source{addressed_uniforms(5)};
+    for (std::int32_t position = 0; position < 20; ++position) {
+        tree.start(0, position, shape);
+        alone.start(0, position, shape);
+        for (auto in = tree.next_level(); !in.empty(); in = tree.next_level()) {
+            auto const own = alone.next_level();
+            tree.draw_shared(in.nodes, draft::sequential{}, q, sums, source);
+            for (node_id const v : own.nodes) alone.draw(v, draft::sequential{}, q, sums, source);
+        }
+        ASSERT_EQ(tree.size(), 15);
+        auto const tokens = tree.tokens();
+        for (node_id const v : {0, 1, 3, 9}) {
+            auto const mine = alone.drafts().tree.children(v);
+            ASSERT_EQ(tree.drafts().tree.children(v), mine);
+            for (node_id c = mine.first; c < mine.end(); ++c) EXPECT_EQ(tokens[at(c)], alone.tokens()[at(c)]);
+        }
+        for (node_id c = 0; c < 3; ++c) EXPECT_EQ(tokens[at(3 + c)], tokens[at(6 + c)]);
+        for (node_id c = 1; c < 6; ++c) EXPECT_EQ(tokens[at(9 + c)], tokens[9]);
+    }
+    static_assert(std::is_same_v<decltype(verify::drafts_for(verify::recursive_rejection<law::sequential>{}, tree)),
+                                 drafted<law::shared_lists<law::sequential>>>);
+}
+
+TEST(tree_growth, shared_lists_are_checked) {
+    host_group const g;
+    std::vector<float> const row{0.1F, 0.2F, 0.3F, 0.4F};
+    probabilities<float> const q(row.data(), 4);
+    auto const sums = g.sum_chunks(4, weight_of{q});
+    addressed_source source{addressed_uniforms(5)};
+    tree_growth<law::shared_lists<law::iid>> tree;
+    tree.start(0, 0, parse_shape("[-1 0 0 1 2 2]"));
+    std::vector<node_id> const root{0};
+    tree.add_shared(root, std::vector<token_id>{1, 1});
+    auto const draw = [&](std::vector<node_id> const& nodes) {
+        return refusal([&] { tree.draw_shared(nodes, draft::iid{}, q, sums, source); });
+    };
+    auto const add = [&](std::vector<node_id> const& nodes, std::vector<token_id> const& tokens) {
+        return refusal([&] { tree.add_shared(nodes, tokens); });
+    };
+    EXPECT_EQ(draw({1, 2}), "nodes = 2: it has 2 children in the shape, and the first one 1");
+    EXPECT_EQ(draw({1, 1}), "nodes[1] = 1: the node stands here twice");
+    EXPECT_EQ(draw({1, 5}), "node = 5: the tree has 3 nodes");
+    EXPECT_EQ(draw({0, 1}), "node = 0: the children of this node have been drawn");
+    EXPECT_EQ(add({1, 2}, {3}),
+              "tokens.size = 1: the shape has 2 children for node 2: where no token was left to draw, write "
+              "support_ended in its place");
+    EXPECT_EQ(tree.as_added().size(), 3) << "nothing was changed";
+    tree.add(1, std::vector<token_id>{3});
+    tree.add(2, std::vector<token_id>{3, 0});
+    EXPECT_EQ(tree.drafts().tree.size(), 6);
+}
 
 }  // namespace

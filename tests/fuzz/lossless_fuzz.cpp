@@ -154,9 +154,9 @@ void check_multi_round(small_case const& c, char const* name) {
                     target.push_back(c.models.target[c.models.target.after(0, tokens[k])]);
                 }
                 std::vector<node_id> path(1);
-                verdict const v =
-                    verify::multi_round<law::independent>{}(g, drafted<law::independent>{tree_view{parents, tokens}},
-                                                            target, draft, source, 0, span<node_id>(path));
+                verdict const v = verify::multi_round<law::independent>{}(
+                    g, drafted<law::independent>{tree_view{parents, tokens}}, target_rows(target), draft_rows(draft),
+                    source, 0, span<node_id>(path));
                 text out;
                 if (v.accepted == 1) out.push_back(tokens.at(static_cast<std::size_t>(path[0])));
                 out.push_back(v.next);

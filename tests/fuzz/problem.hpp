@@ -105,7 +105,7 @@ std::optional<verdict> verify_with(Verifier const& verifier, problem const& b, T
     try {
         auto const v = verify::verify_tree(
             verifier, host_group{}, make_drafted<typename Verifier::law>(tree_view{b.parents, b.tokens}, b.certain),
-            target, draft, source, 3, span<node_id>(path), span<std::byte>(memory));
+            target_rows(target), draft_rows(draft), source, 3, span<node_id>(path), span<std::byte>(memory));
         require(v.next >= 0 && v.next < b.vocabulary, "the next token is in the vocabulary");
         require(v.accepted >= 0 && v.accepted < b.nodes(), "no more is accepted than there is");
         node_id parent = 0;

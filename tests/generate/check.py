@@ -271,8 +271,8 @@ class Generate(unittest.TestCase):
         strict, loose = (objects(*common, "--typical-epsilon", e, "--typical-delta", d)[0]["block_efficiency"]
                          for e, d in (("0.9", "0.9"), ("0.001", "0.001")))
         self.assertGreater(loose, strict)
-        self.assertIn("eps = 2", self.refused(*common, "--typical-epsilon", "2", "--json"))
-        self.assertIn("delta = 0", self.refused(*common, "--typical-delta", "0", "--json"))
+        self.assertIn("--typical-epsilon: 2: not a number in (0, 1]", self.refused(*common, "--typical-epsilon", "2", "--json"))
+        self.assertIn("--typical-delta: 0: not a number in (0, 1]", self.refused(*common, "--typical-delta", "0", "--json"))
 
     def test_output_that_does_not_arrive_is_an_error(self):
         short = ("--prompt", PROMPT, "--tokens", "8")
@@ -321,21 +321,28 @@ class Generate(unittest.TestCase):
         self.assertIn("part at the root", self.refused("--method", "multi_path_block/iid", "--tree", "2x2"))
         self.refused("--tree", "4x0")
         self.refused("--tree", "abc")
+        for tree in ("4097", "64x64", "1000x1000", "chain:5000"):
+            self.assertIn("drafted nodes, and a tree has at most 4096", self.refused("--tree", tree))
         self.assertIn("max_tokens = -5", self.refused("--tokens", "-5"))
         self.assertIn("prompt", self.refused("--prompt", "word " * 3000))
         self.refused("--repeat", "0")
         self.refused("--target", "/nowhere")
-        self.assertIn("threshold = 2", self.refused("--method", "lossy/bild", "--fallback", "2", "--json"))
-        self.assertIn("threshold = -1", self.refused("--method", "lossy/bild", "--rollback", "-1", "--json"))
-        self.assertIn("tau = 3", self.refused("--method", "lossy/joint_likelihood", "--joint-threshold", "3", "--json"))
-        self.assertIn("width = 0", self.refused("--method", "lossy/joint_decoding", "--beams", "0", "--json"))
-        self.assertIn("least = 7", self.refused("--method", "recursive_rejection/best_first", "--least", "7", "--json"))
-        self.assertIn("paths = 0", self.refused("--method", "naive/lookup", "--lookup-paths", "0", "--json"))
-        self.assertIn("longest = 0", self.refused("--method", "naive/lookup", "--lookup-longest", "0", "--json"))
-        stop = ("--method", "recursive_rejection/early_stop", "--json")
-        self.assertIn("threshold = 2", self.refused(*stop, "--stop-below", "2"))
+        self.assertIn("--fallback", self.refused("--method", "lossy/bild", "--fallback", "2"))
+        self.assertIn("--rollback", self.refused("--method", "lossy/bild", "--rollback", "-1"))
+        self.assertIn("--joint-threshold", self.refused("--method", "lossy/joint_likelihood", "--joint-threshold", "3"))
+        self.assertIn("--beams", self.refused("--method", "lossy/joint_decoding", "--beams", "0"))
+        self.assertIn("--least", self.refused("--method", "recursive_rejection/best_first", "--least", "7"))
+        for option in ("--lookup-paths", "--lookup-longest"):
+            for number in ("0", "-1", "100000", "nan", "x"):
+                self.assertIn(option, self.refused("--method", "naive/lookup", option, number), number)
+        for option in ("--typical-epsilon", "--typical-delta"):
+            for number in ("0", "-1", "1.5", "nan", "x"):
+                self.assertIn(option, self.refused("--method", "lossy/typical_acceptance", option, number), number)
+        stop = ("--method", "recursive_rejection/early_stop")
+        for number in ("2", "-0.1", "nan", "inf", ""):
+            self.assertIn("--stop-below", self.refused(*stop, "--stop-below", number), number)
         self.assertIn("/nowhere", self.refused(*stop, "--decision-models", "/nowhere"))
-        self.assertIn("/nowhere", self.refused("--method", "naive/independent", "--second-draft", "/nowhere", "--json"))
+        self.assertIn("/nowhere", self.refused("--method", "naive/independent", "--second-draft", "/nowhere"))
 
     def test_bad_models_are_named(self):
         with tempfile.TemporaryDirectory() as directory:

@@ -281,8 +281,9 @@ std::vector<outcome> on_host(trees<T> const& b, Target const& target, Draft cons
     for (std::size_t r = 0; r < b.count(); ++r) {
         auto source = b.source(r);
         std::vector<node_id> path(at(b.size(r)));
-        auto const v = Verifier{}(host_group{}, make_drafted<typename Verifier::law>(b.tree(r), b.certain_of(r)),
-                                  target(r), draft(r), source, b.positions[r], span<node_id>(path));
+        auto const v =
+            Verifier{}(host_group{}, make_drafted<typename Verifier::law>(b.tree(r), b.certain_of(r)),
+                       target_rows(target(r)), draft_rows(draft(r)), source, b.positions[r], span<node_id>(path));
         path.resize(at(v.accepted));
         result.push_back({path, v.next});
     }
@@ -456,7 +457,8 @@ void check_sampler(index_t vocabulary, std::uint64_t seed) {
             ASSERT_EQ(certain[m], drawn.certain) << "V " << vocabulary << ", team of " << size << ", entry " << m;
             for (std::size_t k = 0; k < at(drawn.count); ++k)
                 ASSERT_EQ(tokens[m * room + k], expected[k]) << "V " << vocabulary << ", team of " << size;
-            for (std::size_t k = at(drawn.count); k < room; ++k) ASSERT_EQ(tokens[m * room + k], none);
+            for (std::size_t k = at(drawn.count); k < room; ++k)
+                ASSERT_EQ(tokens[m * room + k], k < at(wanted[m]) ? support_ended : padding);
         }
     }
 }
@@ -534,8 +536,8 @@ TYPED_TEST(kokkos_batch, answers_none_where_rows_are_bad) {
                                                        "a bad target row, naive");
         Kokkos::View<validation_report*, memory> const report("report", 1);
         Kokkos::View<std::uint64_t*, memory> const key("key", 1);
-        validate_batch(here, drawn_by<law::sequential>(m.trees()), target_rows(p), draft_rows(q), m.requests(),
-                       report.data(), {key.data(), validate_workspace_size(here)});
+        validate_batch(here, tree_rules{}, drawn_by<law::sequential>(m.trees()), target_rows(p), draft_rows(q),
+                       m.requests(), report.data(), {key.data(), validate_workspace_size(here)});
         auto const found = to_host(report).at(0);
         EXPECT_EQ(found.what, batch_argument::target);
         EXPECT_EQ(found.request, 0);
@@ -609,9 +611,9 @@ TEST(kokkos_verify, works_in_a_workspace) {
         std::vector<node_id> path(at(b.size(r)));
         addressed_source source = b.source(r);
         auto const v = verifier{}(host_group{}, drafted<law::sequential>{b.tree(r)},
-                                  logit_rows<float>(b.rows(b.target, r), b.sampling[r]),
-                                  logit_rows<float>(b.rows(b.draft, r), b.sampling[r]), source, b.positions[r],
-                                  span<node_id>(path), own.of<verifier>(b.size(r), b.size(r)));
+                                  target_rows(logit_rows<float>(b.rows(b.target, r), b.sampling[r])),
+                                  draft_rows(logit_rows<float>(b.rows(b.draft, r), b.sampling[r])), source,
+                                  b.positions[r], span<node_id>(path), own.of<verifier>(b.size(r), b.size(r)));
         EXPECT_EQ(to_host(out.accepted)[r], v.accepted);
         EXPECT_EQ(to_host(out.next)[r], v.next);
     }
@@ -732,8 +734,8 @@ validation_report report_of(tree_arrays const& t, index_t vocabulary) {
     auto const logits = kokkos::logits_from_views(m.here, m.trees(), rows, sampling_params{});
     Kokkos::View<validation_report*, memory> const report("report", 1);
     Kokkos::View<std::uint64_t*, memory> const key("key", 1);
-    validate_batch(m.here, drawn_by<Law>(m.trees()), target_rows(logits), draft_rows(logits), m.requests(),
-                   report.data(), {key.data(), sizeof(std::uint64_t)});
+    validate_batch(m.here, tree_rules{}, drawn_by<Law>(m.trees()), target_rows(logits), draft_rows(logits),
+                   m.requests(), report.data(), {key.data(), sizeof(std::uint64_t)});
     return to_host(report).at(0);
 }
 
@@ -744,7 +746,7 @@ TEST(kokkos_validate, names_the_first_fault) {
         EXPECT_EQ(report.request, request) << name_of(what);
         EXPECT_EQ(report.index, index) << name_of(what);
     };
-    tree_arrays const good{{0, 3, 5}, {none, 0, 0, none, 0}, {0, 5, none, 0, 1}, {0, 0, 0, 0, 0}, {1, 2}, {0, 0},
+    tree_arrays const good{{0, 3, 5}, {none, 0, 0, none, 0}, {0, 5, padding, 0, 1}, {0, 0, 0, 0, 0}, {1, 2}, {0, 0},
                            {1, 1}};
     expect(good, batch_argument::nothing, 0, 0);
     auto bad = good;
@@ -756,6 +758,13 @@ TEST(kokkos_validate, names_the_first_fault) {
     bad.tokens[1] = none;  // the last child alone may be missing
     bad.tokens[2] = 5;
     expect(bad, batch_argument::tokens, 0, 1);
+    bad = good;
+    bad.tokens[2] = none;
+    expect(bad, batch_argument::absent, 0, 2);
+    bad.tokens[2] = support_ended;  // the draft's row has more tokens
+    expect(bad, batch_argument::left_out, 0, 2);
+    bad.tokens[2] = padding;
+    expect(bad, batch_argument::nothing, 0, 0);
     bad = good;
     bad.offsets[1] = 7;
     expect(bad, batch_argument::offsets, 0, 0);
@@ -772,7 +781,7 @@ TEST(kokkos_validate, asks_of_children_what_their_law_gives) {
     tree_arrays const certain{{0, 3}, {none, 0, 0}, {0, 1, 2}, {3, 0, 0}, {1}, {0}, {1}};
     EXPECT_EQ(report_of<law::sequential>(certain, 10).what, batch_argument::nothing);
     EXPECT_EQ(report_of<law::stratified>(certain, 10).what, batch_argument::certain);
-    tree_arrays const absent{{0, 4}, {none, 0, 1, 1}, {0, none, 7, 7}, {0, 5, 0, 0}, {1}, {0}, {1}};
+    tree_arrays const absent{{0, 4}, {none, 0, 1, 1}, {0, padding, 7, 7}, {0, 5, 0, 0}, {1}, {0}, {1}};
     EXPECT_EQ(report_of<law::sequential>(absent, 10).what, batch_argument::nothing);
     EXPECT_EQ(report_of<law::stratified>(absent, 10).what, batch_argument::nothing);
 }

@@ -155,8 +155,9 @@ multidraft::verdict run(std::vector<node_id> const& parents, std::vector<token_i
     std::vector<std::byte> scratch(scratch_size);
     multidraft::testing::scripted_source source{multidraft::span<double const>(draws)};
     return verify::block<law::iid>{}(multidraft::host_group{},
-                                     multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}}, p.view(),
-                                     q.view(), source, 0, path, multidraft::span<std::byte>(scratch));
+                                     multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}},
+                                     multidraft::target_rows(p.view()), multidraft::draft_rows(q.view()), source, 0,
+                                     path, multidraft::span<std::byte>(scratch));
 }
 
 std::string refusal(std::function<void()> const& call) {

@@ -8,7 +8,9 @@
 #include <vector>
 
 #include "bugs/deterministic_with_ratio.hpp"
+#include "bugs/draft_not_renormalised.hpp"
 #include "bugs/emission_from_target.hpp"
+#include "bugs/first_residual_emitted.hpp"
 #include "bugs/iid_as_sequential.hpp"
 #include "bugs/inclusive_source.hpp"
 #include "bugs/longest_path.hpp"
@@ -30,6 +32,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
+#include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -133,6 +136,52 @@ TEST(bugs, wrong_entry_cleared) { expect_caught<draft::sequential, bugs::wrong_e
 TEST(bugs, residual_not_normalised) {
     expect_caught<draft::iid, bugs::residual_not_normalised<law::iid>>({{2}, {3}, {2, 1}});
     expect_caught<draft::sequential, bugs::residual_not_normalised<law::sequential>>({{2}, {3}, {2, 1}});
+}
+
+/// Rows of a first example, on which two plausible mistakes do not show.
+multidraft::testing::model_pair rows_of_an_example() {
+    multidraft::testing::model_pair models{multidraft::testing::small_model(3, 1),
+                                           multidraft::testing::small_model(3, 1)};
+    for (std::size_t c = 0; c < models.target.contexts(); ++c) {
+        models.target[c] = {0.5, 0.3, 0.2};
+        models.draft[c] = {0.2, 0.5, 0.3};
+    }
+    return models;
+}
+
+/// One pair of rows calls the verifier lossless, the bank of `prove_lossless` does not.
+template <class Verifier>
+void expect_caught_by_the_bank() {
+    for (int const n : {1, 2, 3})
+        EXPECT_LT(distance_from_target(draft::sequential{}, Verifier{}, {n}, rows_of_an_example()), 1e-12) << n;
+    auto const found = multidraft::testing::prove_lossless(draft::sequential{}, Verifier{});
+    EXPECT_FALSE(found.holds());
+    EXPECT_GT(found.distance.value, distance) << found.report();
+    std::printf("    %s\n", found.report().c_str());
+}
+
+TEST(bugs, draft_not_renormalised) {
+    expect_caught<draft::sequential, bugs::draft_not_renormalised>({{2}, {3}, {2, 1}});
+    expect_caught_by_the_bank<bugs::draft_not_renormalised>();
+}
+
+TEST(bugs, first_residual_emitted) {
+    expect_caught<draft::sequential, bugs::first_residual_emitted>({{2}, {3}, {2, 1}});
+    expect_caught_by_the_bank<bugs::first_residual_emitted>();
+}
+
+/// A proof of few cases says so.
+TEST(bugs, of_few_rows_are_reported_as_such) {
+    multidraft::testing::proof_options one;
+    one.trees = {{{2}, 3}};
+    one.seeds = 1;
+    auto const few =
+        multidraft::testing::prove_lossless(draft::sequential{}, bugs::plain_rejection<law::sequential>{}, one);
+    EXPECT_TRUE(few.holds());
+    EXPECT_NE(few.report().find("few cases: wrong verifiers pass"), std::string::npos) << few.report();
+    auto const many =
+        multidraft::testing::prove_lossless(draft::sequential{}, bugs::plain_rejection<law::sequential>{});
+    EXPECT_EQ(many.report().find("few cases"), std::string::npos) << many.report();
 }
 
 TEST(bugs, shared_uniform) {

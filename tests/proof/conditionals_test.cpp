@@ -249,8 +249,9 @@ TEST(Conditionals, RefuseWhatCannotHaveBeenDrawn) {
     int refused = 0;
     enumerate([&](enumerating_source& source) {
         try {
-            static_cast<void>(verify::recursive_rejection<without_replacement>{}(g, tree, target, rows, source, 0,
-                                                                                 span<multidraft::node_id>(path)));
+            static_cast<void>(verify::recursive_rejection<without_replacement>{}(
+                g, tree, multidraft::target_rows(target), multidraft::draft_rows(rows), source, 0,
+                span<multidraft::node_id>(path)));
         } catch (multidraft::invalid_input const&) {
             ++refused;
         }

@@ -186,7 +186,25 @@ TEST(float_draws, follow_the_law_of_the_row) {
     }
 }
 
-// One candidate drawn from the draft, the decision on it, and the draw from the residual.
+/// The law of a step: one candidate drawn from the draft, the decision on it, and the draw from the residual. From
+/// logits of the target and of the draft.
+law law_of_step(std::vector<float> const& x, std::vector<float> const& y) {
+    auto const v = static_cast<index_t>(x.size());
+    auto const p = multidraft::process_logits(g, row_view<float>(x.data(), v), sampling_params{});
+    auto const q = multidraft::process_logits(g, row_view<float>(y.data(), v), sampling_params{});
+    multidraft::verify::residual const r{p.row, q.row, 1.0F};
+    law emitted = law_of_categorical<one_uniform>(q.sums, v, multidraft::weight_of{q.row});
+    long double accepted = 0;
+    for (index_t i = 0; i < v; ++i) {
+        auto& here = emitted[static_cast<std::size_t>(i)];
+        here *= law_of_coin<one_uniform>(p.row(i), q.row(i));
+        accepted += here;
+    }
+    law const left = law_of_categorical<one_uniform>(g.sum_chunks(v, r), v, r);
+    for (std::size_t i = 0; i < emitted.size(); ++i) emitted[i] += (1 - accepted) * left[i];
+    return emitted;
+}
+
 TEST(float_draws, make_a_step_follow_the_target) {
     index_t const v = sanitized ? 32'000 : 128'256;
     for (row_kind const kind : {row_kind::flat, row_kind::steep}) {
@@ -194,19 +212,24 @@ TEST(float_draws, make_a_step_follow_the_target) {
         auto y = x;
         test_numbers numbers(3);
         for (float& here : y) here += static_cast<float>(0.7 * numbers.normal());
-        auto const p = multidraft::process_logits(g, row_view<float>(x.data(), v), sampling_params{});
-        auto const q = multidraft::process_logits(g, row_view<float>(y.data(), v), sampling_params{});
-        multidraft::verify::residual const r{p.row, q.row, 1.0F};
-        law emitted = law_of_categorical<one_uniform>(q.sums, v, multidraft::weight_of{q.row});
-        long double accepted = 0;
-        for (index_t i = 0; i < v; ++i) {
-            auto& here = emitted[static_cast<std::size_t>(i)];
-            here *= law_of_coin<one_uniform>(p.row(i), q.row(i));
-            accepted += here;
-        }
-        law const left = law_of_categorical<one_uniform>(g.sum_chunks(v, r), v, r);
-        for (std::size_t i = 0; i < emitted.size(); ++i) emitted[i] += (1 - accepted) * left[i];
-        expect_equal(emitted, softmax_of(x), name_of(kind));
+        expect_equal(law_of_step(x, y), softmax_of(x), name_of(kind));
+    }
+}
+
+// The worst rows for a normaliser: the sums of all chunks but one are below half a unit in the last place of the total,
+// and are lost. The step is then off by as many times 2^-24 as the row has chunks, at most.
+TEST(float_draws, lose_no_more_than_a_unit_for_each_chunk) {
+    for (index_t const v : {32'000, sanitized ? 64'000 : 128'256}) {
+        std::vector<float> x(static_cast<std::size_t>(v), -40.0F);
+        x[0] = 0;
+        x[1] = -8;
+        std::vector<float> y(static_cast<std::size_t>(v), -25.0F);
+        y[0] = 0;
+        difference const d = compare(law_of_step(x, y), softmax_of(x));
+        double const bound = multidraft::chunks_of(v) * 0x1p-24;
+        std::printf("    V = %d: total variation %.3g, bound %.3g\n", v, static_cast<double>(d.total_variation), bound);
+        EXPECT_LT(static_cast<double>(d.total_variation), bound);
+        EXPECT_GT(static_cast<double>(d.total_variation), bound / 16) << "the row is not the worst";
     }
 }
 

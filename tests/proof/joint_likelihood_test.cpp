@@ -108,9 +108,9 @@ TEST(joint_likelihood, of_long_paths_does_not_underflow) {
     multidraft::probability_rows<float> const view(rows.data(), depth + 1, vocabulary);
     multidraft::addressed_source source{multidraft::addressed_uniforms(1)};
     std::vector<node_id> path(depth);
-    auto const v =
-        joint(0.5F)(multidraft::host_group{}, multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}},
-                    view, view, source, 0, multidraft::span<node_id>(path));
+    auto const v = joint(0.5F)(
+        multidraft::host_group{}, multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}},
+        multidraft::target_rows(view), multidraft::draft_rows(view), source, 0, multidraft::span<node_id>(path));
     EXPECT_EQ(v.accepted, depth);
 }
 
@@ -164,11 +164,12 @@ TEST(target_initialised, keeps_the_first_of_the_longest_paths) {
     std::vector<token_id> const tokens{0, 0, 1, 1, 1};
     multidraft::addressed_source source{multidraft::addressed_uniforms(1)};
     std::vector<node_id> path(2, -7);
-    auto const v = longest{}(
-        multidraft::host_group{},
-        multidraft::drafted<law::target_initialised<law::iid>>{multidraft::tree_view{parents, tokens}},
-        multidraft::probability_rows<double>(rows.data(), 5, 2),
-        multidraft::probability_rows<double>(drafts.data(), 5, 2), source, 0, multidraft::span<node_id>(path));
+    auto const v =
+        longest{}(multidraft::host_group{},
+                  multidraft::drafted<law::target_initialised<law::iid>>{multidraft::tree_view{parents, tokens}},
+                  multidraft::target_rows(multidraft::probability_rows<double>(rows.data(), 5, 2)),
+                  multidraft::draft_rows(multidraft::probability_rows<double>(drafts.data(), 5, 2)), source, 0,
+                  multidraft::span<node_id>(path));
     EXPECT_EQ(v.accepted, 2);
     EXPECT_EQ(path, (std::vector<node_id>{2, 4}));
     EXPECT_EQ(v.next, 1);

@@ -100,8 +100,9 @@ struct stops_when_covered {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real>& sums, Source& source,
-                                          multidraft::draw_site site, multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real> const& sums,
+                                          Source& source, multidraft::draw_site site,
+                                          multidraft::span<token_id> out) const {
         Real covered = 0;
         for (std::size_t k = 0; k < out.size(); ++k) {
             if (covered > Real(0.5)) return {static_cast<index_t>(k)};
@@ -121,8 +122,9 @@ struct merged_iid {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real>& sums, Source& source,
-                                          multidraft::draw_site site, multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real> const& sums,
+                                          Source& source, multidraft::draw_site site,
+                                          multidraft::span<token_id> out) const {
         auto const drawn = draft::iid{}(g, q, sums, source, site, out);
         index_t kept = 0;
         for (index_t k = 0; k < drawn.count; ++k) {

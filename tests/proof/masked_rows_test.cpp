@@ -93,7 +93,7 @@ struct tree_rows {
     }
     [[nodiscard]] auto rows() const {
         return logit_rows(rows_view<double>(logits.data(), static_cast<index_t>(masks.size()), vocabulary),
-                          sampling_params{}, {.allowed = {masks.data(), 1}, .bias = {tokens, values, offsets}});
+                          sampling_params{}, {.allowed = {masks, 1}, .bias = {tokens, values, offsets}});
     }
 
     adjusted_model const& model;
@@ -153,8 +153,8 @@ std::map<text, double> law_of(adjusted_model const& target, adjusted_model const
         std::vector<node_id> path(2);
         std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(static_cast<node_id>(tokens.size()), 2));
         drafted<typename Sampler::law> const tree{{parents, tokens}};
-        verdict const v = verify::verify_tree(Verifier{}, g, tree, p.rows(), q.rows(), source, 0, span<node_id>(path),
-                                              span<std::byte>(scratch));
+        verdict const v = verify::verify_tree(Verifier{}, g, tree, target_rows(p.rows()), draft_rows(q.rows()), source,
+                                              0, span<node_id>(path), span<std::byte>(scratch));
         text out;
         for (std::int32_t k = 0; k < v.accepted; ++k)
             out.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(k)])]);

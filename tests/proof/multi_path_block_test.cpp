@@ -257,9 +257,9 @@ TEST(multi_path_block, refuses_what_it_cannot_verify) {
         try {
             verify::multi_path_block{}(multidraft::host_group{},
                                        multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}},
-                                       multidraft::probability_rows<double>(even.data(), 5, 2),
-                                       multidraft::probability_rows<double>(q.data(), 5, 2), source, 0, path,
-                                       multidraft::span<std::byte>(scratch));
+                                       multidraft::target_rows(multidraft::probability_rows<double>(even.data(), 5, 2)),
+                                       multidraft::draft_rows(multidraft::probability_rows<double>(q.data(), 5, 2)),
+                                       source, 0, path, multidraft::span<std::byte>(scratch));
         } catch (multidraft::invalid_input const& refused) {
             return refused.what();
         }

@@ -76,8 +76,9 @@ void expect_lossless_of_several(shape const& children, index_t vocabulary, kind 
             begin = end;
         }
         std::vector<node_id> path(children.size());
-        auto const v = Verifier{}(g, drafted<law::independent>{tree_view{parents, tokens}}, target, rows, source, 0,
-                                  span<node_id>(path));
+        auto const v =
+            Verifier{}(g, drafted<law::independent>{tree_view{parents, tokens}}, multidraft::target_rows(target),
+                       multidraft::draft_rows(rows), source, 0, span<node_id>(path));
         text out;
         for (int d = 0; d < v.accepted; ++d)
             out.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(d)])]);

@@ -58,8 +58,8 @@ struct outcome {
 /// Runs whole steps with addressed draws. Texts that ended early are completed from the target by separate draws.
 template <class Verifier, class Group = multidraft::host_group, class Sampler, class Real>
 outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> const& models, int runs,
-                 std::uint64_t seed, shape_rule const& rule = {}) {
-    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models, rule);
+                 std::uint64_t seed, shape_rule const& rule = {}, bool shared_lists = false) {
+    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models, rule, shared_lists);
     auto const expected = law_of_target(models.target, children.size() + 1);
     std::map<text, std::size_t> number;
     std::vector<double> wanted;
@@ -197,6 +197,27 @@ TEST(nested_ranked_block, may_look_at_a_nodes_own_context_and_not_at_siblings) {
     std::printf("    own context: p = %.3g; siblings: p = %.2g\n", right.p_value(), wrong.p_value());
     EXPECT_GE(right.p_value(), multidraft::testing::failure_level);
     EXPECT_LT(wrong.p_value(), multidraft::testing::failure_level);
+}
+
+/// With one list for each depth it is biased, for both laws, and says so; with lists of their own that the same rows
+/// give it is not: 40,000 trees each.
+TEST(nested_ranked_block, does_not_take_shared_lists) {
+    static_assert(!verify::lists_may_be_shared<nested<law::iid>> &&
+                  !verify::lists_may_be_shared<nested<law::stratified>>);
+    chi_squared iid, stratified, own;
+    for (std::uint64_t seed = 1; seed <= 4; ++seed) {
+        auto models = random_models(kind::plain, 3, 2, seed);
+        std::size_t const below = models.draft.after(0, 0);  // the row of the second level, whatever the token
+        for (multidraft::token_id x = 1; x < 3; ++x) models.draft[models.draft.after(0, x)] = models.draft[below];
+        iid += simulate<nested<law::iid>>(draft::iid{}, {2, 2}, models, 10000, seed, {}, true).fit;
+        stratified += simulate<nested<law::stratified>>(draft::stratified{}, {3, 2}, models, 10000, seed, {}, true).fit;
+        own += simulate<nested<law::stratified>>(draft::stratified{}, {3, 2}, models, 10000, seed).fit;
+    }
+    std::printf("    shared: iid p = %.3g, stratified p = %.3g; own: p = %.2g\n", iid.p_value(), stratified.p_value(),
+                own.p_value());
+    EXPECT_LT(iid.p_value(), multidraft::testing::failure_level);
+    EXPECT_LT(stratified.p_value(), multidraft::testing::failure_level);
+    EXPECT_GE(own.p_value(), multidraft::testing::failure_level);
 }
 
 /// On a grid of quantiles the deviation of the law is of the order of a cell and decreases with it.

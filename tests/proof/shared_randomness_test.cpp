@@ -99,7 +99,8 @@ std::vector<token_id> decode(bigrams const& target, bigrams const& drafter, std:
         std::vector<node_id> path(children.size() + 1);
         auto const v = verifier(
             g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-            rows_of_tree{target, tokens}, verify::no_draft_rows{}, source, position, multidraft::span<node_id>(path));
+            multidraft::target_rows(rows_of_tree{target, tokens}), multidraft::draft_rows(verify::no_draft_rows{}),
+            source, position, multidraft::span<node_id>(path));
         for (std::int32_t k = 0; k < v.accepted; ++k)
             text.push_back(tokens[static_cast<std::size_t>(path[static_cast<std::size_t>(k)])]);
         text.push_back(v.next);
@@ -192,7 +193,8 @@ TEST(shared_randomness, accepts_at_the_rate_of_the_races) {
             std::vector<node_id> path(1);
             auto const v = verify::shared_randomness{}(
                 g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                target, verify::no_draft_rows{}, source, 5, multidraft::span<node_id>(path));
+                multidraft::target_rows(target), multidraft::draft_rows(verify::no_draft_rows{}), source, 5,
+                multidraft::span<node_id>(path));
             accepted += v.accepted;
             token_id const x = v.accepted > 0 ? tokens[static_cast<std::size_t>(path[0])] : v.next;
             first[static_cast<std::size_t>(x)] += 1;
@@ -289,10 +291,12 @@ TEST(shared_randomness, bugs_are_caught) {
             (void)draft::shared_randomness{}(g, q, sums, source, multidraft::draw_site{position, 0},
                                              multidraft::span<token_id>(tokens).subspan(1));
             std::vector<node_id> const parents{multidraft::none, 0, 0, 0};
+            std::vector<node_id> path(1);
             text.push_back(
                 multidraft::bugs::race_of_fewer_lists{}(
                     g, multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                    rows_of_tree{target, tokens}, verify::no_draft_rows{}, source, position, {})
+                    multidraft::target_rows(rows_of_tree{target, tokens}),
+                    multidraft::draft_rows(verify::no_draft_rows{}), source, position, multidraft::span<node_id>(path))
                     .next);
         }
         return text;
@@ -309,13 +313,14 @@ TEST(shared_randomness, refuses_what_it_cannot_use) {
     std::vector<node_id> const parents{multidraft::none, 0};
     std::vector<token_id> const tokens{0, 1};
     std::vector<node_id> path(1);
+    addressed_source source{addressed_uniforms(1)};
     for (auto const* values : {&nothing, &nan}) {
         EXPECT_THROW(
             verify::shared_randomness{}(
                 multidraft::host_group{},
                 multidraft::drafted<multidraft::law::shared_randomness>{multidraft::tree_view{parents, tokens}},
-                multidraft::probability_rows<double>(values->data(), 2, 2), verify::no_draft_rows{},
-                addressed_source{addressed_uniforms(1)}, 0, multidraft::span<node_id>(path)),
+                multidraft::target_rows(multidraft::probability_rows<double>(values->data(), 2, 2)),
+                multidraft::draft_rows(verify::no_draft_rows{}), source, 0, multidraft::span<node_id>(path)),
             multidraft::invalid_input);
     }
 }

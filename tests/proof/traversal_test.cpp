@@ -65,8 +65,9 @@ struct stops_when_covered {
     using law = multidraft::law::sequential;
 
     template <class G, class Q, class Real, class Source>
-    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real>& sums, Source& source,
-                                          multidraft::draw_site site, multidraft::span<token_id> out) const {
+    multidraft::drawn_children operator()(G const& g, Q const& q, multidraft::chunk_sums<Real> const& sums,
+                                          Source& source, multidraft::draw_site site,
+                                          multidraft::span<token_id> out) const {
         Real covered = 0;
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const index = static_cast<multidraft::index_t>(k);
@@ -197,9 +198,9 @@ TEST(traversal, refuses_what_it_cannot_verify) {
         try {
             verify::traversal<law::iid>{}(multidraft::host_group{},
                                           multidraft::drafted<law::iid>{multidraft::tree_view{parents, tokens}},
-                                          multidraft::probability_rows<double>(p.data(), 4, 2),
-                                          multidraft::probability_rows<double>(q.data(), 4, 2), source, 0, path,
-                                          multidraft::span<std::byte>(scratch));
+                                          multidraft::target_rows(multidraft::probability_rows<double>(p.data(), 4, 2)),
+                                          multidraft::draft_rows(multidraft::probability_rows<double>(q.data(), 4, 2)),
+                                          source, 0, path, multidraft::span<std::byte>(scratch));
         } catch (multidraft::invalid_input const& refused) {
             return refused.what();
         }

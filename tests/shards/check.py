@@ -41,6 +41,23 @@ def main():
     bad = subprocess.run([program, "--host", "--method", "block/iid", "--tree", "2x1"], capture_output=True, text=True, check=False)
     if bad.returncode != 1 or "block/iid takes chains only" not in bad.stderr:
         sys.exit(f"a tree that a method does not take: {bad.returncode} {bad.stderr}")
+    # Refused at once, with the reason.
+    for options, said in (
+        (["--seed", "-1"], "--seed"),
+        (["--seed", "18446744073709551616"], "more than 2^64 - 1"),
+        (["--tree", "chain:1000000"], "1000000 drafted nodes, and a tree has at most 4096"),
+        (["--tree", "1000x1000"], "1001000 drafted nodes"),
+        (["--tree", "64x8", "--vocabulary", "16777216"], "entries of rows, and a model has at most"),
+        (["--requests", "65536"], "entries of rows, and a model has at most"),
+    ):
+        bad = subprocess.run([program, "--host", *options], capture_output=True, text=True, timeout=20, check=False)
+        if bad.returncode == 0 or said not in bad.stderr:
+            sys.exit(f"{options}: {bad.returncode} {bad.stderr}")
+    # A deep tree takes as long as its rows, no longer.
+    deep = ["--host", "--tree", "chain:4096", "--vocabulary", "100", "--method", "block/iid", "--requests", "2"]
+    done = subprocess.run([program, *deep], capture_output=True, text=True, timeout=120, check=False)
+    if done.returncode != 0:
+        sys.exit(f"{deep}: {done.returncode} {done.stderr}")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/shards/draft.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "shards/ragged_shards.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
@@ -29,13 +30,15 @@ void expect_tokens_of_host(Sampler const& sampler, index_t v,
                            std::vector<std::vector<node_id>> const& shapes = ragged_shapes) {
     ragged<T> alone(shapes, v, samplings_of_all_kinds);
     ragged<T> const blank = alone;
-    alone.draw_alone(sampler);
     // Ranks draw the same tokens, and translate them to another vocabulary.
     std::vector<token_id> token_of;
     for (index_t x = 0; x < v; ++x) token_of.push_back(2 * v - x);
+    Sampler through_map = sampler;
+    if constexpr (requires { through_map.token_of; }) through_map.token_of = token_of.data();
+    alone.draw_alone(through_map);
     std::vector<token_id> expected = alone.tokens;
     for (std::size_t i = 0; i < expected.size(); ++i)
-        if (alone.parents[i] != none && expected[i] != none)
+        if (alone.parents[i] != none && !is_absent(expected[i]))
             expected[i] = token_of[static_cast<std::size_t>(expected[i])];
     std::mutex one_at_a_time;
     for (int const ranks : {1, 3, 5})
@@ -59,7 +62,7 @@ void expect_tokens_of_host(Sampler const& sampler, index_t v,
                         for (std::int32_t k = 0; k < level.wanted[e]; ++k) {
                             auto const i = static_cast<std::size_t>(out.first[e] + k);
                             token_id const x = alone.tokens[i];
-                            expected_chances[i] = x == none ? 0.0F : static_cast<float>(row(x));
+                            expected_chances[i] = is_absent(x) ? 0.0F : static_cast<float>(row(x));
                         }
                     }
                 });

@@ -163,8 +163,8 @@ TEST(shard_validate, reports_on_all_ranks_what_is_wrong_on_one) {
             target.row_of = rows.data();
             requests.slot_of = slots.data();
             if (rank.rank() == 1) change(rows, slots);
-            validate_batch(team, drawn_by<law::sequential>(good.trees()), target_rows(target), draft_rows(q.view()),
-                           requests, &all[r]);
+            validate_batch(team, tree_rules{}, drawn_by<law::sequential>(good.trees()), target_rows(target),
+                           draft_rows(q.view()), requests, &all[r]);
         });
         for (auto const& one : all) {
             EXPECT_EQ(one.what, all[0].what);

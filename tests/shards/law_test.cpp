@@ -173,10 +173,10 @@ law_of_text law_on_rank(thread_rank& rank, model const& target, model const& dra
         std::vector<node_id> path(parents.size(), none);
         verify::scratch_memory memory;
         auto const scratch = memory.of(verify::scratch_bytes<Verifier>(tree.size(), 2));
-        verdict const made =
-            verify::verify_tree(Verifier{}, g, make_drafted<typename Sampler::law>(tree, certain),
-                                rows_of_nodes<row_in_shards>{&p, &context}, rows_of_nodes<row_in_shards>{&q, &context},
-                                source, 5, span<node_id>(path), scratch);
+        verdict const made = verify::verify_tree(Verifier{}, g, make_drafted<typename Sampler::law>(tree, certain),
+                                                 target_rows(rows_of_nodes<row_in_shards>{&p, &context}),
+                                                 draft_rows(rows_of_nodes<row_in_shards>{&q, &context}), source, 5,
+                                                 span<node_id>(path), scratch);
         ASSERT_NE(made.next, none);
         std::size_t text = 0;
         for (std::size_t k = 0; k < static_cast<std::size_t>(made.accepted); ++k)

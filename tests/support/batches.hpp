@@ -241,11 +241,11 @@ struct batch {
                     row_view<T> const x(target.data() + (first + up) * static_cast<std::size_t>(vocabulary),
                                         vocabulary);
                     token_id const token = tree.tokens[at];
-                    if (token == none)
+                    if (is_absent(token))
                         standing[at] = absent;
                     else if (!(process_logits(host_group{}, x, w).row(token) > 0))
                         standing[at] = unreachable;
-                } else if (standing[at] == unreachable && tree.tokens[at] == none) {
+                } else if (standing[at] == unreachable && is_absent(tree.tokens[at])) {
                     standing[at] = absent;
                 }
                 if (standing[up] == absent) {

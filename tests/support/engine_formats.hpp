@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "multidraft/batch/accepted_index.hpp"
@@ -21,7 +22,7 @@ namespace MULTIDRAFT_NAMESPACE::testing {
 template <class T>
 class on_host {
 public:
-    explicit on_host(std::vector<T> const& contents) : contents_(contents) {}
+    explicit on_host(std::vector<T> contents) : contents_(std::move(contents)) {}
     [[nodiscard]] T* data() const { return contents_.data(); }
     [[nodiscard]] std::vector<T> host() const { return contents_; }
 

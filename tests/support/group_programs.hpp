@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "multidraft/core/group.hpp"
@@ -259,7 +260,7 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input_of<View> const& in, re
     auto const draw = [&](auto const& sampler, std::int32_t position, std::size_t n) {
         auto q = process_logits(g, in.q, in.w);
         span<token_id> const out(in.tokens, n);
-        drawn_children const drawn = sampler(g, q.row, q.sums, source, draw_site{position, 5}, out);
+        drawn_children const drawn = sampler(g, q.row, std::move(q.sums), source, draw_site{position, 5}, out);
         record(drawn.count);
         record(drawn.certain);
         for (index_t k = 0; k < drawn.count; ++k) record(out[static_cast<std::size_t>(k)]);
@@ -282,7 +283,7 @@ MULTIDRAFT_HD void run_samplers(G const& g, program_input_of<View> const& in, re
 template <class G, class View>
 MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, recorder& record) {
     using view = View;
-    struct target_rows {
+    struct row_of_target {
         view row;
         sampling_params w;
         [[nodiscard]] MULTIDRAFT_HD index_t rows() const { return 4; }
@@ -308,14 +309,15 @@ MULTIDRAFT_HD void verify_models(G const& g, program_input_of<View> const& in, r
         if (g.leader()) in.tokens[0] = 0;
         for (int k = 0; k < 3; ++k) {
             auto q = process_logits(g, k % 2 == 0 ? in.q : in.p, in.w);
-            static_cast<void>(
-                draft::iid{}(g, q.row, q.sums, source, draw_site{position, k}, span<token_id>(in.tokens + 1 + k, 1)));
+            static_cast<void>(draft::iid{}(g, q.row, std::move(q.sums), source, draw_site{position, k},
+                                           span<token_id>(in.tokens + 1 + k, 1)));
         }
         g.barrier();
         drafted<law::independent> const tree{
             tree_view{span<node_id const>(parents, 4), span<token_id const>(in.tokens, 4)}};
-        verdict const answer = verify::multi_round<law::independent>{}(g, tree, target_rows{in.p, in.w}, draft, source,
-                                                                       position + 20, span<node_id>(in.path, 4));
+        verdict const answer =
+            verify::multi_round<law::independent>{}(g, tree, target_rows(row_of_target{in.p, in.w}), draft_rows(draft),
+                                                    source, position + 20, span<node_id>(in.path, 4));
         record(answer.accepted);
         record(answer.next);
     }
@@ -337,14 +339,17 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
         index_t drawn = 0;
         index_t certain[children + 1] = {};
         if (wide) {
-            drawn_children const of_root =
-                sampler(g, q.row, q.sums, source, draw_site{position, 0}, span<token_id>(in.tokens + 1, children));
+            drawn_children const of_root = sampler(g, q.row, std::move(q.sums), source, draw_site{position, 0},
+                                                   span<token_id>(in.tokens + 1, children));
             drawn = of_root.count;
             certain[0] = of_root.certain;
         } else {
-            for (int k = 0; k < children; ++k)
-                drawn += sampler(g, q.row, q.sums, source, draw_site{position, k}, span<token_id>(in.tokens + 1 + k, 1))
+            for (int k = 0; k < children; ++k) {
+                if (k > 0) q = process_logits(g, in.q, in.w);
+                drawn += sampler(g, q.row, std::move(q.sums), source, draw_site{position, k},
+                                 span<token_id>(in.tokens + 1 + k, 1))
                              .count;
+            }
         }
         auto const size = static_cast<std::size_t>(drawn) + 1;
         tree_view const tree{span<node_id const>(parents, size), span<token_id const>(in.tokens, size)};
@@ -361,9 +366,11 @@ MULTIDRAFT_HD void run_verifiers(G const& g, program_input_of<View> const& in, r
         auto const candidates = make_drafted<typename sampler_type::law>(tree, span<index_t const>(certain, size));
         span<node_id> const path(in.path, children);
         if constexpr (std::is_same_v<decltype(no_draft), verify::no_draft_rows>)
-            answer = verifier(g, candidates, same_row{in.p, in.w}, no_draft, source, position, path);
+            answer = verifier(g, candidates, target_rows(same_row{in.p, in.w}), draft_rows(no_draft), source, position,
+                              path);
         else
-            answer = verifier(g, candidates, same_row{in.p, in.w}, same_row{in.q, in.w}, source, position, path);
+            answer = verifier(g, candidates, target_rows(same_row{in.p, in.w}), draft_rows(same_row{in.q, in.w}),
+                              source, position, path);
         record(answer.accepted);
         record(answer.next);
     };

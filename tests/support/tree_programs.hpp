@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/softmax.hpp"
@@ -76,7 +77,7 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
             auto q = process_logits(g, v % 2 == 0 ? in.q : in.p, in.w);
             constexpr bool by_text = requires { requires Sampler::addressed_by_text; };
             drawn_children const drawn =
-                sampler(g, q.row, q.sums, source, draw_site{by_text ? position + level : position, v},
+                sampler(g, q.row, std::move(q.sums), source, draw_site{by_text ? position + level : position, v},
                         span<token_id>(in.tokens + size, static_cast<std::size_t>(n)));
             certain[v] = drawn.certain;
             for (index_t k = 0; k < drawn.count; ++k) {
@@ -94,8 +95,8 @@ MULTIDRAFT_HD void verify_drawn(G const& g, Input const& in, Verifier const& ver
         make_drafted<Law>(tree_view{span<node_id const>(parents, nodes), span<token_id const>(in.tokens, nodes)},
                           span<index_t const>(certain, nodes));
     verdict const answer =
-        verify::verify_tree(verifier, g, tree, target, draft, source, position, span<node_id>(in.path, 16),
-                            span<std::byte>(in.scratch, tree_program_scratch));
+        verify::verify_tree(verifier, g, tree, target_rows(target), draft_rows(draft), source, position,
+                            span<node_id>(in.path, 16), span<std::byte>(in.scratch, tree_program_scratch));
     g.barrier();
     record(answer.accepted);
     record(answer.next);

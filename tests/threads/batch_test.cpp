@@ -38,7 +38,7 @@ TEST(threads, batches_are_the_same_on_any_number_of_them) {
                          memory.of(verify_workspace_size<verifier>(pool, b.size(), 10, 9)));
             EXPECT_EQ(out.outcomes(b.trees()), expected);
             validation_report report;
-            validate_batch(pool, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
+            validate_batch(pool, tree_rules{}, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
                            draft_rows(b.draft_logits()), b.requests(), &report);
             EXPECT_EQ(report.what, batch_argument::nothing);
         }

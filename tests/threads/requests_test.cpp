@@ -97,8 +97,8 @@ TEST(threads, samplers_and_verifiers_over_shared_rows) {
                 verify::scratch_bytes<verify::traversal<law::sequential>>(shape.size(), shape.max_depth()) + 16);
             auto const run = [&](auto const& verifier) {
                 std::vector<node_id> path(nodes, none);
-                auto const v = verify::verify_tree(verifier, g, tree, target, draft, source, 3, span<node_id>(path),
-                                                   span<std::byte>(scratch));
+                auto const v = verify::verify_tree(verifier, g, tree, target_rows(target), draft_rows(draft), source, 3,
+                                                   span<node_id>(path), span<std::byte>(scratch));
                 answers.push_back(v.accepted);
                 answers.push_back(v.next);
             };

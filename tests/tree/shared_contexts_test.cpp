@@ -107,15 +107,14 @@ void expect_the_same_verdicts() {
         logit_rows<float> const rows({of_p.data(), tree.size(), vocabulary}, {});
         logit_rows<float> const few({shared.data(), contexts.size(), vocabulary}, {});
         indexed_rows const by_entry(few, contexts.entries());
-        logit_rows<float> const draft_rows({of_q.data(), static_cast<index_t>(of_q.size()) / vocabulary, vocabulary},
-                                           {});
-        indexed_rows const by_node(draft_rows, tree.row_of_node());
+        logit_rows<float> const read({of_q.data(), static_cast<index_t>(of_q.size()) / vocabulary, vocabulary}, {});
+        indexed_rows const by_node(read, tree.row_of_node());
         std::vector<node_id> path(3), other(3);
         std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(tree.size(), 3));
-        auto const a = verify::verify_tree(Verifier{}, g, drafts, rows, draft_rows, source, 9, span<node_id>(path),
-                                           span<std::byte>(scratch));
-        auto const b = verify::verify_tree(Verifier{}, g, drafts, by_entry, by_node, source, 9, span<node_id>(other),
-                                           span<std::byte>(scratch));
+        auto const a = verify::verify_tree(Verifier{}, g, drafts, target_rows(rows), draft_rows(read), source, 9,
+                                           span<node_id>(path), span<std::byte>(scratch));
+        auto const b = verify::verify_tree(Verifier{}, g, drafts, target_rows(by_entry), draft_rows(by_node), source, 9,
+                                           span<node_id>(other), span<std::byte>(scratch));
         EXPECT_EQ(a.accepted, b.accepted);
         EXPECT_EQ(a.next, b.next);
         EXPECT_EQ(path, other);

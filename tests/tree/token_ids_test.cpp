@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cstdint>
+#include <limits>
 #include <vector>
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -19,9 +20,24 @@ TEST(token_ids, are_narrowed_and_widened) {
     EXPECT_EQ(back, ids);
 }
 
+TEST(token_ids, keep_why_there_is_no_child) {
+    std::vector<std::int64_t> const ids{none, support_ended, padding};
+    std::vector<token_id> tokens(3);
+    narrow_tokens(ids, 10, tokens);
+    EXPECT_EQ(tokens, (std::vector<token_id>{none, support_ended, padding}));
+}
+
+TEST(token_ids, out_of_range_are_no_token) {
+    EXPECT_EQ(narrow_token(std::int64_t{7}), 7);
+    EXPECT_EQ(narrow_token(std::int64_t{padding}), padding);
+    EXPECT_EQ(narrow_token((std::int64_t{1} << 32) + 5), none) << "not token 5";
+    EXPECT_EQ(narrow_token(std::int64_t{-4}), none);
+    EXPECT_EQ(narrow_token(std::numeric_limits<std::int64_t>::min()), none);
+}
+
 TEST(token_ids, outside_the_vocabulary_are_refused_and_nothing_is_written) {
     std::vector<token_id> tokens(3, 5);
-    for (std::int64_t const bad : {std::int64_t{100}, std::int64_t{-2}, std::int64_t{1} << 32}) {
+    for (std::int64_t const bad : {std::int64_t{100}, std::int64_t{-4}, std::int64_t{1} << 32}) {
         std::vector<std::int64_t> const ids{1, 2, bad};
         try {
             narrow_tokens(ids, 100, tokens);

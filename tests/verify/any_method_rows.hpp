@@ -219,38 +219,42 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
         std::vector const all{models[0].rows(), models[1].rows()};
         verdict expected;
         if constexpr (several)
-            expected = verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), p,
-                                           detail::rows_of_several<std::decay_t<decltype(q)>>{all}, source,
-                                           key.position, span<node_id>(expected_path), scratch.bytes());
+            expected =
+                verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), target_rows(p),
+                                    draft_rows(detail::rows_of_several<std::decay_t<decltype(q)>>{all}), source,
+                                    key.position, span<node_id>(expected_path), scratch.bytes());
         else
-            expected = verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), p, q,
-                                           source, key.position, span<node_id>(expected_path), scratch.bytes());
+            expected =
+                verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), target_rows(p),
+                                    draft_rows(q), source, key.position, span<node_id>(expected_path), scratch.bytes());
         any_drafted const drafts{tree, mine.certain, method.law_name()};
         garbage again(bytes);
         verdict got;
         if constexpr (several)
-            got = method.verify(drafts, p, span<std::decay_t<decltype(q)> const>(all), key, path, again.bytes());
+            got = method.verify(drafts, target_rows(p), draft_rows(span<std::decay_t<decltype(q)> const>(all)), key,
+                                path, again.bytes());
         else
-            got = method.verify(drafts, p, q, key, path, again.bytes());
+            got = method.verify(drafts, target_rows(p), draft_rows(q), key, path, again.bytes());
         ASSERT_EQ(got.accepted, expected.accepted) << what;
         ASSERT_EQ(got.next, expected.next) << what;
         ASSERT_EQ(path, expected_path) << what;
         accepted += got.accepted;
         if (!several) {
-            got = method.verify(drafts, p, q, key, path_in_memory, memory);
+            got = method.verify(drafts, target_rows(p), draft_rows(q), key, path_in_memory, memory);
             ASSERT_EQ(got.accepted, expected.accepted) << what;
             ASSERT_EQ(got.next, expected.next) << what;
             ASSERT_EQ(path_in_memory, expected_path) << what;
         }
         std::vector<node_id> path_unread(path.size(), -7);
         if (method.reads_draft()) {
-            EXPECT_THROW(
-                static_cast<void>(method.verify(drafts, p, verify::no_draft_rows{}, key, path_unread, again.bytes())),
-                invalid_input)
+            EXPECT_THROW(static_cast<void>(method.verify(drafts, target_rows(p), draft_rows(verify::no_draft_rows{}),
+                                                         key, path_unread, again.bytes())),
+                         invalid_input)
                 << what;
             EXPECT_EQ(path_unread, std::vector<node_id>(path.size(), -7)) << what;
         } else {
-            got = method.verify(drafts, p, verify::no_draft_rows{}, key, path_unread, again.bytes());
+            got = method.verify(drafts, target_rows(p), draft_rows(verify::no_draft_rows{}), key, path_unread,
+                                again.bytes());
             ASSERT_EQ(got.next, expected.next) << what;
             ASSERT_EQ(path_unread, expected_path) << what;
         }

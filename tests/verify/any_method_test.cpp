@@ -102,7 +102,7 @@ struct small_problem {
     [[nodiscard]] logit_rows<float> logits() const { return {rows_view<float>(rows.data(), 3, 4), sampling_params{}}; }
     [[nodiscard]] any_drafted tree(std::string_view law) const { return {{parents, tokens}, certain, law}; }
     verdict run(any_method m, span<std::byte> scratch) {
-        return m.verify(tree(m.law_name()), logits(), logits(), {}, path, scratch);
+        return m.verify(tree(m.law_name()), target_rows(logits()), draft_rows(logits()), {}, path, scratch);
     }
     void expect_untouched() const { EXPECT_EQ(path, std::vector<node_id>(3, -7)); }
 };
@@ -113,7 +113,7 @@ TEST(any_method, refuses_scratch_that_does_not_do) {
         any_method const m = parse_method(name);
         small_problem b;
         if (m.trees() == allowed_trees::chains) b = {{none, 0, 1}, {0, 1, 2}, {0, 0, 0}};
-        if (m.law_name() == law::top_then_one::name) b.certain = {1, 0, 0};
+        if (m.law_name() == law::top_then_one::name || m.law_name() == law::top_paired::name) b.certain = {1, 0, 0};
         std::int32_t const depth = m.trees() == allowed_trees::chains ? 2 : 1;
         std::size_t const bytes = m.scratch_bytes(3, depth);
         EXPECT_EQ(bytes % 16, 0U);
@@ -144,23 +144,28 @@ TEST(any_method, refuses_trees_of_another_law_or_shape) {
         small_problem b;
         garbage memory(m.scratch_bytes(3, 2));
         for (std::string_view const law : {"", "another"}) {
-            invalid_input const e = refused(
-                [&] { static_cast<void>(m.verify(b.tree(law), b.logits(), b.logits(), {}, b.path, memory.bytes())); });
+            invalid_input const e = refused([&] {
+                static_cast<void>(
+                    m.verify(b.tree(law), target_rows(b.logits()), draft_rows(b.logits()), {}, b.path, memory.bytes()));
+            });
             EXPECT_EQ(e.argument(), "drafts.law") << name;
             EXPECT_NE(e.reason().find("'" + std::string(m.law_name()) + "'"), std::string::npos) << e.what();
         }
         method_memory<logit_rows<float>> owned;
-        EXPECT_THROW(static_cast<void>(m.verify(b.tree("another"), b.logits(), b.logits(), {}, b.path, owned)),
+        EXPECT_THROW(static_cast<void>(m.verify(b.tree("another"), target_rows(b.logits()), draft_rows(b.logits()), {},
+                                                b.path, owned)),
                      invalid_input);
         if (m.trees() == allowed_trees::chains) {
             EXPECT_THROW(b.run(m, memory.bytes()), invalid_input) << name;
         }
         b.parents = {none, 0, 5};
         EXPECT_THROW(b.run(m, memory.bytes()), invalid_input) << name;
-        EXPECT_THROW(static_cast<void>(m.verify(b.tree(m.law_name()), b.logits(), b.logits(), {}, b.path, owned)),
+        EXPECT_THROW(static_cast<void>(m.verify(b.tree(m.law_name()), target_rows(b.logits()), draft_rows(b.logits()),
+                                                {}, b.path, owned)),
                      invalid_input);
         b.parents = {};
-        EXPECT_THROW(static_cast<void>(m.verify(b.tree(m.law_name()), b.logits(), b.logits(), {}, b.path, owned)),
+        EXPECT_THROW(static_cast<void>(m.verify(b.tree(m.law_name()), target_rows(b.logits()), draft_rows(b.logits()),
+                                                {}, b.path, owned)),
                      invalid_input);
         b.expect_untouched();
     }
@@ -182,7 +187,7 @@ TEST(any_method, refuses_rows_that_do_not_fit) {
                                                  {rows_view<float>(b.rows.data(), 3, 3), sampling_params{}}};
     using rows = span<logit_rows<float> const>;
     auto const verify = [&](any_method m, rows draft) {
-        return m.verify(b.tree(m.law_name()), b.logits(), draft, {}, b.path, {});
+        return m.verify(b.tree(m.law_name()), target_rows(b.logits()), draft_rows(draft), {}, b.path, {});
     };
     EXPECT_EQ(refused([&] { static_cast<void>(verify(one, two)); }).argument(), "draft.size");
     EXPECT_EQ(refused([&] { static_cast<void>(verify(one, {})); }).argument(), "draft.size");
@@ -195,8 +200,8 @@ TEST(any_method, refuses_rows_that_do_not_fit) {
     for (any_method const m : {one, parse_method("traversal/iid")}) {
         auto const argument = [&](index_t of_target, index_t of_draft) {
             return refused([&] {
-                       static_cast<void>(
-                           m.verify(b.tree(m.law_name()), of_count(of_target), of_count(of_draft), {}, b.path, owned));
+                       static_cast<void>(m.verify(b.tree(m.law_name()), target_rows(of_count(of_target)),
+                                                  draft_rows(of_count(of_draft)), {}, b.path, owned));
                    })
                 .argument();
         };

@@ -75,7 +75,8 @@ struct problem {
         drafted<typename Verifier::law> const tree{tree_view{parents, drafts}};
         probability_rows<float> const p(target.data(), rows_of(target, vocabulary), vocabulary);
         probability_rows<float> const q(draft.data(), rows_of(draft, vocabulary), vocabulary);
-        return verifier(host_group{}, tree, p, q, source, position, span<node_id>(path));
+        return verifier(host_group{}, tree, multidraft::target_rows(p), multidraft::draft_rows(q), source, position,
+                        span<node_id>(path));
     }
 
     template <class Verifier>
@@ -340,7 +341,8 @@ TEST(edges, naive_needs_no_rows_of_the_draft) {
     addressed_source source;
     auto const v = verify::naive<law::deterministic>{}(
         host_group{}, drafted<law::deterministic>{tree_view{parents, drafts}},
-        probability_rows<float>(target.data(), 4, 3), verify::no_draft_rows{}, source, 0, span<node_id>(path));
+        multidraft::target_rows(probability_rows<float>(target.data(), 4, 3)),
+        multidraft::draft_rows(verify::no_draft_rows{}), source, 0, span<node_id>(path));
     EXPECT_EQ(v.accepted, 2);
     EXPECT_EQ(v.next, 1);
     EXPECT_EQ(path, (std::vector<node_id>{2, 3}));
@@ -468,10 +470,10 @@ TEST(refused, rows_of_different_vocabularies) {
         std::vector<node_id> path{-7};
         addressed_source source;
         try {
-            static_cast<void>(verifier(host_group{},
-                                       drafted<typename decltype(verifier)::law>{tree_view{parents, drafts}},
-                                       probability_rows<float>(target.data(), 2, 4),
-                                       probability_rows<float>(draft.data(), 1, 5), source, 0, span<node_id>(path)));
+            static_cast<void>(verifier(
+                host_group{}, drafted<typename decltype(verifier)::law>{tree_view{parents, drafts}},
+                multidraft::target_rows(probability_rows<float>(target.data(), 2, 4)),
+                multidraft::draft_rows(probability_rows<float>(draft.data(), 1, 5)), source, 0, span<node_id>(path)));
             ADD_FAILURE() << "the rows were not refused";
         } catch (invalid_input const& refused) {
             EXPECT_EQ(refused.argument(), "draft.size") << refused.what();
@@ -536,9 +538,11 @@ TEST(refused, logits_that_are_no_distribution) {
                 try {
                     static_cast<void>(
                         verifier(host_group{}, drafted<typename decltype(verifier)::law>{tree_view{parents, drafts}},
-                                 logit_rows<float>(rows_view<float>(target.data(), 2, 4), sampling_params{temperature}),
-                                 logit_rows<float>(rows_view<float>(draft.data(), 1, 4), sampling_params{}), source, 0,
-                                 span<node_id>(path)));
+                                 multidraft::target_rows(logit_rows<float>(rows_view<float>(target.data(), 2, 4),
+                                                                           sampling_params{temperature})),
+                                 multidraft::draft_rows(
+                                     logit_rows<float>(rows_view<float>(draft.data(), 1, 4), sampling_params{})),
+                                 source, 0, span<node_id>(path)));
                     ADD_FAILURE() << "the logit was not refused";
                 } catch (invalid_input const& refused) {
                     EXPECT_EQ(refused.index(), 2) << refused.what();

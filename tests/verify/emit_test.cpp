@@ -88,7 +88,8 @@ TEST(emit_at, makes_one_pass_over_logits_and_one_over_probabilities) {
     drafted<law::sequential> const tree{tree_view{span<node_id const>(parents), span<token_id const>(tokens)}};
     std::array<node_id, 1> path{};
     logit_rows<float> const target(rows_view<float>(row.data(), 1, n), sampling_params{});
-    verdict const v = verify::recursive_rejection<law::sequential>{}(g, tree, target, target, source, 0, path);
+    verdict const v = verify::recursive_rejection<law::sequential>{}(g, tree, target_rows(target), draft_rows(target),
+                                                                     source, 0, path);
     EXPECT_NE(v.next, none);
     EXPECT_EQ(passes, 1);
 }

@@ -55,12 +55,12 @@ struct problem {
         host_group const g;
         auto const scratch = memory.of<Verifier>(4, 3);
         if (!directly)
-            static_cast<void>(
-                verify::verify_tree(verifier, g, tree, target, draft, source, 0, span<node_id>(path), scratch));
+            static_cast<void>(verify::verify_tree(verifier, g, tree, target_rows(target), draft_rows(draft), source, 0,
+                                                  span<node_id>(path), scratch));
         else if constexpr (verify::needs_scratch<Verifier>)
-            static_cast<void>(verifier(g, tree, target, draft, source, 0, path, scratch));
+            static_cast<void>(verifier(g, tree, target_rows(target), draft_rows(draft), source, 0, path, scratch));
         else
-            static_cast<void>(verifier(g, tree, target, draft, source, 0, path));
+            static_cast<void>(verifier(g, tree, target_rows(target), draft_rows(draft), source, 0, path));
     }
 };
 
@@ -155,8 +155,9 @@ TEST(named_rows, launches_answer_none) {
         std::vector<node_id> const parents{none};
         std::vector<token_id> const tokens{0};
         std::vector<node_id> path;
-        auto const v = verify::naive<law::iid>{}(silent_group{}, drafted<law::iid>{{parents, tokens}}, rows,
-                                                 verify::no_draft_rows{}, source, 0, span<node_id>(path));
+        auto const v =
+            verify::naive<law::iid>{}(silent_group{}, drafted<law::iid>{{parents, tokens}}, target_rows(rows),
+                                      draft_rows(verify::no_draft_rows{}), source, 0, span<node_id>(path));
         EXPECT_EQ(v.next, none);
         EXPECT_EQ(v.accepted, 0);
     }

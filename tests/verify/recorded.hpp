@@ -26,6 +26,13 @@ private:
 inline std::vector<double> const q_row{0.25, 0.125, 0.5, 0.125};
 inline std::vector<double> const p_row{0.375, 0.25, 0.125, 0.25};
 
+/// The same row for each node.
+inline std::vector<double> copies_of(std::vector<double> const& row, node_id nodes) {
+    std::vector<double> all;
+    for (node_id v = 0; v < nodes; ++v) all.insert(all.end(), row.begin(), row.end());
+    return all;
+}
+
 /// The draft's rows for a verifier that reads one for each child.
 struct rows_by_child {
     probability_rows<double> rows_;
@@ -59,13 +66,17 @@ std::uint64_t record(std::vector<node_id> const& parents) {
         }
         std::vector<node_id> path(parents.size(), none);
         std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(nodes, nodes), std::byte{0xff});
-        probability_rows<double> const target(rows_view<double>(p_row.data(), nodes, 4, 0));
-        probability_rows<double> const draft(rows_view<double>(q_row.data(), nodes, 4, 0));
+        auto const p = copies_of(p_row, nodes);
+        auto const q = copies_of(q_row, nodes);
+        probability_rows<double> const target(p.data(), nodes, 4);
+        probability_rows<double> const draft(q.data(), nodes, 4);
         verdict v;
         if constexpr (std::is_same_v<Law, law::independent>)
-            v = verify::verify_tree(Verifier{}, g, tree, target, rows_by_child{draft}, source, 11, path, scratch);
+            v = verify::verify_tree(Verifier{}, g, tree, target_rows(target), draft_rows(rows_by_child{draft}), source,
+                                    11, path, scratch);
         else
-            v = verify::verify_tree(Verifier{}, g, tree, target, draft, source, 11, path, scratch);
+            v = verify::verify_tree(Verifier{}, g, tree, target_rows(target), draft_rows(draft), source, 11, path,
+                                    scratch);
         for (token_id const x : tokens) result.mix(x);
         result.mix(v.accepted);
         result.mix(v.next);

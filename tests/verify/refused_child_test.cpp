@@ -35,8 +35,8 @@ TEST(refused_child, is_the_one_that_its_own_model_cannot_have_drawn) {
     std::vector<node_id> path(1);
     try {
         static_cast<void>(verify::multi_round<law::independent>{}(
-            host_group{}, drafted<law::independent>{{parents, tokens}}, probability_rows<double>(p.data(), 4, 3), draft,
-            source, 0, span<node_id>(path)));
+            host_group{}, drafted<law::independent>{{parents, tokens}},
+            target_rows(probability_rows<double>(p.data(), 4, 3)), draft_rows(draft), source, 0, span<node_id>(path)));
         ADD_FAILURE();
     } catch (invalid_input const& e) {
         EXPECT_EQ(e.argument(), "tokens") << e.what();

@@ -46,8 +46,8 @@ struct problem {
         return verify::verify_tree(
             verifier, host_group{},
             make_drafted<typename Verifier::law>({parents, tokens}, std::vector<index_t>(parents.size(), 0)),
-            probability_rows<float>(rows_view<float>(p.data(), nodes, 4)),
-            probability_rows<float>(rows_view<float>(q.data(), nodes, 4)), source, 0, path, scratch);
+            target_rows(probability_rows<float>(rows_view<float>(p.data(), nodes, 4))),
+            draft_rows(probability_rows<float>(rows_view<float>(q.data(), nodes, 4))), source, 0, path, scratch);
     }
 };
 
@@ -154,9 +154,9 @@ TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
     probability_rows<float> const rows(rows_view<float>(good.p.data(), 3, 4));
     for (span<std::byte> const scratch : {span<std::byte>(memory.data() + aligned, ranked::scratch_bytes(3, 2) - 1),
                                           span<std::byte>(memory.data() + aligned + 4, needed)})
-        EXPECT_THROW(static_cast<void>(verify::verify_tree(ranked{}, host_group{},
-                                                           make_drafted<ranked::law>({good.parents, good.tokens}, {}),
-                                                           rows, rows, source, 0, path, scratch)),
+        EXPECT_THROW(static_cast<void>(verify::verify_tree(
+                         ranked{}, host_group{}, make_drafted<ranked::law>({good.parents, good.tokens}, {}),
+                         target_rows(rows), draft_rows(rows), source, 0, path, scratch)),
                      invalid_input);
 }
 
@@ -177,8 +177,8 @@ TEST(refused_methods, scratch_that_is_too_small_or_not_aligned) {
         probability_rows<float> const rows(rows_view<float>(b.p.data(), 3, 4));
         try {
             static_cast<void>(verify::verify_tree(
-                verifier, host_group{}, make_drafted<typename verifier_type::law>({b.parents, b.tokens}, certain), rows,
-                rows, source, 0, path, scratch));
+                verifier, host_group{}, make_drafted<typename verifier_type::law>({b.parents, b.tokens}, certain),
+                target_rows(rows), draft_rows(rows), source, 0, path, scratch));
         } catch (invalid_input const& e) {
             EXPECT_EQ(path, std::vector<node_id>(3, -7));
             return std::string(e.what());
@@ -217,7 +217,7 @@ TEST(refused_methods, rows_longer_than_a_row_may_be) {
     std::vector<token_id> const tokens{0};
     std::vector<index_t> const certain{0};
     for (index_t const size : {max_row_size + 1, std::numeric_limits<index_t>::max()}) {
-        rows_view<float, strided> const view(&entry, 1, size, 0, strided{0});
+        rows_view<float, strided> const view(&entry, 1, size, 1, strided{0});
         probability_rows<float, strided> const rows(view);
         for_every_verifier_of_drafts([&](auto verifier, char const* name) {
             using verifier_type = decltype(verifier);
@@ -226,8 +226,9 @@ TEST(refused_methods, rows_longer_than_a_row_may_be) {
             addressed_source source;
             try {
                 static_cast<void>(verify::verify_tree(
-                    verifier, host_group{}, make_drafted<typename verifier_type::law>({parents, tokens}, certain), rows,
-                    rows, source, 0, span<node_id>(path), memory.of<verifier_type>(1, 0)));
+                    verifier, host_group{}, make_drafted<typename verifier_type::law>({parents, tokens}, certain),
+                    target_rows(rows), draft_rows(rows), source, 0, span<node_id>(path),
+                    memory.of<verifier_type>(1, 0)));
                 ADD_FAILURE() << name;
             } catch (invalid_input const& e) {
                 EXPECT_EQ(e.argument(), "target.size") << name;
@@ -244,8 +245,8 @@ TEST(refused_methods, positions_past_the_end_of_numbers) {
     probability_rows<float> const rows(rows_view<float>(b.p.data(), 3, 4));
     drafted<law::shared_randomness> const tree{{b.parents, b.tokens}};
     auto const run = [&](std::int32_t position) {
-        return verify::shared_randomness{}(host_group{}, tree, rows, verify::no_draft_rows{}, source, position,
-                                           span<node_id>(path));
+        return verify::shared_randomness{}(host_group{}, tree, target_rows(rows), draft_rows(verify::no_draft_rows{}),
+                                           source, position, span<node_id>(path));
     };
     constexpr std::int32_t last = std::numeric_limits<std::int32_t>::max();
     EXPECT_NO_THROW(run(last - 2));
@@ -319,8 +320,8 @@ TEST(refused_methods, no_tree_at_all) {
         addressed_source source;
         probability_rows<float> const rows(rows_view<float>(row.data(), 1, 4));
         EXPECT_THROW(static_cast<void>(verify::verify_tree(
-                         verifier, host_group{}, make_drafted<typename verifier_type::law>({parents, tokens}, {}), rows,
-                         rows, source, 0, path, scratch)),
+                         verifier, host_group{}, make_drafted<typename verifier_type::law>({parents, tokens}, {}),
+                         target_rows(rows), draft_rows(rows), source, 0, path, scratch)),
                      invalid_input)
             << name;
     });

@@ -34,10 +34,14 @@ verdict run(Verifier const& verifier, std::size_t refusals, double uniform) {
     std::vector<double> uniforms(refusals, 0.999);
     uniforms.resize(refusals + 3, uniform);
     multidraft::testing::scripted_source source(uniforms);
-    auto const v =
-        verify::verify_tree(verifier, host_group{}, make_drafted<typename Verifier::law>({parents, tokens}, certain),
-                            probability_rows<float>(rows_view<float>(p.data(), 2, 4, 0)),
-                            probability_rows<float>(rows_view<float>(q.data(), 2, 4, 0)), source, 0, path, scratch);
+    auto p_rows = p;  // the same row after both nodes
+    auto q_rows = q;
+    p_rows.insert(p_rows.end(), p.begin(), p.end());
+    q_rows.insert(q_rows.end(), q.begin(), q.end());
+    auto const v = verify::verify_tree(
+        verifier, host_group{}, make_drafted<typename Verifier::law>({parents, tokens}, certain),
+        target_rows(probability_rows<float>(rows_view<float>(p_rows.data(), 2, 4))),
+        draft_rows(probability_rows<float>(rows_view<float>(q_rows.data(), 2, 4))), source, 0, path, scratch);
     if (v.accepted == 0) {
         EXPECT_EQ(path[0], -7);
     }

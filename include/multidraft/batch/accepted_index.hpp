@@ -78,15 +78,19 @@ struct write_accepted_index {
 template <piece_policy P, class Id>
 auto write_accepted_index(P const& policy, tree_batch const& trees, verdict_batch const& verdicts,
                           accepted_index<Id> const& out) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
+    return detail::checked(
+        policy,
+        [&] {
+            if (trees.requests == 0) return;
             detail::refuse_null(out.predicts, "out.predicts");
             detail::refuse_null(out.accept_index, "out.accept_index");
             detail::refuse_null(out.accept_token_num, "out.accept_token_num");
-            detail::refuse_bad_outputs(trees, verdicts, out.stride);
-        }
-    }
-    return for_each_piece(policy, trees.requests * out.stride, detail::write_accepted_index<Id>{trees, verdicts, out});
+            detail::refuse_bad_outputs(policy, trees, verdicts, out.stride);
+        },
+        [&] {
+            return for_each_piece(policy, trees.requests * out.stride,
+                                  detail::write_accepted_index<Id>{trees, verdicts, out});
+        });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

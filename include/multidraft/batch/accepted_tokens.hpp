@@ -51,17 +51,19 @@ struct write_accepted_token {
     }
 };
 
-/// Refuses, on a host, invalid verdicts and a stride too short for them.
-inline void refuse_bad_outputs(tree_batch const& trees, verdict_batch const& verdicts, std::int64_t stride) {
+/// Refuses invalid verdicts and, on a host, a stride too short for them.
+template <class P>
+void refuse_bad_outputs(P const&, tree_batch const& trees, verdict_batch const& verdicts, std::int64_t stride) {
     refuse_null(trees.offsets, "trees.offsets");
     refuse_null(trees.tokens, "trees.tokens");
     refuse_bad_verdicts(verdicts);
     if (stride < 1) refuse("out.stride", stride, "a request has 1 entry or more");
-    for (std::int32_t b = 0; b < trees.requests; ++b)
-        if (verdicts.next[b] != none && verdicts.accepted[b] >= stride)
-            refuse("out.stride", stride,
-                   "request " + std::to_string(b) + " has " + std::to_string(verdicts.accepted[b]) +
-                       " accepted nodes and the token that follows");
+    if constexpr (host_policy<P>)
+        for (std::int32_t b = 0; b < trees.requests; ++b)
+            if (verdicts.next[b] != none && verdicts.accepted[b] >= stride)
+                refuse("out.stride", stride,
+                       "request " + std::to_string(b) + " has " + std::to_string(verdicts.accepted[b]) +
+                           " accepted nodes and the token that follows");
 }
 
 }  // namespace detail
@@ -76,13 +78,17 @@ inline void refuse_bad_outputs(tree_batch const& trees, verdict_batch const& ver
 template <piece_policy P, class Id>
 auto write_accepted_tokens(P const& policy, tree_batch const& trees, verdict_batch const& verdicts,
                            accepted_tokens<Id> const& out) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
+    return detail::checked(
+        policy,
+        [&] {
+            if (trees.requests == 0) return;
             detail::refuse_null(out.tokens, "out.tokens");
-            detail::refuse_bad_outputs(trees, verdicts, out.stride);
-        }
-    }
-    return for_each_piece(policy, trees.requests * out.stride, detail::write_accepted_token<Id>{trees, verdicts, out});
+            detail::refuse_bad_outputs(policy, trees, verdicts, out.stride);
+        },
+        [&] {
+            return for_each_piece(policy, trees.requests * out.stride,
+                                  detail::write_accepted_token<Id>{trees, verdicts, out});
+        });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -27,9 +27,14 @@ struct batch_adjustments {
     logit_biases bias{};
     std::int64_t const* bias_of = nullptr;  ///< may be null
 
+    /// The index of the mask of node i; negative: it has none.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t mask_number(std::int64_t i) const noexcept {
+        if (allowed.empty()) return -1;
+        return allowed_of == nullptr ? i : allowed_of[i];
+    }
     /// The mask of node i.
     [[nodiscard]] MULTIDRAFT_HD token_mask mask(std::int64_t i) const noexcept {
-        std::int64_t const r = allowed_of == nullptr ? i : allowed_of[i];
+        std::int64_t const r = mask_number(i);
         return r < 0 ? token_mask{} : allowed(r);
     }
     /// The index of the bias of node i; negative: it has none.
@@ -44,8 +49,9 @@ struct batch_adjustments {
     }
 };
 
-/// A `logit_batch` with grammar masks, logit bias and penalties: `adjusted_batch(rows, {.allowed = {bits, words}})`.
-/// The decisions have the same bits as with rows that were changed beforehand (`adjusted_view`), on every machine.
+/// A `logit_batch` with grammar masks, logit bias and penalties: `adjusted_batch(rows, {.allowed = {bits, masks,
+/// words}})`. The decisions have the same bits as with rows that were changed beforehand (`adjusted_view`), on every
+/// machine.
 ///
 /// In `draft_batch` entry e has the mask and the bias of index e. `children_batch::states` describes plain rows, so it
 /// must be null here, and `verify_batch` gets the draft's rows with the masks they were drawn with. If every token of a

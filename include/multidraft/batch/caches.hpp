@@ -9,7 +9,8 @@
 namespace MULTIDRAFT_NAMESPACE {
 
 /// The entries to keep of each request's tree: for request b `counts[b]` nodes at `nodes + b * stride`, increasing, as
-/// `verify_batch` writes them.
+/// `verify_batch` writes them with that `path_stride`; with a stride of 0 they are at `nodes + offsets[b]`, as it
+/// writes them with the `offsets` of the trees.
 struct kept_batch {
     std::int32_t requests = 0;
     node_id const* nodes = nullptr;
@@ -17,6 +18,12 @@ struct kept_batch {
     std::int32_t const* counts = nullptr;
     std::int64_t const* bases = nullptr;  ///< the cache entry of node 0 of each request
     std::int32_t first = 1;  ///< the k-th kept node goes to entry `bases[b] + first + k`; 1: the root stays
+    std::int64_t const* offsets = nullptr;  ///< read where `stride` is 0, of more than one request
+
+    /// The kept nodes of request b.
+    [[nodiscard]] MULTIDRAFT_HD node_id const* nodes_of(std::int32_t b) const noexcept {
+        return nodes + (stride == 0 && offsets != nullptr ? offsets[b] : b * stride);
+    }
 };
 
 /// A dimension of a cache around its entries, in bytes: layers, keys and values, heads.
@@ -34,7 +41,7 @@ struct contiguous_cache {
     std::int64_t request_stride = 0;
     std::int64_t entry_stride = 0;
     std::int64_t entry_bytes = 0;
-    byte_axis axes[dimensions];
+    byte_axis axes[dimensions] = {};
     /// For engines with a separate allocation for the keys and the values of each layer: the `listed` addresses of
     /// these allocations, instead of `data`. May be null: `data`. The list is in memory of the machine that the call
     /// runs on; its addresses are multiples of `list_alignment`.
@@ -60,7 +67,7 @@ struct paged_cache {
     std::int64_t page_stride = 0;
     std::int64_t entry_stride = 0;
     std::int64_t entry_bytes = 0;
-    byte_axis axes[dimensions];
+    byte_axis axes[dimensions] = {};
     /// For engines with a separate allocation for the keys and the values of each layer: the `listed` addresses of
     /// these allocations, instead of `data`. May be null: `data`. The list is in memory of the machine that the call
     /// runs on; its addresses are multiples of `list_alignment`.
@@ -131,7 +138,7 @@ struct compact_piece {
         }
         // The quotient that remains is the index in the list.
         char* const data = static_cast<char*>(cache.list == nullptr ? cache.data : cache.list[plane]) + at;
-        node_id const* const nodes = kept.nodes + b * kept.stride;
+        node_id const* const nodes = kept.nodes_of(b);
         std::int32_t const count = kept.counts[b];
         std::int64_t const base = kept.bases[b];
         constexpr std::int32_t together = 4;

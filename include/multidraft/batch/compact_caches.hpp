@@ -45,6 +45,10 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
         if (cache.axes[a].count > 1 && cache.axes[a].stride == 0)
             refuse("cache.axes", a, cache.axes[a].stride, "the planes of a dimension do not overlap");
     }
+    if (kept.stride < 0) refuse("kept.stride", kept.stride, "a request has 0 places for its nodes or more");
+    if (kept.stride == 0 && kept.offsets == nullptr && kept.requests > 1)
+        refuse("kept.stride", kept.stride,
+               "all requests would keep the nodes of the first: give kept.offsets, the trees'");
     refuse_null(kept.nodes, "kept.nodes");
     refuse_null(kept.counts, "kept.counts");
     refuse_null(kept.bases, "kept.bases");
@@ -60,14 +64,17 @@ void refuse_bad_cache(Cache const& cache, kept_batch const& kept) {
 /// moves. Entries are moved in pieces of 16 bytes where addresses and strides allow it, else of 8, 4, 2 or 1. A thread
 /// moves one piece of every entry; entries that stay in place are not touched.
 ///
-/// On host threads and with Kokkos throws `invalid_input`, before anything is moved, for missing arrays and invalid
-/// sizes; the contents of the arrays are not checked. The overload for CUDA is in `cuda/compact.cuh`.
+/// Throws `invalid_input`, before anything is moved, for missing arrays and invalid sizes, or on a CUDA stream returns
+/// `cudaErrorInvalidValue` for them; the contents of the arrays are not checked.
 template <piece_policy P, class Cache>
-requires std::is_void_v<decltype(for_each_piece(std::declval<P const&>(), std::int64_t{}, detail::any_piece{}))>
-void compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {
-    if (kept.requests < 1) return;
-    detail::refuse_bad_cache(cache, kept);
-    detail::compact_by_pieces(policy, cache, kept);
+auto compact_caches(P const& policy, Cache const& cache, kept_batch const& kept) {
+    return detail::checked(
+        policy,
+        [&] {
+            if (kept.requests < 0) refuse("kept.requests", kept.requests, "a batch has 0 requests or more");
+            if (kept.requests > 0) detail::refuse_bad_cache(cache, kept);
+        },
+        [&] { return detail::compact_by_pieces(policy, cache, kept); });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

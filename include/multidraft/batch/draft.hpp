@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
+#include <type_traits>
 
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
@@ -18,6 +20,7 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
+#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -26,13 +29,19 @@ namespace MULTIDRAFT_NAMESPACE {
 namespace detail {
 
 /// Refuses entry e of a level if its children cannot be drawn.
-template <logit_row_batch Rows>
+template <class Law, logit_row_batch Rows>
 void check_entry(level_batch const& level, Rows const& rows, request_batch const& requests, children_batch const& out,
                  std::int32_t e) {
     std::int32_t const b = level.requests[e];
     if (b < 0) refuse("level.requests", e, b, "a request has a number from 0 on");
     node_id const node = level.nodes[e];
     if (node < 0 || node >= max_nodes) refuse("level.nodes", e, node, "a node lies in [0, 2^24)");
+    // Among the entries of the request next to this one: those of a request usually follow one another.
+    if constexpr (!std::is_same_v<Law, law::deterministic>)
+        for (std::int32_t other = e; other-- > 0 && level.requests[other] == b;)
+            if (level.nodes[other] == node)
+                refuse("level.nodes", e, node,
+                       "entry " + std::to_string(other) + " is the same node: both would get the same draws");
     if (level.depths != nullptr && level.depths[e] < 0)
         refuse("level.depths", e, level.depths[e], "a node lies 0 levels below the root or more");
     if (level.wanted != nullptr && level.wanted[e] < 0)
@@ -50,7 +59,7 @@ void check_entry(level_batch const& level, Rows const& rows, request_batch const
     batch_fault const f = check_sampling(rows.sampling_of(b), batch_argument::draft_temperature);
     refuse_reported({f.what, b, b, none, f.value});
     if (rows.row(e) < 0) refuse("draft.row_of", e, rows.row(e), "the row of an entry is not negative");
-    batch_fault const of_bias = check_bias(rows, batch_argument::draft, e, e);
+    batch_fault const of_bias = check_adjustments(rows, batch_argument::draft, e, e);
     refuse_reported({of_bias.what, b, of_bias.index, of_bias.token, of_bias.value});
 }
 
@@ -69,16 +78,18 @@ template <host_policy P>
 /// - `policy`: see `verify_batch`.
 /// - `rows`: `draft_rows` of a `logit_batch` or an `adjusted_batch`; row e is that of entry e.
 /// - `out`: the same tokens as for each entry alone with the same seed. If a row's support is smaller than the number
-///   of children, or the row is not a distribution, the remaining children are `none`; `verify_batch` accepts trees
-///   with such children, with the law of the draws: `drawn_by<Sampler::law>(trees)`.
+///   of children, or the row is not a distribution, the remaining children are `support_ended`; `verify_batch` accepts
+///   trees with such children, with the law of the draws: `drawn_by<Sampler::law>(trees)`.
 ///
 /// A sampler of a law with certain children writes their number to `out.certain`. Nothing is allocated. Throws
-/// `invalid_input`, before anything is written, for invalid entries, sampling parameters and arrays.
+/// `invalid_input`, before anything is written, for invalid entries, a node that a request has twice in a row of its
+/// entries (unless nothing is drawn, `law::deterministic`), sampling parameters and arrays.
 template <host_policy P, sampler Sampler, logit_row_batch Rows>
 void draft_batch(P const& policy, Sampler const& sampler, level_batch const& level, draft_rows<Rows> const& rows,
                  request_batch const& requests, children_batch const& out, workspace const& /*scratch*/ = {}) {
     detail::refuse_bad_level<Sampler>(level, rows.rows, requests, out);
-    for (std::int32_t e = 0; e < level.entries; ++e) detail::check_entry(level, rows.rows, requests, out, e);
+    for (std::int32_t e = 0; e < level.entries; ++e)
+        detail::check_entry<typename Sampler::law>(level, rows.rows, requests, out, e);
     detail::parallel_for(policy, level.entries, [&](std::int32_t e, int) {
         detail::draft_entry(detail::host_batch_group{}, sampler, e, level, rows.rows, requests, out);
     });

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
+#include <utility>
 
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
@@ -16,8 +17,17 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
+
+/// The sampler, told which of the target's tokens a smaller vocabulary has if its noise depends on that.
+template <sampler Sampler>
+[[nodiscard]] MULTIDRAFT_HD Sampler over_vocabulary(Sampler sampler, [[maybe_unused]] token_id const* token_of) {
+    if constexpr (requires { sampler.token_of; })
+        if (sampler.token_of == nullptr) sampler.token_of = token_of;
+    return sampler;
+}
 
 /// Draws the children of entry e of a level: the row's normaliser and the draws. For a row that is not a distribution
 /// none are drawn.
@@ -39,7 +49,8 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
         std::int32_t position = requests.position(b);
         if constexpr (is_addressed_by_text<Sampler>) position += level.depths[e];
         if (wanted > 0 && q.sums.total > 0)
-            drawn = sampler(g, q.row, q.sums, source, draw_site{position, level.nodes[e]}, children);
+            drawn = over_vocabulary(sampler, out.token_of)(g, q.row, std::move(q.sums), source,
+                                                           draw_site{position, level.nodes[e]}, children);
         if constexpr (std::is_same_v<real_of<typename Rows::element>, float> && !has_adjustments<Rows>)
             if (g.leader() && out.states != nullptr) out.states[at] = state_of(q.row);
         if (out.probabilities != nullptr) {
@@ -53,7 +64,7 @@ MULTIDRAFT_HD void draft_entry(G const& g, Sampler const& sampler, std::int32_t 
     // Up to here any lane may write the children, including those that could not be drawn.
     g.barrier();
     if (g.leader()) {
-        for (std::int64_t k = drawn.count; k < room; ++k) out.tokens[begin + k] = none;
+        for (std::int64_t k = drawn.count; k < room; ++k) out.tokens[begin + k] = k < wanted ? support_ended : padding;
         if (out.probabilities != nullptr)
             for (std::int64_t k = drawn.count; k < room; ++k) out.probabilities[begin + k] = 0;
         if (out.token_of != nullptr)

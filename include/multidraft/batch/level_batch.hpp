@@ -23,8 +23,8 @@ struct level_batch {
 /// The children drawn for the entries of a level.
 ///
 /// Those of entry e begin at `tokens + first[e]`, `wanted[e]` of them; with `first` null at `tokens + e * stride`, and
-/// then there are `stride` elements for each. Children that could not be drawn, and elements beyond `wanted[e]`, are
-/// `none`.
+/// then there are `stride` elements for each. Children that could not be drawn are `support_ended`, elements beyond
+/// `wanted[e]` are `padding`: both mark slots without a child in a `tree_batch` (tree/absent_tokens.hpp).
 struct children_batch {
     token_id* tokens = nullptr;
     std::int64_t const* first = nullptr;  ///< may be null: see `stride`

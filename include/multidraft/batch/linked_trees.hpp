@@ -15,8 +15,10 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/eagle_lists.hpp"
 #include "multidraft/tree/sibling_links.hpp"
+#include "multidraft/tree/token_ids.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -27,7 +29,7 @@ template <std::integral Id>
 struct link_batch {
     Id const* first_child = nullptr;
     Id const* next_sibling = nullptr;
-    Id const* tokens = nullptr;  ///< -1: no token
+    Id const* tokens = nullptr;  ///< `support_ended`, `padding`: no child (tree/absent_tokens.hpp)
 };
 
 /// The lists of all trees of a batch (see `eagle_lists`): request b has `list_size` parents from `parents + b *
@@ -65,14 +67,14 @@ struct build_from_links {
         span<node_id> const order(out.order + first, nodes);
         node_id const linked = write_level_order<Id>({links.first_child + first, nodes},
                                                      {links.next_sibling + first, nodes}, order, parents);
-        // Nodes outside the tree go to the end, like children that could not be drawn.
+        // Nodes outside the tree go to the end.
         for (node_id k = linked; k < trees.size(b); ++k) {
             parents[k] = k > 1 ? parents[k - 1] : 0;
             order[k] = none;
         }
         for (node_id k = 0; k < trees.size(b); ++k) {
             std::int64_t const from = first + (k < linked ? order[k] : 0);
-            out.tokens[first + k] = k < linked ? static_cast<token_id>(links.tokens[from]) : none;
+            out.tokens[first + k] = k < linked ? narrow_token(links.tokens[from]) : padding;
             if (out.depths != nullptr) out.depths[first + k] = k == 0 ? 0 : out.depths[first + parents[k]] + 1;
             if (out.certain != nullptr)
                 out.certain[first + k] = trees.certain != nullptr && k < linked ? trees.certain[from] : 0;
@@ -115,25 +117,25 @@ struct write_eagle_parent {
 /// of the draws. `out.parents`, `out.tokens` and `out.order` are required. `verify_batch` takes a `tree_batch` of
 /// these, and `out.rows` as `row_of` for rows in the engine's order.
 ///
-/// Nodes without a link to them, such as padding, go to the end with the token `none`, like children that could not be
-/// drawn: no verifier considers them. `out.faults` is their number.
+/// Nodes without a link to them go to the end as `padding`: no verifier considers them. `out.faults` is their number.
+/// They are unused slots, not nodes that were drawn and then left out (tree/absent_tokens.hpp).
+/// An id outside the range of tokens becomes `none`.
 ///
 /// On a host throws `invalid_input`, before anything is written, for missing arrays and links that do not form a tree
 /// (see `validate_links`), with the node's index in the batch; this allocates. In a launch nothing is checked: invalid
 /// links give a valid tree with at most as many nodes. O(N) per request.
 template <piece_policy P, std::integral Id>
 auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const& links, built_trees const& out) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
-            detail::refuse_null(trees.offsets, "trees.offsets");
-            detail::refuse_null(links.first_child, "links.first_child");
-            detail::refuse_null(links.next_sibling, "links.next_sibling");
-            detail::refuse_null(links.tokens, "links.tokens");
-            detail::refuse_null(out.parents, "out.parents");
-            detail::refuse_null(out.tokens, "out.tokens");
-            detail::refuse_null(out.order, "out.order");
-        }
-        for (std::int32_t b = 0; b < trees.requests; ++b) {
+    auto const refuse_bad_links = [&] {
+        detail::refuse_bad_counts(trees);
+        if (trees.requests == 0) return;
+        detail::refuse_null(links.first_child, "links.first_child");
+        detail::refuse_null(links.next_sibling, "links.next_sibling");
+        detail::refuse_null(links.tokens, "links.tokens");
+        detail::refuse_null(out.parents, "out.parents");
+        detail::refuse_null(out.tokens, "out.tokens");
+        detail::refuse_null(out.order, "out.order");
+        for (std::int32_t b = 0; host_policy<P> && b < trees.requests; ++b) {
             std::int64_t const first = trees.offsets[b];
             if (trees.size(b) < 1) refuse("trees.offsets", b, first, "a tree has at least its root");
             auto const nodes = static_cast<std::size_t>(trees.size(b));
@@ -144,23 +146,26 @@ auto build_trees(P const& policy, tree_batch const& trees, link_batch<Id> const&
                                     e.reason() + ", request " + std::to_string(b));
             }
         }
-    }
-    return for_each_piece(policy, trees.requests, detail::build_from_links<Id>{trees, links, out});
+    };
+    return detail::checked(policy, refuse_bad_links, [&] {
+        return for_each_piece(policy, trees.requests, detail::build_from_links<Id>{trees, links, out});
+    });
 }
 
 /// Writes the links of all trees of a batch, one request per thread (see `write_links`). Nodes may be in any order.
 /// Both arrays have one entry for each node of the batch. `trees.tokens` is not read. O(N) per request.
 template <piece_policy P, std::integral Id>
 auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* next_sibling) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
-            detail::refuse_null(trees.offsets, "trees.offsets");
-            detail::refuse_null(trees.parents, "trees.parents");
-            detail::refuse_null(first_child, "first_child");
-            detail::refuse_null(next_sibling, "next_sibling");
-        }
-    }
-    return for_each_piece(policy, trees.requests, detail::write_links_of_request<Id>{trees, first_child, next_sibling});
+    auto const refuse_bad_arrays = [&] {
+        detail::refuse_bad_trees(trees, false);
+        if (trees.requests == 0) return;
+        detail::refuse_null(first_child, "first_child");
+        detail::refuse_null(next_sibling, "next_sibling");
+    };
+    return detail::checked(policy, refuse_bad_arrays, [&] {
+        return for_each_piece(policy, trees.requests,
+                              detail::write_links_of_request<Id>{trees, first_child, next_sibling});
+    });
 }
 
 /// Writes the parents of all nodes of trees given by EAGLE's lists, one node per thread, in the engine's order: parents
@@ -171,17 +176,18 @@ auto write_links(P const& policy, tree_batch const& trees, Id* first_child, Id* 
 /// A node whose parent was not selected gets the parent -1 and no link. O(N) per node.
 template <piece_policy P, std::integral Id>
 auto write_eagle_parents(P const& policy, tree_batch const& trees, eagle_batch<Id> const& lists, node_id* parents) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
-            detail::refuse_null(trees.offsets, "trees.offsets");
-            detail::refuse_null(lists.parents, "lists.parents");
-            detail::refuse_null(lists.selected, "lists.selected");
-            detail::refuse_null(parents, "parents");
-            if (lists.beams < 1) refuse("lists.beams", lists.beams, "a level has 1 beam or more");
-            if (lists.list_size < 1) refuse("lists.list_size", lists.list_size, "the first beam is the root");
-        }
-    }
-    return for_each_piece(policy, trees.nodes, detail::write_eagle_parent<Id>{trees, lists, parents});
+    auto const refuse_bad_lists = [&] {
+        detail::refuse_bad_counts(trees);
+        if (trees.requests == 0) return;
+        detail::refuse_null(lists.parents, "lists.parents");
+        detail::refuse_null(lists.selected, "lists.selected");
+        detail::refuse_null(parents, "parents");
+        if (lists.beams < 1) refuse("lists.beams", lists.beams, "a level has 1 beam or more");
+        if (lists.list_size < 1) refuse("lists.list_size", lists.list_size, "the first beam is the root");
+    };
+    return detail::checked(policy, refuse_bad_lists, [&] {
+        return for_each_piece(policy, trees.nodes, detail::write_eagle_parent<Id>{trees, lists, parents});
+    });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -193,18 +193,20 @@ inline void refuse_bad_contexts(tree_batch const& trees, std::int32_t const* con
         if (contexts[b] < 0) refuse("contexts", b, contexts[b], "a context has 0 entries or more");
 }
 
-template <class T>
-void refuse_bad_masks(tree_batch const& trees, ragged_masks<T> const& out) {
-    refuse_null(trees.offsets, "trees.offsets");
-    refuse_null(trees.parents, "trees.parents");
+template <class P, class T>
+void refuse_bad_masks(P const&, tree_batch const& trees, ragged_masks<T> const& out) {
+    refuse_bad_trees(trees, false);
+    if (trees.requests == 0) return;
     refuse_null(out.data, "out.data");
     refuse_null(out.starts, "out.starts");
+    if (out.size < 0) refuse("out.size", out.size, "there are 0 entries or more");
+    if constexpr (!host_policy<P>) return;
     refuse_bad_contexts(trees, out.contexts);
     for (std::int32_t b = 0; b < trees.requests; ++b) {
         if (out.starts[b + 1] < out.starts[b] || (b == 0 && out.starts[0] != 0))
             refuse("out.starts", b, out.starts[b], "the first request begins at 0, and starts never decrease");
     }
-    if (out.size < 0 || out.size > out.starts[trees.requests])
+    if (out.size > out.starts[trees.requests])
         refuse("out.size", out.size, "the masks end at " + std::to_string(out.starts[trees.requests]));
 }
 
@@ -219,20 +221,24 @@ void refuse_bad_masks(tree_batch const& trees, ragged_masks<T> const& out) {
 /// missing arrays and rows too short for a tree; in a launch nothing is checked. O(depth) per word.
 template <piece_policy P, detail::word_of_bits Word>
 auto write_masks(P const& policy, tree_batch const& trees, Word* words, std::int64_t row_words) {
-    if constexpr (host_policy<P>) {
-        constexpr auto bits = static_cast<std::int64_t>(8 * sizeof(Word));
-        if (trees.requests > 0) {
-            detail::refuse_null(trees.offsets, "trees.offsets");
-            detail::refuse_null(trees.parents, "trees.parents");
+    return detail::checked(
+        policy,
+        [&] {
+            detail::refuse_bad_trees(trees, false);
+            if (trees.requests == 0) return;
             detail::refuse_null(words, "words");
-        }
-        for (std::int32_t b = 0; b < trees.requests; ++b)
-            if (trees.size(b) > row_words * bits)
-                refuse("row_words", row_words,
-                       "request " + std::to_string(b) + " has " + std::to_string(trees.size(b)) +
-                           " nodes, and a word " + std::to_string(bits) + " bits");
-    }
-    return for_each_piece(policy, trees.nodes * row_words, detail::write_packed_word<Word>{trees, words, row_words});
+            if (row_words < 1) refuse("row_words", row_words, "a row has 1 word or more");
+            constexpr auto bits = static_cast<std::int64_t>(8 * sizeof(Word));
+            for (std::int32_t b = 0; host_policy<P> && b < trees.requests; ++b)
+                if (trees.size(b) > row_words * bits)
+                    refuse("row_words", row_words,
+                           "request " + std::to_string(b) + " has " + std::to_string(trees.size(b)) +
+                               " nodes, and a word " + std::to_string(bits) + " bits");
+        },
+        [&] {
+            return for_each_piece(policy, trees.nodes * row_words,
+                                  detail::write_packed_word<Word>{trees, words, row_words});
+        });
 }
 
 /// Writes the `starts` of ragged masks, requests + 1 entries, one per thread. With `unit_bits` 1 they count entries,
@@ -241,14 +247,18 @@ auto write_masks(P const& policy, tree_batch const& trees, Word* words, std::int
 template <piece_policy P>
 auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t const* contexts, std::int64_t unit_bits,
                        std::int64_t* starts) {
-    if constexpr (host_policy<P>) {
-        detail::refuse_null(starts, "starts");
-        if (unit_bits != 1 && unit_bits != 8) refuse("unit_bits", unit_bits, "1: entries, or 8: bytes of bits");
-        if (trees.requests > 0) detail::refuse_null(trees.offsets, "trees.offsets");
-        detail::refuse_bad_contexts(trees, contexts);
-    }
-    return for_each_piece(policy, trees.requests + std::int64_t{1},
-                          detail::write_mask_start{trees, contexts, unit_bits, starts});
+    return detail::checked(
+        policy,
+        [&] {
+            detail::refuse_null(starts, "starts");
+            if (unit_bits != 1 && unit_bits != 8) refuse("unit_bits", unit_bits, "1: entries, or 8: bytes of bits");
+            if (trees.requests > 0) detail::refuse_null(trees.offsets, "trees.offsets");
+            if constexpr (host_policy<P>) detail::refuse_bad_contexts(trees, contexts);
+        },
+        [&] {
+            return for_each_piece(policy, trees.requests + std::int64_t{1},
+                                  detail::write_mask_start{trees, contexts, unit_bits, starts});
+        });
 }
 
 /// Writes ragged masks, 16 bytes per thread: `attends` where a node attends to the column, else `hidden`.
@@ -258,11 +268,13 @@ auto write_mask_starts(P const& policy, tree_batch const& trees, std::int32_t co
 /// starts; in a launch nothing is checked. O(1) per entry of the context, O(depth) per entry of the tree.
 template <piece_policy P, class T>
 auto write_ragged_masks(P const& policy, tree_batch const& trees, ragged_masks<T> const& out, T attends, T hidden) {
-    if constexpr (host_policy<P>)
-        if (trees.requests > 0) detail::refuse_bad_masks(trees, out);
-    constexpr std::int64_t width = detail::write_ragged_run<T>::width;
-    std::int64_t const runs = trees.requests > 0 ? (out.size + width - 1) / width : 0;
-    return for_each_piece(policy, runs, detail::write_ragged_run<T>{trees, out, attends, hidden});
+    return detail::checked(
+        policy, [&] { detail::refuse_bad_masks(policy, trees, out); },
+        [&] {
+            constexpr std::int64_t width = detail::write_ragged_run<T>::width;
+            std::int64_t const runs = trees.requests > 0 ? (out.size + width - 1) / width : 0;
+            return for_each_piece(policy, runs, detail::write_ragged_run<T>{trees, out, attends, hidden});
+        });
 }
 
 /// Writes ragged masks with one bit per entry, one byte per thread; `out.size` and `out.starts` count bytes. Entry e of
@@ -270,9 +282,11 @@ auto write_ragged_masks(P const& policy, tree_batch const& trees, ragged_masks<T
 /// `custom_mask`. Throws like `write_ragged_masks`.
 template <piece_policy P>
 auto write_ragged_bits(P const& policy, tree_batch const& trees, ragged_masks<std::uint8_t> const& out) {
-    if constexpr (host_policy<P>)
-        if (trees.requests > 0) detail::refuse_bad_masks(trees, out);
-    return for_each_piece(policy, trees.requests > 0 ? out.size : 0, detail::write_ragged_byte{trees, out});
+    return detail::checked(
+        policy, [&] { detail::refuse_bad_masks(policy, trees, out); },
+        [&] {
+            return for_each_piece(policy, trees.requests > 0 ? out.size : 0, detail::write_ragged_byte{trees, out});
+        });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -33,18 +33,20 @@ struct write_position {
 
 /// Writes the positions of all nodes, one per thread: `contexts[b]`, the number of tokens before the root, plus the
 /// depth. `Id`: `std::int64_t` (SGLang) or `std::int32_t`. Nodes may be in any order with parents before children;
-/// tokens are not read. On a host throws `invalid_input` for missing arrays. O(depth) per node.
+/// tokens are not read. Throws `invalid_input` for missing arrays, or returns an error for them. O(depth) per node.
 template <piece_policy P, std::integral Id>
 auto write_positions(P const& policy, tree_batch const& trees, std::int32_t const* contexts, Id* out) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
-            detail::refuse_null(trees.offsets, "trees.offsets");
-            detail::refuse_null(trees.parents, "trees.parents");
+    return detail::checked(
+        policy,
+        [&] {
+            detail::refuse_bad_trees(trees, false);
+            if (trees.requests == 0) return;
             detail::refuse_null(contexts, "contexts");
             detail::refuse_null(out, "out");
-        }
-    }
-    return for_each_piece(policy, trees.nodes, detail::write_position<Id>{trees, contexts, out});
+        },
+        [&] {
+            return for_each_piece(policy, trees.nodes, detail::write_position<Id>{trees, contexts, out});
+        });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -56,8 +56,8 @@ auto predict_batch(P const& policy, tree_batch const& trees, target_rows<Rows> c
     auto const make = [&](auto const& same) {
         return detail::predict_row<std::remove_cvref_t<decltype(same)>, Id>{trees, same, predicted};
     };
-    return detail::checked_row_call(policy, trees, batch_argument::target, target.rows, predicted != nullptr, make,
-                                    scratch, [&] { detail::refuse_null(predicted, "predicted"); });
+    return detail::checked_row_call(policy, trees, batch_argument::target, target.rows, make, scratch,
+                                    [&] { detail::refuse_null(predicted, "predicted"); });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -76,13 +76,11 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
     auto const make = [&](auto const& same) {
         return prepare_row<std::remove_cvref_t<decltype(same)>>{trees, owner, same, out};
     };
-    bool const is_short = out.runs == nullptr || chunks_of(rows.vocabulary) <= most_chunks_with_runs;
-    bool const has_output =
-        is_short && out.states != nullptr && (out.sums != nullptr || owner == batch_argument::draft);
-    return checked_row_call(policy, trees, owner, rows, has_output, make, scratch, [&] {
+    return checked_row_call(policy, trees, owner, rows, make, scratch, [&] {
         refuse_null(out.states, "out.states");
         if (owner == batch_argument::target) refuse_null(out.sums, "out.sums");
-        if (!is_short) refuse("out.runs", "an array", "rows have at most 512 chunks of 4,096 tokens there");
+        if (out.runs != nullptr && chunks_of(rows.vocabulary) > most_chunks_with_runs)
+            refuse("out.runs", "an array", "rows have at most 512 chunks of 4,096 tokens there");
     });
 }
 

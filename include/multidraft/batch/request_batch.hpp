@@ -34,6 +34,15 @@ struct request_batch {
     [[nodiscard]] MULTIDRAFT_HD std::uint32_t id(std::int32_t b) const noexcept {
         return ids == nullptr ? 0U : ids[slot(b)];
     }
+    /// Whether an earlier request has the same seed and position, and no ids tell the two apart: both would get the
+    /// same draws. O(b).
+    [[nodiscard]] MULTIDRAFT_HD bool is_repeated(std::int32_t b) const noexcept {
+        if (ids != nullptr) return false;
+        bool repeated = false;
+        for (std::int32_t c = 0; c < b; ++c)
+            repeated = repeated || (slot(c) >= 0 && seed(c) == seed(b) && position(c) == position(b));
+        return repeated;
+    }
     /// The uniforms of request b.
     [[nodiscard]] MULTIDRAFT_HD addressed_uniforms uniforms(std::int32_t b) const noexcept {
         return addressed_uniforms(seed(b), id(b));

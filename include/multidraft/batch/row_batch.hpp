@@ -34,7 +34,7 @@ concept row_batch = requires(R const& rows, host_group const& g, std::int64_t i,
 
 /// Rows of logits of type T: float, double, `float16` or `bfloat16` (CUDA: not double).
 ///
-/// Row r begins at `data + r * row_stride` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
+/// Row r begins at `data + r * stride()` entries. Node i of the batch has row `row_of[i]`, or row i where `row_of` is
 /// null. So a draft needs rows for nodes with children only, and rows of a pool need not be copied. In `draft_batch` i
 /// is the entry of the level. The normaliser of a row is computed when the row is read.
 ///
@@ -47,7 +47,7 @@ struct logit_batch {
     using layout_type = Layout;
 
     T const* data = nullptr;
-    std::int64_t row_stride = 0;
+    std::int64_t row_stride = 0;  ///< 0: `vocabulary`, rows one after another; else at least that
     index_t vocabulary = 0;
     std::int64_t const* row_of = nullptr;       ///< may be null
     sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
@@ -60,9 +60,13 @@ struct logit_batch {
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
+    /// Entries from one row to the next.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t stride() const noexcept {
+        return detail::stride_of_rows(row_stride, vocabulary);
+    }
     /// The entries of that row.
     [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
-        return {data + row(i) * row_stride, vocabulary, layout};
+        return {data + row(i) * stride(), vocabulary, layout};
     }
     /// The sampling parameters of request b.
     [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
@@ -92,6 +96,13 @@ concept has_data = requires(Rows const& rows) {
 template <class Rows>
 concept has_states = requires(Rows const& rows) {
     rows.states;
+};
+
+/// Whole rows in memory, a stride apart.
+template <class Rows>
+concept has_stride = requires(Rows const& rows) {
+    { rows.stride() } -> std::convertible_to<std::int64_t>;
+    typename Rows::layout_type;
 };
 
 /// Rows with an index for each node: `row_of[i]`.
@@ -161,7 +172,7 @@ struct prepared_batch {
     using layout_type = Layout;
 
     T const* data = nullptr;
-    std::int64_t row_stride = 0;
+    std::int64_t row_stride = 0;  ///< 0: `vocabulary`, rows one after another; else at least that
     index_t vocabulary = 0;
     row_state const* states = nullptr;
     std::int64_t const* row_of = nullptr;  ///< may be null
@@ -173,9 +184,13 @@ struct prepared_batch {
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
+    /// Entries from one row to the next.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t stride() const noexcept {
+        return detail::stride_of_rows(row_stride, vocabulary);
+    }
     /// The entries of that row.
     [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
-        return {data + row(i) * row_stride, vocabulary, layout};
+        return {data + row(i) * stride(), vocabulary, layout};
     }
     /// The distribution of node i.
     template <group G>
@@ -207,7 +222,7 @@ struct probability_batch {
     using layout_type = Layout;
 
     T const* data = nullptr;
-    std::int64_t row_stride = 0;
+    std::int64_t row_stride = 0;  ///< 0: `vocabulary`, rows one after another; else at least that
     index_t vocabulary = 0;
     std::int64_t const* row_of = nullptr;  ///< may be null
     [[no_unique_address]] Layout layout{};
@@ -216,9 +231,13 @@ struct probability_batch {
     [[nodiscard]] MULTIDRAFT_HD std::int64_t row(std::int64_t i) const noexcept {
         return row_of == nullptr ? i : row_of[i];
     }
+    /// Entries from one row to the next.
+    [[nodiscard]] MULTIDRAFT_HD std::int64_t stride() const noexcept {
+        return detail::stride_of_rows(row_stride, vocabulary);
+    }
     /// The entries of that row.
     [[nodiscard]] MULTIDRAFT_HD row_view<T, Layout> view(std::int64_t i) const noexcept {
-        return {data + row(i) * row_stride, vocabulary, layout};
+        return {data + row(i) * stride(), vocabulary, layout};
     }
     /// The distribution of node i.
     template <group G>

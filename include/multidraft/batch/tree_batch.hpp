@@ -15,9 +15,10 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The trees of some requests, one after another: the nodes of request b are entries `offsets[b]` to `offsets[b + 1]`
 /// of the other arrays. Pointers to memory of the machine that reads them; nothing is owned.
 ///
-/// Within a request nodes are numbered from 0, the root; see `tree_view` for their order. A token `none` at the end of
-/// a node's children marks a child that could not be drawn (see `draft_batch`): it, and everything below it, is not
-/// part of the tree.
+/// Within a request nodes are numbered from 0, the root; see `tree_view` for their order. The last
+/// slots of a node's children may hold no child, but `support_ended` where none could be drawn, as `draft_batch` writes
+/// it, or `padding`: they, and everything below them, are not part of the tree. Every child that was drawn is: leaving
+/// one out because of its token gives another law, and a plain `none` is refused (tree/absent_tokens.hpp).
 struct tree_batch {
     std::int32_t requests = 0;
     std::int64_t nodes = 0;                 ///< of all trees: `offsets[requests]`

@@ -16,6 +16,7 @@ enum class batch_argument : std::int32_t {
     nothing = 0,
     offsets,
     slot_of,
+    seeds,
     positions,
     target_slot_of,
     target_temperature,
@@ -28,14 +29,20 @@ enum class batch_argument : std::int32_t {
     draft_top_p,
     draft_min_p,
     parents,
-    tokens,
+    shape,   ///< a shape that the verifier does not take
+    tokens,  ///< a token outside the vocabulary, or one that the law draws once
+    absent,  ///< no child, without a reason
     certain,
     target_row_of,
     draft_row_of,
+    target_allowed_of,
+    draft_allowed_of,
     target_bias,
     draft_bias,
     target,
     draft,
+    not_drawn,  ///< a token to which the draft's row gives no mass
+    left_out,   ///< no child, where the draft's row has tokens left
     arithmetic  ///< of the code that verifies, as it was compiled
 };
 
@@ -54,6 +61,7 @@ struct validation_report {
     constexpr char const* names[] = {"",
                                      "offsets",
                                      "slot_of",
+                                     "seeds",
                                      "positions",
                                      "target.slot_of",
                                      "target.temperature",
@@ -66,14 +74,20 @@ struct validation_report {
                                      "draft.top_p",
                                      "draft.min_p",
                                      "parents",
+                                     "parents",
+                                     "tokens",
                                      "tokens",
                                      "certain",
                                      "target.row_of",
                                      "draft.row_of",
+                                     "target.allowed_of",
+                                     "draft.allowed_of",
                                      "target.bias",
                                      "draft.bias",
                                      "target",
                                      "draft",
+                                     "tokens",
+                                     "tokens",
                                      "arithmetic"};
     return names[static_cast<int>(what)];
 }
@@ -89,6 +103,9 @@ namespace detail {
         case batch_argument::target_slot_of:
         case batch_argument::draft_slot_of:
             return "a slot is not negative";
+        case batch_argument::seeds:
+            return "another request of the batch has this seed and position, and would get the same draws: give ids "
+                   "(equal ones where that is meant)";
         case batch_argument::positions:
             return "a position is not negative";
         case batch_argument::target_temperature:
@@ -107,12 +124,28 @@ namespace detail {
             return "a parent comes before its child, and parents never decrease";
         case batch_argument::tokens:
             return "a token is in the vocabulary, and where the law draws different tokens no other child has it";
+        case batch_argument::shape:
+            return "the verifier does not take a tree with this node: see trees_of (one child a node for block "
+                   "verification and speculative sampling, two at most for SpecHub, paths from the root for multi-path "
+                   "block verification)";
+        case batch_argument::absent:
+            return "no child, and no reason: support_ended where no token was left to draw, padding outside the shape; "
+                   "a "
+                   "child that was drawn is never left out";
+        case batch_argument::not_drawn:
+            return "the draft's row gives this child no mass: it was not drawn from it, or with other sampling "
+                   "parameters, masks or bias";
+        case batch_argument::left_out:
+            return "the draft's row has more tokens to draw: a child that was drawn is never left out";
         case batch_argument::certain:
             return "the first children of a node are certain: no more than there are, different tokens, none drawn "
                    "again";
         case batch_argument::target_row_of:
         case batch_argument::draft_row_of:
             return "the row of a node that is read is not negative";
+        case batch_argument::target_allowed_of:
+        case batch_argument::draft_allowed_of:
+            return "the mask of a node is one of those there are";
         case batch_argument::target_bias:
         case batch_argument::draft_bias:
             return "the bias of a node is one of those there are, and its tokens are of the vocabulary and rise";

@@ -16,7 +16,7 @@ namespace MULTIDRAFT_NAMESPACE {
 /// The path of request b begins at `path + b * path_stride` and has space for `path_stride` nodes, which is at least
 /// the depth of the deepest tree. With a stride of 0 it begins at `path + offsets[b]` of the trees, and has space for
 /// as many nodes as the tree has. Entries beyond `accepted[b]` are not written. Where a request cannot be decided,
-/// `next[b]` is `none` and `accepted[b]` 0.
+/// `next[b]` is `none` and `accepted[b]` 0 (`undecided`).
 struct verdict_batch {
     node_id* path = nullptr;
     std::int64_t path_stride = 0;
@@ -33,5 +33,13 @@ struct verdict_batch {
         return path_stride > 0 && path_stride < largest ? static_cast<std::int32_t>(path_stride) : largest;
     }
 };
+
+/// How many requests of a batch could not be decided and have no token: to be looked for after every call, since such a
+/// text stops without a word; `validate_batch` says why. The verdicts are in host memory. O(requests).
+[[nodiscard]] inline std::int32_t undecided(verdict_batch const& verdicts, std::int32_t requests) noexcept {
+    std::int32_t count = 0;
+    for (std::int32_t b = 0; b < requests; ++b) count += verdicts.next[b] == none ? 1 : 0;
+    return count;
+}
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -81,11 +81,12 @@ template <verify::verifier Verifier, host_policy P>
 /// The decisions have the same bits for any number of threads, and are those of the verifier for each request alone.
 /// Each request is verified by one thread; a thread takes the next request when it is done. Nothing is allocated.
 ///
-/// Throws `invalid_input` before anything is written, naming argument, index, value and request: for invalid trees,
-/// tokens outside the vocabulary, children impossible under the law, sampling parameters out of range, a path that is
+/// Throws `invalid_input` before anything is written, naming argument, index, value and request: for invalid trees and
+/// shapes that the verifier does not take, tokens outside the vocabulary, children impossible under the law or left out
+/// without a reason, requests of one seed and position without ids, sampling parameters out of range, a path that is
 /// too short, too little workspace. These checks take O(nodes), or O(nodes x children) where the law draws different
-/// tokens. Faults in the entries of rows affect one request only: it gets the token `none` and 0 accepted nodes, as on
-/// every machine, and `validate_batch` reports why.
+/// tokens, and O(requests) for each request without ids. Faults in the entries of rows affect one request only: it gets
+/// the token `none` and 0 accepted nodes, as on every machine, and `validate_batch` reports why.
 template <host_policy P, verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> const& drafts,
                   target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
@@ -100,14 +101,16 @@ void verify_batch(P const& policy, Verifier const& verifier, drafted_batch<Law> 
     std::atomic<std::int32_t> without_room{std::numeric_limits<std::int32_t>::max()};
     std::atomic<std::size_t> each{0};  // bytes of a task
     detail::parallel_for(policy, trees.requests, [&](std::int32_t b, int) {
-        detail::fault_key const fault = detail::fault_of_request(drafts, target.rows, draft.rows, requests, b);
+        detail::fault_key const fault =
+            detail::fault_of_request(drafts, rules_of<Verifier>(), target.rows, draft.rows, requests, b);
         detail::lower(first, fault);
         if (fault != detail::no_fault) return;
         std::int32_t const depth = trees(b).depth(trees.size(b) - 1);
         if (static_cast<std::size_t>(depth) > out.path_of(trees, b).size()) detail::lower(without_room, b);
         detail::raise(each, detail::task_bytes<Verifier>(trees.size(b), depth));
     });
-    refuse_reported(detail::report_of(detail::host_batch_group{}, drafts, target.rows, draft.rows, requests, first));
+    refuse_reported(detail::report_of(detail::host_batch_group{}, drafts, rules_of<Verifier>(), target.rows, draft.rows,
+                                      requests, first));
     if (std::int32_t const b = without_room; b < trees.requests)
         refuse("out.path_stride", out.path_stride,
                "the tree of request " + std::to_string(b) + " is " + std::to_string(trees(b).depth(trees.size(b) - 1)) +

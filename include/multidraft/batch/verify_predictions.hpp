@@ -10,6 +10,7 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/core/config.hpp"
+#include "multidraft/tree/token_ids.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -22,9 +23,9 @@ struct prediction_batch {
     Id const* tokens = nullptr;
     std::int64_t const* row_of = nullptr;  ///< may be null
 
-    /// The predicted token after node i.
+    /// The predicted token after node i; negative where there is none.
     [[nodiscard]] MULTIDRAFT_HD token_id operator()(std::int64_t i) const noexcept {
-        return static_cast<token_id>(tokens[row_of == nullptr ? i : row_of[i]]);
+        return narrow_token(tokens[row_of == nullptr ? i : row_of[i]]);
     }
 };
 
@@ -75,24 +76,26 @@ private:
 
 /// Follows the target's predictions down the trees of a batch, one request per thread. A child with the predicted token
 /// is accepted; without such a child the predicted token follows the path. At temperature 0 this is the verdict of
-/// `verify::naive` and of every lossless verifier, for trees of any law, without reading a row.
+/// `verify::naive`, and the text is that of every lossless verifier, for trees of any law, without reading a row. (Of
+/// several children with the predicted token the first is accepted, where `verify::ranked_block` may accept another.)
 ///
 /// The output is described at `verdict_batch`. A request gets the token `none` if a prediction along its path is
-/// negative, if its parents do not form a tree, or if the path has no space. On a host throws `invalid_input` for
-/// missing arrays. O(N + depth log N) per request.
+/// negative or not in the range of tokens, if its parents do not form a tree, or if the path has no space. On a host
+/// throws `invalid_input` for missing arrays. O(N + depth log N) per request.
 template <piece_policy P, class Id>
 auto verify_predictions(P const& policy, tree_batch const& trees, prediction_batch<Id> const& predicted,
                         verdict_batch const& out) {
-    if constexpr (host_policy<P>) {
-        if (trees.requests > 0) {
-            detail::refuse_null(trees.offsets, "trees.offsets");
-            detail::refuse_null(trees.parents, "trees.parents");
-            detail::refuse_null(trees.tokens, "trees.tokens");
+    return detail::checked(
+        policy,
+        [&] {
+            detail::refuse_bad_trees(trees);
+            if (trees.requests == 0) return;
             detail::refuse_null(predicted.tokens, "predicted.tokens");
             detail::refuse_bad_verdicts(out);
-        }
-    }
-    return for_each_piece(policy, trees.requests, detail::follow_predictions<Id>{trees, predicted, out});
+        },
+        [&] {
+            return for_each_piece(policy, trees.requests, detail::follow_predictions<Id>{trees, predicted, out});
+        });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -17,8 +17,11 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -34,8 +37,8 @@ MULTIDRAFT_HD constexpr void require_fit() noexcept {
 }
 
 /// Verifies the tree of request b from rows of its nodes. The group's lanes run inside a launch and do not throw. An
-/// invalid tree (of a padded request, say), one deeper than the path or too large for the scratch, and whatever the
-/// verifier refuses give 0 accepted nodes and the token `none`.
+/// invalid tree (of a padded request, say), one that lacks children without a reason (`is_complete`), one deeper than
+/// the path or too large for the scratch, and whatever the verifier refuses give 0 accepted nodes and the token `none`.
 template <verify::verifier Verifier, group G, class Target, class Draft>
 MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int32_t b, tree_batch const& trees,
                                   request_batch const& requests, Target const& target, Draft const& draft,
@@ -44,15 +47,16 @@ MULTIDRAFT_HD void verify_rows_of(G const& g, Verifier const& verifier, std::int
     node_id const nodes = tree.size();
     span<node_id> const path = out.path_of(trees, b);
     verdict answer;
-    bool const is_tree = tree.is_tree();
+    bool const is_tree = tree.is_tree() && (verify::children_may_be_left_out<Verifier> || is_complete(tree));
     std::int32_t const depth = is_tree ? tree.depth(nodes - 1) : 0;
     if (is_tree && static_cast<std::size_t>(depth) <= path.size() &&
         verify::scratch_bytes<Verifier>(nodes, depth) <= scratch.size() &&
         (!verify::needs_scratch<Verifier> ||
          reinterpret_cast<std::uintptr_t>(scratch.data()) % verify::scratch_alignment == 0)) {
         addressed_source source{requests.uniforms(b)};
-        answer = verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(b)),
-                                     target, draft, source, requests.position(b), path, scratch);
+        answer =
+            verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>(tree, trees.certain_of(b)),
+                                target_rows(target), draft_rows(draft), source, requests.position(b), path, scratch);
     }
     if (g.leader()) {
         out.accepted[b] = answer.next == none ? 0 : answer.accepted;

@@ -2,6 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#if (defined(_MSVC_LANG) ? _MSVC_LANG : __cplusplus) < 202002L
+#error "multidraft needs C++20: compile with -std=c++20 (CMake: target_compile_features(<target> PRIVATE cxx_std_20))"
+#define MULTIDRAFT_NO_SUCH_HEADER "multidraft needs C++20"  // ends the compilation, else thousands of errors follow
+#include MULTIDRAFT_NO_SUCH_HEADER
+#endif
+
 #include "multidraft/version.hpp"
 
 // Everything is inline, so the linker keeps one copy of each function, from whichever file comes first. If the files of

@@ -53,7 +53,8 @@ struct chunk_sums {
 
 /// The type in which a group keeps the chunk sums of a row: `chunk_sums` by value, or a handle to where the group keeps
 /// its sums (shared memory). It has a member `total`, and is valid until the same group's next `sum_chunks` or
-/// `softmax`.
+/// `softmax`. A handle can be moved but not copied: what changes the sums (a sampler) takes them by value, so that sums
+/// are never used again after they were changed.
 template <class G, class Real>
 using chunk_sums_of = typename G::template chunk_sums_type<Real>;
 

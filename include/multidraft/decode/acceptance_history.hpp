@@ -58,8 +58,9 @@ public:
         estimate();
     }
 
-    /// Decays the counts as that many steps would.
+    /// Decays the counts as that many steps would. Throws `invalid_input` for a negative number.
     void pass(double steps) {
+        if (!(steps >= 0)) refuse("steps", steps, "a number of steps is not negative");
         fade(std::pow(kept_, steps));
         estimate();
     }

@@ -102,8 +102,8 @@ private:
         verdict v;
         {
             detail::stopwatch const time(m.verify_seconds);
-            v = verify::verify_tree(verifier_, g, tree_.tree(), p, tree_.rows(), source, context, span<node_id>(path_),
-                                    scratch_.template of<Verifier>(tree_.size(), depth));
+            v = verify::verify_tree(verifier_, g, tree_.tree(), target_rows(p), draft_rows(tree_.rows()), source,
+                                    context, span<node_id>(path_), scratch_.template of<Verifier>(tree_.size(), depth));
         }
         tree_view const tree = tree_.tree().tree;
         count(tree, v, m);

@@ -21,6 +21,22 @@ struct logit_adjustments {
     logit_biases bias{};
 };
 
+namespace detail {
+
+/// x plus the bias of token i, if it has one. On a device a function of its own: inlined, the search would be repeated
+/// for each entry of an unrolled loop over a row, and be most of a kernel.
+template <class Real>
+#if defined(__CUDA_ARCH__)
+__noinline__
+#endif
+    [[nodiscard]] MULTIDRAFT_HD Real
+    biased(Real x, index_t i, logit_bias bias) noexcept {
+    std::size_t const k = bias.before(i);
+    return k < bias.size() && bias.tokens[k] == i ? x + static_cast<Real>(bias.values[k]) : x;
+}
+
+}  // namespace detail
+
 /// A row whose entries are x_i + b_i where the mask allows token i, and minus infinity elsewhere, whatever x_i is.
 ///
 /// `View` is a `row_view` or another row of logits. Every operation of every group gives the same bits as for a row
@@ -33,14 +49,21 @@ public:
     using real = typename View::real;
 
     adjusted_view() = default;
-    /// The row with the tokens that the mask forbids at minus infinity and with the bias added to the others.
-    MULTIDRAFT_HD adjusted_view(View row, token_mask allowed, logit_bias bias = {}) noexcept
-        : row_(row), allowed_(allowed), bias_(bias) {}
+    /// The row with the tokens that the mask forbids at minus infinity and with the bias added to the others. On the
+    /// host a mask without a bit for each token is an `invalid_input`.
+    MULTIDRAFT_HD adjusted_view(View row, token_mask allowed, logit_bias bias = {})
+        : row_(row), allowed_(allowed), bias_(bias) {
+#if !MULTIDRAFT_ON_DEVICE
+        if (!allowed.empty() && allowed.tokens() < row.size())
+            refuse("allowed.tokens", allowed.tokens(),
+                   "a mask has a bit for each of the " + std::to_string(row.size()) + " tokens");
+#endif
+    }
 
     [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return row_.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
         real x = row_(i);
-        if (!bias_.empty()) x = biased(x, i);
+        if (!bias_.empty()) x = detail::biased(x, i, bias_);
         return allowed_(i) ? x : minus_infinity<real>;
     }
     /// Whether the mask allows a token.
@@ -84,11 +107,6 @@ public:
 
 private:
     using bits_of_real = std::conditional_t<sizeof(real) == 4, std::uint32_t, std::uint64_t>;
-
-    [[nodiscard]] MULTIDRAFT_HD real biased(real x, index_t i) const noexcept {
-        std::size_t const k = bias_.before(i);
-        return k < bias_.size() && bias_.tokens[k] == i ? x + static_cast<real>(bias_.values[k]) : x;
-    }
 
     /// A run with no allowed token.
     class forbidden {

@@ -3,9 +3,11 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
+#include "multidraft/core/error.hpp"
 #include "multidraft/core/float16.hpp"
 #include "multidraft/core/optional_members.hpp"
 
@@ -30,6 +32,29 @@ struct aligned {
     static constexpr int alignment = Bytes;
     [[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t operator()(index_t i) const noexcept { return i; }
 };
+
+namespace detail {
+
+/// Whether the entries of a row follow one another, so that a row of V has V entries.
+template <class Layout>
+inline constexpr bool is_dense_layout = std::is_same_v<Layout, contiguous> || has_alignment<Layout>;
+
+/// The distance of rows for which `row_stride` was given: 0 means rows one after another.
+[[nodiscard]] MULTIDRAFT_HD constexpr std::int64_t stride_of_rows(std::int64_t row_stride, index_t size) noexcept {
+    return row_stride == 0 ? size : row_stride;
+}
+
+/// Refuses rows that would overlap.
+template <class Layout>
+constexpr void refuse_bad_stride(std::int64_t row_stride, index_t size, char const* argument) {
+    if (row_stride != 0 && row_stride < size && is_dense_layout<Layout>)
+        refuse(argument, row_stride,
+               "rows of " + std::to_string(size) + " entries would overlap; 0: one after another");
+    if (row_stride == 0 && !is_dense_layout<Layout>)
+        refuse(argument, row_stride, "rows whose entries do not follow one another need a stride of their own");
+}
+
+}  // namespace detail
 
 /// One row of V entries, read only. `T` is float, double, `float16` or `bfloat16`; entries are read as `real_of<T>`.
 ///
@@ -93,13 +118,22 @@ public:
     using real = real_of<T>;
 
     rows_view() = default;
-    /// `rows` rows of `size` entries; row r begins at `data + r * row_stride`.
+    /// `rows` rows of `size` entries; row r begins at `data + r * row_stride`. A stride of 0: one after another. On the
+    /// host rows that would overlap are an `invalid_input`.
     MULTIDRAFT_HD constexpr rows_view(T const* data, index_t rows, index_t size, std::int64_t row_stride,
-                                      Layout layout = {}) noexcept
-        : data_(data), row_stride_(row_stride), layout_(layout), rows_(rows), size_(size) {}
+                                      Layout layout = {})
+        : data_(data),
+          row_stride_(detail::stride_of_rows(row_stride, size)),
+          layout_(layout),
+          rows_(rows),
+          size_(size) {
+#if !MULTIDRAFT_ON_DEVICE
+        detail::refuse_bad_stride<Layout>(row_stride, size, "row_stride");
+#endif
+    }
     /// Rows one after another.
-    MULTIDRAFT_HD constexpr rows_view(T const* data, index_t rows, index_t size) noexcept
-        : rows_view(data, rows, size, size) {}
+    MULTIDRAFT_HD constexpr rows_view(T const* data, index_t rows, index_t size)
+        : rows_view(data, rows, size, std::int64_t{0}) {}
 
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return rows_; }
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }

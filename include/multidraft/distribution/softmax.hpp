@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <string>
 #include <type_traits>
+#include <utility>
 
 #include "multidraft/core/blend.hpp"
 #include "multidraft/core/config.hpp"
@@ -378,8 +379,8 @@ template <group G, class View>
     if (!(sums.sums.total >= real(1) && sums.sums.total <= most)) return detail::no_distribution(g, logits, argument);
     if (!w.truncates()) {
         processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, sums.largest, scale, {}),
-                                                           sums.sums};
-        result.row.set_mass(sums.sums.total);
+                                                           std::move(sums.sums)};
+        result.row.set_mass(result.sums.total);
         return result;
     }
     if constexpr (has_top_k_of_logits<G>) {
@@ -416,11 +417,12 @@ public:
     /// Rows of plain logits, all with the same sampling parameters.
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w) noexcept requires(plain)
         : rows_(rows), sampling_(w) {}
-    /// Throws `invalid_input` on the host for a bias that does not fit these rows (`validate`).
+    /// Throws `invalid_input` on the host for masks and a bias that do not fit these rows (`validate`).
     MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w,
                              logit_adjustments const& adjustments) requires(!plain)
         : rows_(rows), adjustments_(adjustments), sampling_(w) {
 #if !MULTIDRAFT_ON_DEVICE
+        validate(adjustments.allowed, rows.rows(), rows.size());
         validate(adjustments.bias, rows.rows(), rows.size());
 #endif
     }

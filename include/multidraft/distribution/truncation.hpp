@@ -115,6 +115,14 @@ struct tie {
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return x(i) == value; }
 };
 
+/// Whether an entry is a tie: `group.nth` tests `may_be_nonzero` first, which is cheap.
+template <class Tie>
+struct is_tie {
+    Tie tie;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool operator()(index_t i) const { return tie(i) > 0; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const { return tie.may_be_nonzero(i); }
+};
+
 /// The number of lowest bits of a view's numbers that are always 0.
 template <class X>
 inline constexpr int idle_bits_in = 0;
@@ -220,25 +228,25 @@ template <group G, class X, class Mass, class Target,
     if (wanted < tie_mass) {  // not all of the entries that equal the threshold
         detail::tie<X, Mass, real> const tie{x, mass, result.value};
         if constexpr (has_nth<G>) {
-            result.last = g.nth(
-                n, [&tie](index_t i) MULTIDRAFT_INLINE_LAMBDA { return tie(i) > 0; },
-                [wanted, tie_mass](std::uint64_t ties) {
+            result.last =
+                g.nth(n, detail::is_tie<detail::tie<X, Mass, real>>{tie}, [wanted, tie_mass](std::uint64_t ties) {
                     std::uint64_t const one = tie_mass / ties;
                     return (wanted + one - 1) / one;
                 });
             return result;
+        } else {
+            auto const ties = g.sum_chunks(n, tie);
+            // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th. A
+            // float counts the ties up to 2^24.
+            std::uint64_t const one =
+                ties.total < real(0x1p24)
+                    ? tie_mass / static_cast<std::uint64_t>(ties.total)
+                    : static_cast<std::uint64_t>(mass(g.inverse_cdf(ties, n, tie, 0.0, span<token_id const>{})));
+            auto const number = static_cast<double>((wanted + one - 1) / one);
+            // The k-th of n ones has the fractions from (k - 1) / n to k / n: its middle is safe from rounding.
+            double const middle = (number - 0.5) / static_cast<double>(tie_mass / one);
+            result.last = g.inverse_cdf(ties, n, tie, middle, span<token_id const>{});
         }
-        auto const ties = g.sum_chunks(n, tie);
-        // Equal entries have equal masses, so the tie that reaches the target is the ceil(wanted / one mass)-th. A
-        // float counts the ties up to 2^24.
-        std::uint64_t const one =
-            ties.total < real(0x1p24)
-                ? tie_mass / static_cast<std::uint64_t>(ties.total)
-                : static_cast<std::uint64_t>(mass(g.inverse_cdf(ties, n, tie, 0.0, span<token_id const>{})));
-        auto const number = static_cast<double>((wanted + one - 1) / one);
-        // The k-th of n ones has the fractions from (k - 1) / n to k / n: its middle is safe from rounding.
-        double const middle = (number - 0.5) / static_cast<double>(tie_mass / one);
-        result.last = g.inverse_cdf(ties, n, tie, middle, span<token_id const>{});
     }
     return result;
 }

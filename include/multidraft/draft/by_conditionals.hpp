@@ -22,8 +22,8 @@ struct by_conditionals {
     using law = Law;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, Source& source, draw_site site,
-                                            span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/, Source& source,
+                                            draw_site site, span<token_id> out) const {
         static_assert(has_conditionals<Law, G, Q>,
                       "multidraft: draft::by_conditionals<Law> needs a static Law::conditional(g, q, drawn)");
         for (std::size_t k = 0; k < out.size(); ++k) {

@@ -36,7 +36,7 @@ struct conditional_poisson {
     static constexpr std::size_t most = 16;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         if (out.size() > most) {
 #if !MULTIDRAFT_ON_DEVICE

@@ -25,8 +25,8 @@ struct gumbel_top_k {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Sums>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, addressed_source const& source,
-                                            draw_site site, span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/,
+                                            addressed_source const& source, draw_site site, span<token_id> out) const {
         g.top_k(
             q.size(),
             [q, site, uniforms = source.uniforms()](index_t i) MULTIDRAFT_INLINE_LAMBDA {

@@ -18,7 +18,7 @@ struct iid {
     using law = multidraft::law::iid;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         weight_of const w{q};
         if (!can_draw(sums)) return {};

@@ -15,15 +15,22 @@ namespace MULTIDRAFT_NAMESPACE {
 
 namespace law {
 
+// A law is that of the children of one node, given the tokens from the root to it and the draft's row there. Given
+// these, the lists of different nodes are independent of one another: each node draws for itself, also where nodes have
+// the same row. Where they do not, the law is `shared_lists`. And every token that was drawn is in the tree: leaving
+// one out because of what it is gives another law.
+
 /// n independent draws from q; duplicates are possible and are kept ([MCSD] 3.1, [SpecTr]).
 struct iid {
     static constexpr std::string_view name = "iid";
+    static constexpr bool ends_with_support = true;
 };
 
 /// Without replacement: x_k is drawn from q with x_1 .. x_{k-1} removed and renormalised ([MCSD] 3.2, [RSD] (5)-(7)).
 /// Gumbel-top-k draws this law. When fewer than n tokens have mass there are fewer children.
 struct sequential {
     static constexpr std::string_view name = "sequential";
+    static constexpr bool ends_with_support = true;
     static constexpr bool tokens_differ = true;
 };
 
@@ -36,15 +43,19 @@ struct deterministic {
 /// "greedy"); no draw where nothing is left to draw from.
 struct top_then_one {
     static constexpr std::string_view name = "top_then_one";
+    static constexpr bool ends_with_support = true;
     static constexpr bool tokens_differ = true;
     static constexpr bool counts_certain = true;
 };
 
-/// Two tokens: x_1 from q; if that is the most likely one, x_2 from the rest, else x_2 is the most likely one
-/// ([SpecHub]; [OptimalMDSD] 5.3).
+/// Two tokens, the most likely one and another: one token from q; if that is the most likely one, the other from the
+/// rest of q ([SpecHub]; [OptimalMDSD] 5.3). The most likely one stands first and counts as certain; which of several
+/// equally likely tokens it is is said by its place, not by its number. A node of one child has a draw from q.
 struct top_paired {
     static constexpr std::string_view name = "top_paired";
+    static constexpr bool ends_with_support = true;
     static constexpr bool tokens_differ = true;
+    static constexpr bool counts_certain = true;
 };
 
 /// n different tokens, the set S with probability proportional to the product of its q: n independent draws conditioned
@@ -52,6 +63,7 @@ struct top_paired {
 /// bound).
 struct conditional_poisson {
     static constexpr std::string_view name = "conditional_poisson";
+    static constexpr bool ends_with_support = true;
     static constexpr bool tokens_differ = true;
 };
 
@@ -81,7 +93,21 @@ struct target_initialised {
 /// need the rule.
 struct stratified {
     static constexpr std::string_view name = "stratified";
+    static constexpr bool ends_with_support = true;
     static constexpr bool counts_certain = true;
+};
+
+/// The lists of several nodes of one depth are the same, drawn once by `OfList`, or depend on one another in any other
+/// way, such as draws with common noise: product trees of drafters that have one row for each depth (Medusa with draws,
+/// block drafters). The list is independent of everything above its depth, and was drawn from the row of each node that
+/// has it. Verifiers that take such trees: `verify::lists_may_be_shared`.
+template <class OfList>
+struct shared_lists {
+    static constexpr std::string_view name = "shared_lists";
+    static constexpr bool counts_certain = requires { requires OfList::counts_certain; };
+    static constexpr bool tokens_differ = requires { requires OfList::tokens_differ; };
+    static constexpr bool ends_with_support = requires { requires OfList::ends_with_support; };
+    using of_list = OfList;
 };
 
 }  // namespace law
@@ -104,6 +130,37 @@ inline constexpr bool counts_certain = requires {
 template <draft_law Law>
 inline constexpr bool tokens_differ = requires {
     requires Law::tokens_differ;
+};
+
+/// Whether the lists of different nodes may be the same or depend on one another.
+template <draft_law Law>
+inline constexpr bool has_shared_lists = false;
+template <draft_law Law>
+inline constexpr bool has_shared_lists<law::shared_lists<Law>> = true;
+
+namespace detail {
+
+template <draft_law Law>
+struct of_list {
+    using type = Law;
+};
+template <draft_law Law>
+struct of_list<law::shared_lists<Law>> {
+    using type = Law;
+};
+
+}  // namespace detail
+
+/// The law of the children of a single node: `Law`, or the one that `law::shared_lists` names.
+template <draft_law Law>
+using law_of_list = typename detail::of_list<Law>::type;
+
+/// Whether a node has fewer children than wanted only where no token was left to draw: none with mass besides the
+/// certain children, and besides all children where these are different tokens. A law declares `ends_with_support =
+/// true`; `validate_batch` then finds children that were drawn and left out.
+template <draft_law Law>
+inline constexpr bool ends_with_support = requires {
+    requires Law::ends_with_support;
 };
 
 /// A law that is given by its conditionals ([RSD] (1): any dependence): `L::conditional(g, q, drawn)` is the row, a
@@ -146,5 +203,19 @@ template <draft_law Law>
     else
         return {tree};
 }
+
+namespace detail {
+
+/// A tree under a verifier's law, which was checked to take it.
+template <draft_law Law, draft_law Drawn>
+[[nodiscard]] MULTIDRAFT_HD constexpr drafted<Law> under_law(drafted<Drawn> const& drafts) noexcept {
+    static_assert(counts_certain<Law> == counts_certain<Drawn>);
+    if constexpr (counts_certain<Law>)
+        return {drafts.tree, drafts.certain};
+    else
+        return {drafts.tree};
+}
+
+}  // namespace detail
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -43,14 +43,16 @@ template <class Sums>
 /// distribution q, writes them in the order drawn and returns how many there are, and how many of them are certain.
 /// `sums` are the chunk sums of q's weights. `S::law` is the law of the children.
 ///
-/// The sums may be changed. Fewer than `out.size()` children mean that q's support was exhausted: no token is left, or
+/// A sampler that removes tokens from the sums takes them by value: the caller's stay as they were, and serve all nodes
+/// that share a row. Sums that lie in memory of the group cannot be copied: they are moved into the sampler, and used
+/// once (`chunk_sums_of`). Fewer than `out.size()` children mean that q's support was exhausted: no token is left, or
 /// the remaining mass is below `least_drawable`.
 template <class S>
 concept sampler = requires {
     typename S::law;
     requires draft_law<typename S::law>;
 }
-&&requires(S const& s, host_group const& g, probabilities<float> const& q, chunk_sums<float>& sums,
+&&requires(S const& s, host_group const& g, probabilities<float> const& q, chunk_sums<float> const& sums,
            addressed_source& source, draw_site site, span<token_id> out) {
     { s(g, q, sums, source, site, out) } -> std::same_as<drawn_children>;
 };

@@ -21,7 +21,7 @@ struct sequential {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         weight_of const w{q};
         for (std::size_t k = 0; k < out.size(); ++k) {

@@ -25,21 +25,29 @@ namespace MULTIDRAFT_NAMESPACE::draft {
 /// verifier, which runs a race with p over the same noise, often selects a drafted token; see
 /// `verify::shared_randomness`. Duplicates are possible and are kept. One pass, with one random block and one logarithm
 /// for each token and child; it takes an `addressed_source`.
+///
+/// The noise of a token is that of its number in the target's vocabulary. Where the draft's vocabulary is smaller
+/// (`widened_row`), `token_of` has the target's number for each of the draft's; without it the draft and the target
+/// would run their races over different noise, and hardly a token would be accepted. `draft_batch` sets it from
+/// `children_batch::token_of`.
 struct shared_randomness {
     using law = multidraft::law::shared_randomness;
+
+    token_id const* token_of = nullptr;  ///< may be null: the same numbers
 
     /// Engines pass a node's own position, not the root's.
     static constexpr bool addressed_by_text = true;
 
     template <group G, distribution Q, class Sums>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, addressed_source const& source,
-                                            draw_site site, span<token_id> out) const {
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/,
+                                            addressed_source const& source, draw_site site, span<token_id> out) const {
         using real = probability_of<Q>;
         race_noise const noise{source.uniforms(), site.position};
+        token_id const* const number = token_of;
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const list = static_cast<std::int32_t>(k);
-            index_t const x = g.argmax(q.size(), [q, noise, list](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-                return fp::div(q.weight(i), static_cast<real>(noise(list, i)));
+            index_t const x = g.argmax(q.size(), [q, noise, list, number](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                return fp::div(q.weight(i), static_cast<real>(noise(list, number == nullptr ? i : number[i])));
             });
             if (x == none || !(q.weight(x) > 0)) return {static_cast<index_t>(k)};
             out[k] = x;

@@ -30,7 +30,7 @@ struct stratified {
     double theta = 0.7;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>)

@@ -20,7 +20,7 @@ struct top_n {
     using law = multidraft::law::deterministic;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& /*sums*/, Source& /*source*/,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums const& /*sums*/, Source& /*source*/,
                                             draw_site /*site*/, span<token_id> out) const {
         order_of const order{q};
         auto const most = static_cast<std::size_t>(ordered_tokens(q, static_cast<index_t>(out.size())));

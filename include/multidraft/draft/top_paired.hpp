@@ -12,15 +12,16 @@
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 
-/// x_1 from q; if it is the most likely token (ties: the lowest), x_2 from the others, else x_2 is the most likely
-/// token ([SpecHub]; [OptimalMDSD] 5.3). One child alone is x_1.
+/// One token from q; if it is the most likely one (ties: the lowest), the other from the rest, else the other is the
+/// most likely one ([SpecHub]; [OptimalMDSD] 5.3). The most likely one is written first, and is certain. One child
+/// alone is a draw from q.
 ///
 /// More than two children are an `invalid_input` on the host; on devices two are drawn.
 struct top_paired {
     using law = multidraft::law::top_paired;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
         if constexpr (may_throw<G>)
@@ -35,8 +36,10 @@ struct top_paired {
         if (out.size() == 1) return {1};
         index_t const top = g.argmax(q.size(), w);
         if (first != top) {
-            out[1] = top;
-            return {2};
+            g.barrier();  // every lane has read the draw
+            out[0] = top;
+            out[1] = first;
+            return {2, 1};
         }
         auto const taken = span<token_id const>(out).first(1);
         g.update_chunk(sums, q.size(), w, taken, first);
@@ -44,7 +47,7 @@ struct top_paired {
         index_t const second = source.categorical(g, sums, q.size(), w, taken, site(purpose::draft, 1));
         if (second == none) return {1};
         out[1] = second;
-        return {2};
+        return {2, 1};
     }
 };
 

@@ -20,7 +20,7 @@ struct top_then_one {
     using law = multidraft::law::top_then_one;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
         if (out.empty()) return {};
         index_t const top = take_certain(g, q, sums, out, 0.0);

@@ -21,6 +21,7 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -50,7 +51,7 @@ struct draft_inputs {
 ///         .. the draft model reads in.tokens, in.positions, in.mask: one row per node ..
 ///         for (node_id v : in.nodes) tree.draw(v, sampler, q.row, q.sums, source);
 ///     }
-///     verify_tree(verifier, g, tree.drafts(), ..);
+///     verify_tree(verifier, g, drafts_for(verifier, tree), target_rows(p), draft_rows(q), ..);
 ///
 /// A shape is an upper bound: a node has fewer children than in the shape where the draft's support ends, and nothing
 /// is below a missing child (`node_of`, `shape_nodes`). `Law` is the law of the children. With the same source the
@@ -60,6 +61,11 @@ struct draft_inputs {
 /// `start`, and a draw of any other number is refused. Otherwise the engine chooses the number, and
 /// `verify::drafts_for` compiles only for verifiers that are lossless for such shapes. That the engine keeps to its
 /// declaration cannot be checked here.
+///
+/// The children of each node are drawn for that node alone, also where nodes share a row. One list for several nodes is
+/// another law, `law::shared_lists<L>`: a tree of that law has `draw_shared` and `add_shared`, and
+/// `verify::drafts_for` compiles only for verifiers that take it. That tokens given to `add` were drawn for their node
+/// alone cannot be checked here.
 ///
 /// Nodes may be drawn in any order. They are numbered as they are added; `arrange` brings them into level order, and is
 /// not needed if children were drawn level by level, from the first node to the last. Memory is kept from one step to
@@ -152,11 +158,12 @@ public:
     }
 
     /// Draws the children of a node from the draft's distribution there, as many as the shape has there; `sums` are the
-    /// chunk sums of its weights (`process_logits` gives both) and may be changed. Returns the children's numbers.
+    /// chunk sums of its weights (`process_logits` gives both). Nodes may share a row and its sums, as those of one
+    /// depth do with a block drafter: each draws for itself. Returns the children's numbers.
     ///
     /// Throws `invalid_input` for a node that does not exist or has its children already, and where there is no shape.
     template <sampler Sampler, distribution Q, class Sums, draw_source Source>
-    node_range draw(node_id node, Sampler const& sampler, Q const& q, Sums& sums, Source& source) {
+    node_range draw(node_id node, Sampler const& sampler, Q const& q, Sums const& sums, Source& source) {
         check_undrawn(node);
         if (!has_shape_) refuse("node", node, "the tree has no shape: say how many children are to be drawn");
         return draw_children(node, wanted(node), sampler, q, sums, source);
@@ -164,31 +171,51 @@ public:
 
     /// Draws up to `count` children, a number that depends on no more than `DependsOn` declares.
     template <sampler Sampler, distribution Q, class Sums, draw_source Source>
-    node_range draw(node_id node, index_t count, Sampler const& sampler, Q const& q, Sums& sums,
+    node_range draw(node_id node, index_t count, Sampler const& sampler, Q const& q, Sums const& sums,
                     Source& source) requires(!fixed) {
         check_undrawn(node);
         return draw_children(node, count, sampler, q, sums, source);
     }
 
-    /// Adds the children of a node that the engine drew itself by `Law`, in the order drawn, the certain ones first.
-    /// With a shape there may be fewer than it has only where the support ended.
+    /// Adds the children of a node that the engine drew itself by `Law`, all that were drawn for this node, in the
+    /// order drawn, the certain ones first. With a fixed shape there are as many as it has; where no token was left to
+    /// draw, `support_ended` stands in place of the last ones, as `draft_batch` writes it. Leaving a child out because
+    /// of its token, or of the draft's confidence in it, gives another law: `shape_depends_on::everything`.
     ///
-    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children already, more
-    /// children than the shape has, negative tokens, and an impossible count of certain children. Other violations of
-    /// the law, such as a duplicate token, are refused by verifiers.
+    /// Throws `invalid_input`, with nothing changed, for a node that does not exist or has its children already,
+    /// another number of children than the shape has, negative tokens, and an impossible count of certain children.
+    /// Other violations of the law, such as a duplicate token, are refused by verifiers.
     node_range add(node_id node, span<token_id const> tokens, index_t certain = 0) {
-        check_undrawn(node);
-        auto const n = static_cast<index_t>(std::min(tokens.size(), at(max_nodes)));
-        if (has_shape_ && fixed && n > wanted(node))
-            refuse("tokens.size", tokens.size(),
-                   "the shape has " + std::to_string(wanted(node)) + " children for node " + std::to_string(node));
-        check_room(node, n);
-        for (std::size_t k = 0; k < tokens.size(); ++k)
-            if (tokens[k] < 0) refuse("tokens", static_cast<std::int64_t>(k), tokens[k], "a token is not negative");
-        if (certain < 0 || certain > n)
-            refuse("certain", certain, std::to_string(n) + " children are added, of which some are certain");
-        if (certain > 0 && !counts_certain<Law>) refuse("certain", certain, "the law has no certain children");
-        return append(node, tokens, certain);
+        check_added(node, tokens, certain);
+        return append(node, drawn_of(tokens), certain);
+    }
+
+    /// Draws one list of children and adds it below each of several nodes, which have one row and as many children each
+    /// in the shape. The draws have the address of the first of them. Throws `invalid_input`, with nothing changed, as
+    /// `draw` does for each node, for one that is listed twice, and where the numbers of children differ.
+    template <sampler Sampler, distribution Q, class Sums, draw_source Source>
+    void draw_shared(span<node_id const> nodes, Sampler const& sampler, Q const& q, Sums const& sums,
+                     Source& source) requires(has_shared_lists<Law>) {
+        check_sharing(nodes);
+        if (nodes.empty()) return;
+        for (node_id const v : nodes) {
+            if (!has_shape_) refuse("nodes", v, "the tree has no shape: use add_shared");
+            if (wanted(v) != wanted(nodes[0]))
+                refuse("nodes", v,
+                       "it has " + std::to_string(wanted(v)) + " children in the shape, and the first one " +
+                           std::to_string(wanted(nodes[0])));
+        }
+        drawn_children const drawn = draw_list(nodes[0], wanted(nodes[0]), sampler, q, sums, source);
+        for (node_id const v : nodes) append(v, span<token_id const>(children_).first(at(drawn.count)), drawn.certain);
+    }
+
+    /// Adds one list of children, drawn once by the engine, below each of several nodes; otherwise as `add`.
+    void add_shared(span<node_id const> nodes, span<token_id const> tokens,
+                    index_t certain = 0) requires(has_shared_lists<Law>) {
+        check_sharing(nodes);
+        for (node_id const v : nodes) check_added(v, tokens, certain);
+        check_room(0, static_cast<index_t>(std::min(nodes.size() * tokens.size(), at(max_nodes))));
+        for (node_id const v : nodes) append(v, drawn_of(tokens), certain);
     }
 
     /// Adds one child after the others of a node. Whether it is drawn is up to a stopping rule, which may depend on the
@@ -431,6 +458,39 @@ private:
         check_node(node);
         if (drawn(node)) refuse("node", node, "the children of this node have been drawn");
     }
+    /// The tokens before those that could not be drawn.
+    [[nodiscard]] static span<token_id const> drawn_of(span<token_id const> tokens) noexcept {
+        while (!tokens.empty() && tokens[tokens.size() - 1] == support_ended) tokens = tokens.first(tokens.size() - 1);
+        return tokens;
+    }
+
+    void check_added(node_id node, span<token_id const> tokens, index_t certain) const {
+        check_undrawn(node);
+        auto const size = static_cast<index_t>(std::min(tokens.size(), at(max_nodes)));
+        if (has_shape_ && fixed && size != wanted(node))
+            refuse(
+                "tokens.size", tokens.size(),
+                "the shape has " + std::to_string(wanted(node)) + " children for node " + std::to_string(node) +
+                    (size > wanted(node) ? "" : ": where no token was left to draw, write support_ended in its place"));
+        tokens = drawn_of(tokens);
+        auto const n = static_cast<index_t>(std::min(tokens.size(), at(max_nodes)));
+        check_room(node, n);
+        for (std::size_t k = 0; k < tokens.size(); ++k)
+            if (tokens[k] < 0) refuse("tokens", static_cast<std::int64_t>(k), tokens[k], "a token is not negative");
+        if (certain < 0 || certain > n)
+            refuse("certain", certain, std::to_string(n) + " children are added, of which some are certain");
+        if (certain > 0 && !counts_certain<Law>) refuse("certain", certain, "the law has no certain children");
+    }
+    void check_sharing(span<node_id const> nodes) const {
+        for (std::size_t k = 0; k < nodes.size(); ++k) {
+            check_undrawn(nodes[k]);
+            auto const index = static_cast<std::int64_t>(k);
+            if (added_.depths[at(nodes[k])] != added_.depths[at(nodes[0])])
+                refuse("nodes", index, nodes[k], "nodes that share a list have one depth");
+            for (std::size_t j = 0; j < k; ++j)
+                if (nodes[j] == nodes[k]) refuse("nodes", index, nodes[k], "the node stands here twice");
+        }
+    }
     void check_room(node_id node, index_t children) const {
         if (children > max_nodes - added_.size()) refuse("count", children, "a tree has at most 2^24 nodes");
         if (added_.positions[at(node)] == std::numeric_limits<std::int32_t>::max())
@@ -484,9 +544,17 @@ private:
     }
 
     template <class Sampler, class Q, class Sums, class Source>
-    node_range draw_children(node_id node, index_t count, Sampler const& sampler, Q const& q, Sums& sums,
+    node_range draw_children(node_id node, index_t count, Sampler const& sampler, Q const& q, Sums const& sums,
                              Source& source) {
-        static_assert(std::is_same_v<typename Sampler::law, Law>,
+        drawn_children const drawn = draw_list(node, count, sampler, q, sums, source);
+        return append(node, span<token_id const>(children_).first(at(drawn.count)), drawn.certain);
+    }
+
+    /// Draws the children of a node into `children_`.
+    template <class Sampler, class Q, class Sums, class Source>
+    drawn_children draw_list(node_id node, index_t count, Sampler const& sampler, Q const& q, Sums const& sums,
+                             Source& source) {
+        static_assert(std::is_same_v<typename Sampler::law, law_of_list<Law>>,
                       "multidraft: this tree is for another law than the sampler's: name the sampler's law, such as "
                       "draft::tree_growth<draft::sequential::law>");
         if (count < 0) refuse("count", count, "a node has 0 children or more");
@@ -499,7 +567,7 @@ private:
             draw_site const site{added_.positions[at(by_text ? node : 0)], node};
             result = sampler(host_group{}, q, sums, source, site, span<token_id>(children_));
         }
-        return append(node, span<token_id const>(children_).first(at(result.count)), result.certain);
+        return result;
     }
 
     node_range append(node_id node, span<token_id const> tokens, index_t certain) {

@@ -19,11 +19,22 @@
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 
 /// A handle to the chunk sums that a team keeps in its scratch memory. Valid until the group's next `sum_chunks` or
-/// `softmax`.
+/// `softmax`. Not copied, since a copy would not have sums of its own.
 template <class Real>
 struct team_chunk_sums {
     Real total = 0;
     Real* values = nullptr;
+
+    team_chunk_sums() = default;
+    /// The sums of all chunks, and the total.
+    MULTIDRAFT_HD team_chunk_sums(Real of_all, Real* of_chunks) noexcept : total(of_all), values(of_chunks) {}
+    /// As handles: what was moved from is not used again.
+    team_chunk_sums(team_chunk_sums&&) = default;
+    /// The same.
+    team_chunk_sums& operator=(team_chunk_sums&&) = default;
+    team_chunk_sums(team_chunk_sums const&) = delete;
+    team_chunk_sums& operator=(team_chunk_sums const&) = delete;
+    ~team_chunk_sums() = default;
 };
 
 /// The members of a team on a device (CUDA, HIP, SYCL) as a `group`; on a CPU it is correct too, but slow.
@@ -480,7 +491,7 @@ private:
     /// Chunk sums that are known: `value(c)` is that of chunk c.
     template <class Real, class Value>
     [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_by(index_t n, Real total, Value const& value) const {
-        team_chunk_sums<Real> const sums{total, numbers<Real>(board_->row_sums)};
+        team_chunk_sums<Real> sums{total, numbers<Real>(board_->row_sums)};
         member_->team_barrier();
         for (index_t c = rank(); c < kept_sums(n); c += size()) sums.values[c] = value(c);
         member_->team_barrier();

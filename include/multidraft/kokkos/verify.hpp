@@ -79,8 +79,7 @@ void verify_batch(kokkos::space_policy<Space, Group> const& policy, Verifier con
     detail::refuse_bad_verdicts(out);
     std::size_t each = 0;
     if constexpr (verify::needs_scratch<Verifier>) {
-        if (trees.largest < 1)
-            refuse("trees.largest", trees.largest, "for verifiers of whole trees it is said how large a tree may be");
+        detail::refuse_bad_largest(trees);
         each = verify::scratch_bytes<Verifier>(trees.largest, out.deepest(trees.largest));
         std::size_t const wanted = each * static_cast<std::size_t>(trees.requests);
         detail::refuse_bad_workspace(scratch, wanted);

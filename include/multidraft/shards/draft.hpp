@@ -58,7 +58,8 @@ void draft_batch(shards::rank_team<C>& team, Sampler const& sampler, level_batch
     };
     shards::detail::agree(team, state, [&] {
         detail::refuse_bad_level<Sampler>(level, q, requests, out);
-        for (std::int32_t e = 0; e < level.entries; ++e) detail::check_entry(level, q, requests, out, e);
+        for (std::int32_t e = 0; e < level.entries; ++e)
+            detail::check_entry<typename Sampler::law>(level, q, requests, out, e);
     });
     if (level.entries == 0) return;
     auto& memory = team.draft_memory;

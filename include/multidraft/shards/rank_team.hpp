@@ -162,7 +162,7 @@ private:
         if (columns_moved.size() == 0) return to;
         index_t const first = columns_moved.begin - columns().of(rank()).begin;
         for (std::int64_t const i : part.nodes) {
-            T const* const row = part.rows->data + part.rows->row(i) * part.rows->row_stride;
+            T const* const row = part.rows->data + part.rows->row(i) * part.rows->own_stride();
             for (index_t k = 0; k < columns_moved.size(); ++k, to += sizeof(T))
                 std::memcpy(to, row + part.rows->layout(first + k), sizeof(T));
         }
@@ -196,7 +196,7 @@ private:
     /// Writes an entry whose column this rank has.
     template <class T, class Layout>
     void write_entry(incomplete_rows<T, Layout> const& part, row_entry const& e, std::byte* to) const {
-        T const* const row = part.rows->data + part.rows->row(e.node) * part.rows->row_stride;
+        T const* const row = part.rows->data + part.rows->row(e.node) * part.rows->own_stride();
         std::memcpy(to, row + part.rows->layout(e.token - columns().of(rank()).begin), sizeof(T));
     }
     template <class T, class Layout>

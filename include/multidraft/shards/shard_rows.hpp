@@ -119,7 +119,7 @@ private:
 /// Rows of logits of a batch, of which each rank has some columns: `logit_batch` in shards. T: float, double, `float16`
 /// or `bfloat16`.
 ///
-/// On each rank, row r begins at `data + r * row_stride` entries with the rank's first column; a rank without columns
+/// On each rank, row r begins at `data + r * own_stride()` entries with the rank's first column; a rank without columns
 /// needs no data. Node i of the batch has row `row_of[i]`, or row i where `row_of` is null; `row_of` may differ between
 /// ranks. Sampling parameters are as in `logit_batch`, equal on all ranks.
 ///
@@ -130,7 +130,7 @@ struct shard_batch {
     using layout_type = Layout;
 
     T const* data = nullptr;
-    std::int64_t row_stride = 0;
+    std::int64_t row_stride = 0;                ///< 0: the number of this rank's columns; else at least that
     index_t vocabulary = 0;                     ///< of the whole row
     std::int64_t const* row_of = nullptr;       ///< may be null
     sampling_params const* sampling = nullptr;  ///< one per request; if null, `default_sampling` for all
@@ -145,10 +145,14 @@ struct shard_batch {
 
     /// The index of node i's row.
     [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept { return row_of == nullptr ? i : row_of[i]; }
+    /// Entries from one row of this rank to the next.
+    [[nodiscard]] std::int64_t own_stride() const noexcept {
+        return multidraft::detail::stride_of_rows(row_stride, ranks->columns().of(ranks->rank()).size());
+    }
     /// The logits of node i.
     [[nodiscard]] shard_view<T, Layout> view(std::int64_t i) const noexcept {
         auto const tail = static_cast<std::int64_t>(ranks->columns().columns_to_receive(ranks->rank()).size());
-        return {*ranks, data == nullptr ? nullptr : data + row(i) * row_stride,
+        return {*ranks, data == nullptr ? nullptr : data + row(i) * own_stride(),
                 tails == nullptr ? nullptr : tails + i * tail, first_row + static_cast<std::uint32_t>(i), layout};
     }
     /// The sampling parameters of a request.

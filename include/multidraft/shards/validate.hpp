@@ -12,6 +12,8 @@
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/tree_rules.hpp"
+#include "multidraft/batch/validate_for.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/arithmetic.hpp"
@@ -28,8 +30,9 @@ namespace shards::detail {
 
 /// The report of the first row that is not a distribution. The rows must be complete.
 template <class Team, draft_law Law, class Target, class Draft>
-[[nodiscard]] validation_report report_of_rows(Team& team, drafted_batch<Law> const& drafts, Target const& target,
-                                               Draft const& draft, request_batch const& requests) {
+[[nodiscard]] validation_report report_of_rows(Team& team, drafted_batch<Law> const& drafts, tree_rules const& rules,
+                                               Target const& target, Draft const& draft,
+                                               request_batch const& requests) {
     namespace batch = multidraft::detail;
     shard_group const g(team);
     tree_batch const& trees = drafts.trees;
@@ -46,13 +49,14 @@ template <class Team, draft_law Law, class Target, class Draft>
         if (is_target)
             fault = batch::check_row(g, trees, target, batch_argument::target, b, v);
         else if constexpr (has_draft)
-            fault = batch::check_row(g, trees, draft, batch_argument::draft, b, v);
+            fault = batch::check_row_and_draws(g, drafts, draft, batch_argument::draft, rules, b, v);
         // The task may still wait for the value that is at fault, but the row is known.
         batch::fault_key const key = batch::key_of(b, fault);
         first = key < first ? key : first;
     });
     validation_report report;
-    team.run_together(1, [&](std::size_t) { report = batch::report_of(g, drafts, target, draft, requests, first); });
+    team.run_together(
+        1, [&](std::size_t) { report = batch::report_of(g, drafts, rules, target, draft, requests, first); });
     return report;
 }
 
@@ -69,9 +73,9 @@ template <shards::communicator C>
 /// all ranks if arrays are missing on one, or if a rank's trees, requests or sampling parameters differ from those of
 /// rank 0 (whatever the team's `team_checks`).
 template <shards::communicator C, draft_law Law, row_batch Target, draft_row_batch Draft>
-void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts, target_rows<Target> const& target,
-                    draft_rows<Draft> const& draft, request_batch const& requests, validation_report* report,
-                    workspace const& /*scratch*/ = {}) {
+void validate_batch(shards::rank_team<C>& team, tree_rules const& rules, drafted_batch<Law> const& drafts,
+                    target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
+                    validation_report* report, workspace const& /*scratch*/ = {}) {
     tree_batch const& trees = drafts.trees;
     Target p = target.rows;
     Draft q = draft.rows;
@@ -85,9 +89,9 @@ void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts
     // by the slots of a request at fault.
     auto const state = [&](shards::detail::argument_summary& mine) {
         for (std::int32_t b = 0; b < trees.requests && mine.fault == detail::no_fault; ++b)
-            mine.fault = detail::fault_of_request(drafts, p, q, requests, b);
+            mine.fault = detail::fault_of_request(drafts, rules, p, q, requests, b);
         if (mine.fault != detail::no_fault)
-            mine.report = detail::report_of(detail::host_batch_group{}, drafts, p, q, requests, mine.fault);
+            mine.report = detail::report_of(detail::host_batch_group{}, drafts, rules, p, q, requests, mine.fault);
         else
             shards::detail::summary_of(trees, requests, p, q)(mine);
     };
@@ -96,7 +100,7 @@ void validate_batch(shards::rank_team<C>& team, drafted_batch<Law> const& drafts
     if (trees.requests > 0) {
         shards::detail::start_completing(team, trees, p, q);
         shards::detail::finish_completing(team, p, q);
-        *report = shards::detail::report_of_rows(team, drafts, p, q, requests);
+        *report = shards::detail::report_of_rows(team, drafts, rules, p, q, requests);
     }
     if (report->what != batch_argument::nothing) return;
     if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {

@@ -52,9 +52,10 @@ void refuse_bad_call(drafted_batch<Law> const& drafts, Target const& target, Dra
     batch::refuse_bad_verdicts(out);
     batch::fault_key first = batch::no_fault;
     for (std::int32_t b = 0; b < trees.requests && first == batch::no_fault; ++b)
-        first = batch::fault_of_request(drafts, target, draft, requests, b);
+        first = batch::fault_of_request(drafts, rules_of<Verifier>(), target, draft, requests, b);
     if (first != batch::no_fault)
-        refuse_reported(batch::report_of(batch::host_batch_group{}, drafts, target, draft, requests, first));
+        refuse_reported(
+            batch::report_of(batch::host_batch_group{}, drafts, rules_of<Verifier>(), target, draft, requests, first));
     std::size_t wanted = 0;
     for (std::int32_t b = 0; b < trees.requests; ++b) {
         std::int32_t const depth = trees(b).depth(trees.size(b) - 1);
@@ -156,7 +157,7 @@ public:
         tree_batch const& trees = drafts_.trees;
         detail::finish_completing(team_, target_, draft_);
         if (team_.checks() == team_checks::rows)
-            refuse_reported(detail::report_of_rows(team_, drafts_, target_, draft_, requests_));
+            refuse_reported(detail::report_of_rows(team_, drafts_, rules_of<Verifier>(), target_, draft_, requests_));
         detail::process_rows(team_, trees, target_, draft_);
         shard_group const g(team_);
         std::size_t const each = scratch_.size / static_cast<std::size_t>(trees.requests) / verify::scratch_alignment *

@@ -26,7 +26,7 @@ struct engine_sequential {
     using law = multidraft::law::sequential;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    drawn_children operator()(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site,
                               span<token_id> out) const {
         for (std::size_t k = 0; k < out.size(); ++k) {
             auto const index = static_cast<index_t>(k);
@@ -48,7 +48,7 @@ struct engine_stratified {
     index_t draws = 1;
 
     template <group G, distribution Q, class Sums, draw_source Source>
-    drawn_children operator()(G const& g, Q const& q, Sums& sums, Source& source, draw_site site,
+    drawn_children operator()(G const& g, Q const& q, Sums const& sums, Source& source, draw_site site,
                               span<token_id> out) const {
         std::vector<token_id> order;
         for (token_id x = 0; x < q.size(); ++x)

@@ -37,6 +37,7 @@ struct enumeration {
     index_t grid = 16;                       ///< cells of a uniform, see `enumerating_source`
     std::uint64_t most = ~std::uint64_t{0};  ///< branches
     shape_rule rule = {};                    ///< nodes with fewer children than in the shape
+    bool shared_lists = false;               ///< see `small_step`
 };
 
 namespace detail {
@@ -80,7 +81,8 @@ template <class Real>
 }  // namespace detail
 
 /// The law of the first (levels + 1) tokens of a text whose first step is speculative: outcomes of fewer tokens are
-/// completed with the target's own conditionals, as correct later steps would do.
+/// completed with the target's own conditionals, as correct later steps would do. For one tree and one pair of models,
+/// on which a wrong verifier may be right by chance: a proof is `prove_lossless`.
 ///
 /// The models have rows for contexts of up to `children.size()` tokens. With rows of floats the result is the law of
 /// the program in floats, and the target's conditionals are those of its floats. `Group` may be `silent_group`: see
@@ -88,7 +90,7 @@ template <class Real>
 template <group Group = host_group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_of_step(Sampler sampler, Verifier verifier, shape const& children,
                                      basic_model_pair<Real> const& models, enumeration const& how = {}) {
-    small_step<Sampler, Verifier, Real, Group> step(sampler, verifier, models, how.rule);
+    small_step<Sampler, Verifier, Real, Group> step(sampler, verifier, models, how.rule, how.shared_lists);
     output_law result;
     std::map<text, double> emitted;
     text out;
@@ -150,7 +152,8 @@ template <class Real>
     return sum / 2;
 }
 
-/// The distance of the output law of one step from the target's, for one tree and one pair of models.
+/// The distance of the output law of one step from the target's, for one tree and one pair of models. That it is 0
+/// proves nothing for others: see `prove_lossless`.
 template <sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] double distance_from_target(Sampler sampler, Verifier verifier, shape const& children,
                                           basic_model_pair<Real> const& models) {

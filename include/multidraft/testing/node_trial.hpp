@@ -99,8 +99,8 @@ public:
         auto const count = static_cast<node_id>(nodes);
         verdict const found = verify::verify_tree(
             verifier_, g, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_),
-            row_of_all_nodes(p_, count), row_of_all_nodes(q_, count), source, position, span<node_id>(path_),
-            scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
+            target_rows(row_of_all_nodes(p_, count)), draft_rows(row_of_all_nodes(q_, count)), source, position,
+            span<node_id>(path_), scratch_.of<Verifier>(count, drawn.count > 0 ? 1 : 0));
         return found.accepted > 0 ? path_[0] - 1 : none;
     }
 

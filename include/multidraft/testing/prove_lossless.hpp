@@ -27,6 +27,7 @@
 #include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
+#include "multidraft/verify/takes_law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
@@ -35,14 +36,46 @@ struct tree_case {
     shape children;
     index_t vocabulary;
     shape_rule rule = {};
+    bool shared_lists = false;  ///< one list for all nodes of a depth: for verifiers that take `law::shared_lists`
+
+    /// The case in words: 2x2, or 2x2, shared lists.
+    [[nodiscard]] std::string text() const {
+        return print(children) + (rule.name.empty() ? "" : ", " + rule.name) + (shared_lists ? ", shared lists" : "");
+    }
 };
 
 /// Trees of up to six children per node and three levels, over two to five tokens: fewer tokens than children too.
 [[nodiscard]] inline std::vector<tree_case> trees_to_prove() {
-    return {{{1}, 1},    {{1}, 3},       {{2}, 2},       {{2}, 3},       {{2}, 5},      {{3}, 2},    {{3}, 3},
-            {{3}, 4},    {{4}, 2},       {{4}, 3},       {{5}, 2},       {{6}, 2},      {{6}, 3},    {{1, 1}, 3},
-            {{1, 2}, 3}, {{2, 1}, 2},    {{2, 1}, 3},    {{2, 1}, 4},    {{2, 2}, 2},   {{2, 2}, 3}, {{3, 1}, 2},
-            {{3, 1}, 3}, {{1, 1, 1}, 2}, {{2, 1, 1}, 2}, {{1, 2, 1}, 2}, {{1, 1, 2}, 3}};
+    return {{{1}, 1},
+            {{1}, 3},
+            {{2}, 2},
+            {{2}, 3},
+            {{2}, 5},
+            {{3}, 2},
+            {{3}, 3},
+            {{3}, 4},
+            {{4}, 2},
+            {{4}, 3},
+            {{5}, 2},
+            {{6}, 2},
+            {{6}, 3},
+            {{1, 1}, 3},
+            {{1, 2}, 3},
+            {{2, 1}, 2},
+            {{2, 1}, 3},
+            {{2, 1}, 4},
+            {{2, 2}, 2},
+            {{2, 2}, 3},
+            {{3, 1}, 2},
+            {{3, 1}, 3},
+            {{1, 1, 1}, 2},
+            {{2, 1, 1}, 2},
+            {{1, 2, 1}, 2},
+            {{1, 1, 2}, 3},
+            {{2, 1}, 3, {}, true},
+            {{2, 2}, 2, {}, true},
+            {{3, 1}, 2, {}, true},
+            {{2, 2, 1}, 2, {}, true}};
 }
 
 /// One child a node: for verifiers of one path.
@@ -53,8 +86,21 @@ struct tree_case {
 
 /// Up to two children per node: for verifiers of pairs.
 [[nodiscard]] inline std::vector<tree_case> pairs_to_prove() {
-    return {{{1}, 1},    {{1}, 3},    {{2}, 2},    {{2}, 3},    {{2}, 4},       {{2}, 5},      {{1, 1}, 3},
-            {{1, 2}, 3}, {{2, 1}, 3}, {{2, 2}, 2}, {{2, 2}, 3}, {{2, 1, 1}, 2}, {{1, 2, 1}, 3}};
+    return {{{1}, 1},
+            {{1}, 3},
+            {{2}, 2},
+            {{2}, 3},
+            {{2}, 4},
+            {{2}, 5},
+            {{1, 1}, 3},
+            {{1, 2}, 3},
+            {{2, 1}, 3},
+            {{2, 2}, 2},
+            {{2, 2}, 3},
+            {{2, 1, 1}, 2},
+            {{1, 2, 1}, 3},
+            {{2, 1}, 3, {}, true},
+            {{2, 2}, 3, {}, true}};
 }
 
 /// Paths that branch at the root.
@@ -96,7 +142,7 @@ struct proof {
         kind models = kind::plain;
         int seed = 0;
         bool in_floats = false;
-        std::string rule{};  ///< the name of the tree's
+        std::string text{};  ///< the tree in words
     };
 
     place_of_case distance;  ///< the largest total variation between the output law and the target's
@@ -118,12 +164,16 @@ struct proof {
     [[nodiscard]] std::string report() const {
         std::ostringstream out;
         auto const at = [&](place_of_case const& where) {
-            out << where.value << " (rounding explains " << where.tolerance << ") on " << print(where.tree)
-                << (where.rule.empty() ? "" : ", " + where.rule) << ", V = " << where.vocabulary << ", "
-                << name_of(where.models) << ", seed " << where.seed << (where.in_floats ? ", floats" : ", doubles");
+            out << where.value << " (rounding explains " << where.tolerance << ") on " << where.text
+                << ", V = " << where.vocabulary << ", " << name_of(where.models) << ", seed " << where.seed
+                << (where.in_floats ? ", floats" : ", doubles");
         };
+        constexpr int few = 250;
         out << (holds() ? "lossless: " : (exact ? "not shown to be lossless: " : "not exact, so no proof: ")) << cases
             << " cases, " << branches << " branches";
+        if (cases < few)
+            out << "\n    few cases: wrong verifiers pass so few. The default options have more than " << few
+                << ", of all kinds of rows";
         if (distance.vocabulary > 0) {
             out << "\n    total variation from the target at most ";
             at(distance);
@@ -134,9 +184,7 @@ struct proof {
         }
         if (!error.empty()) out << "\n    " << error;
         if (!exact) out << "\n    uniforms were asked for: their law is that of a grid";
-        for (tree_case const& t : left_out)
-            out << "\n    too many branches: " << print(t.children) << ", V = " << t.vocabulary
-                << (t.rule.name.empty() ? "" : ", " + t.rule.name);
+        for (tree_case const& t : left_out) out << "\n    too many branches: " << t.text() << ", V = " << t.vocabulary;
         return out.str();
     }
 };
@@ -194,13 +242,12 @@ template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case const& t,
                 basic_model_pair<Real> const& models, proof::place_of_case where, std::uint64_t most, proof& result) {
     try {
-        output_law const found =
-            law_to_prove<Group>(sampler, verifier, t.children, models, {.most = most, .rule = t.rule});
+        output_law const found = law_to_prove<Group>(sampler, verifier, t.children, models,
+                                                     {.most = most, .rule = t.rule, .shared_lists = t.shared_lists});
         result.branches += found.branches;
         if (!found.complete) {
             auto const same = [&](tree_case const& other) {
-                return other.children == t.children && other.vocabulary == t.vocabulary &&
-                       other.rule.name == t.rule.name;
+                return other.text() == t.text() && other.vocabulary == t.vocabulary;
             };
             if (std::none_of(result.left_out.begin(), result.left_out.end(), same)) result.left_out.push_back(t);
             return;
@@ -219,9 +266,9 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
     } catch (std::exception const& e) {
         ++result.cases;
         if (result.error.empty())
-            result.error = "threw on " + print(t.children) + (t.rule.name.empty() ? "" : ", " + t.rule.name) +
-                           ", V = " + std::to_string(t.vocabulary) + ", " + name_of(where.models) + ", seed " +
-                           std::to_string(where.seed) + (where.in_floats ? ", floats: " : ", doubles: ") + e.what();
+            result.error = "threw on " + t.text() + ", V = " + std::to_string(t.vocabulary) + ", " +
+                           name_of(where.models) + ", seed " + std::to_string(where.seed) +
+                           (where.in_floats ? ", floats: " : ", doubles: ") + e.what();
     }
 }
 
@@ -239,7 +286,7 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// verifier cannot exceed. An exception is a failure too. For `verify::nested_ranked_block` quantiles are integrated
 /// out, in doubles only (`law_of_ranked_step`). For a verifier that accepts certain trees only there are
 /// `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`. Trees with a `shape_rule` prove that shapes may depend on
-/// draws.
+/// draws. Trees with shared lists prove `verify::lists_may_be_shared`; other verifiers skip them.
 ///
 /// The library's samplers do not draw tokens of negligible weight; `engine_samplers.hpp` has samplers that do. A
 /// verifier for launches, which cannot throw and whose trees have slots for children that could not be drawn, should
@@ -250,6 +297,7 @@ template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
 [[nodiscard]] proof prove_lossless(Sampler sampler, Verifier verifier, proof_options const& options = {}) {
     proof result;
     for (tree_case const& t : options.trees) {
+        if (t.shared_lists && !verify::lists_may_be_shared<Verifier>) continue;
         // Once one case had too many branches, the limit for the others is lower.
         auto const most = [&, before = result.left_out.size()] {
             return result.left_out.size() > before ? options.most_branches / 16 : options.most_branches;
@@ -259,8 +307,7 @@ template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
                 auto models = random_models(k, t.vocabulary, static_cast<int>(t.children.size()),
                                             static_cast<std::uint64_t>(seed) + 40);
                 poison_unreachable(models.target);
-                proof::place_of_case where{0,     tolerance_of_doubles, t.children, t.vocabulary, k, seed,
-                                           false, t.rule.name};
+                proof::place_of_case where{0, tolerance_of_doubles, t.children, t.vocabulary, k, seed, false, t.text()};
                 if (options.doubles) detail::prove_case<Group>(sampler, verifier, t, models, where, most(), result);
                 where.in_floats = true;
                 where.tolerance = tolerance_of_floats(t.children);

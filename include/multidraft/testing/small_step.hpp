@@ -19,6 +19,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
@@ -42,11 +43,14 @@ template <sampler Sampler, verify::verifier Verifier, class Real = double, group
 class small_step {
 public:
     /// The models belong to the caller and must outlive this object. With a rule nodes may have fewer children than in
-    /// the shape.
-    small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models, shape_rule rule = {})
+    /// the shape. With shared lists all nodes of a depth have the list that was drawn for the first of them, from one
+    /// row: the draft's after a text of that many tokens 0 (`law::shared_lists`).
+    small_step(Sampler sampler, Verifier verifier, basic_model_pair<Real> const& models, shape_rule rule = {},
+               bool shared_lists = false)
         : sampler_(sampler),
           verifier_(verifier),
           rule_(std::move(rule)),
+          shared_lists_(shared_lists),
           models_(models),
           target_(models.target.vocabulary()),
           draft_(models.draft.vocabulary()),
@@ -63,8 +67,9 @@ public:
             verify::scratch_bytes<Verifier>(static_cast<node_id>(parents_.size()), static_cast<int>(children.size())),
             std::byte{0xff});
         verdict const v = verify::verify_tree(
-            verifier_, g_, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_), target_, draft_,
-            source, position, span<node_id>(path_), span<std::byte>(scratch_));
+            verifier_, g_, make_drafted<typename Sampler::law>(tree_view{parents_, tokens_}, certain_),
+            target_rows(target_), draft_rows(draft_), source, position, span<node_id>(path_),
+            span<std::byte>(scratch_));
         node_id node = 0;
         for (std::size_t k = 0; k < path_.size(); ++k) {
             if (k >= static_cast<std::size_t>(v.accepted)) {
@@ -99,9 +104,12 @@ private:
         target_.push_back(models_.target[root]);
         of_root_ = {};
         std::size_t begin = 0;
+        std::size_t of_depth = root;  // the context of the row that nodes of this depth share
+        drawn_children drawn;
         for (std::size_t depth = 0; depth < children.size(); ++depth) {
             int const most = children[depth];
             std::size_t const end = parents_.size();
+            bool is_drawn = false;  // the list of this depth, where it is shared
             for (std::size_t v = begin; v < end; ++v) {
                 auto const node = static_cast<node_id>(v);
                 index_t wanted = most;
@@ -114,13 +122,15 @@ private:
                     for (int k = 0; k < wanted; ++k) add(node, 0, nowhere);
                     continue;
                 }
-                draft_.push_back(models_.draft[contexts_[v]]);
+                draft_.push_back(models_.draft[shared_lists_ ? of_depth : contexts_[v]]);
                 if (wanted == 0) continue;
-                auto const q = draft_(g_, node);
-                auto sums = g_.sum_chunks(q.size(), weight_of{q});
-                drawn_.assign(static_cast<std::size_t>(wanted), unwritten);
-                drawn_children const drawn =
-                    sampler_(g_, q, sums, source, draw_site{position, node}, span<token_id>(drawn_));
+                if (!shared_lists_ || !is_drawn) {
+                    auto const q = draft_(g_, node);
+                    auto sums = g_.sum_chunks(q.size(), weight_of{q});
+                    drawn_.assign(static_cast<std::size_t>(wanted), unwritten);
+                    drawn = sampler_(g_, q, sums, source, draw_site{position, node}, span<token_id>(drawn_));
+                    is_drawn = true;
+                }
                 certain_[v] = drawn.certain;
                 if (v == 0) of_root_ = drawn;
                 for (index_t k = 0; k < drawn.count; ++k) {
@@ -128,9 +138,10 @@ private:
                     add(node, x, models_.target.after(contexts_[v], x));
                 }
                 if constexpr (!may_throw<Group>)
-                    for (index_t k = drawn.count; k < wanted; ++k) add(node, none, nowhere);
+                    for (index_t k = drawn.count; k < wanted; ++k) add(node, support_ended, nowhere);
             }
             begin = end;
+            of_depth = models_.draft.after(of_depth, 0);
         }
     }
 
@@ -145,6 +156,7 @@ private:
     Sampler sampler_;
     Verifier verifier_;
     shape_rule rule_;
+    bool shared_lists_;
     basic_model_pair<Real> const& models_;
     Group g_;
     basic_rows_of_nodes<Real> target_;

@@ -12,10 +12,12 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -64,35 +66,28 @@ struct chain_path {
 /// pass over p and q for each rejected level. `target(g, node)` is called up to twice for a node, so rows that cost a
 /// pass to normalise are better prepared beforehand (`remembered_rows`).
 template <draft_law Law>
-class block {
+class block : public whole_tree<block<Law>, Law> {
     static_assert(detail::draws_one_from_q<Law>,
                   "multidraft: verify::block divides by the law of the draw and is lossless for a token drawn from q "
                   "(law::iid, law::sequential, law::stratified and others with one child); for other laws, "
                   "law::deterministic among them, use verify::naive");
 
 public:
-    using law = Law;
     static constexpr bool lossless = true;
+    static constexpr allowed_trees trees = allowed_trees::chains;
 
     /// One weight per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         return (static_cast<std::size_t>(depth) + 1) * sizeof(double);
     }
 
-    /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
-                      "verifier, such as verify::block<law::sequential>; verify::naive<Law> fits every law");
+    /// The verdict on one path; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      span<std::byte> scratch) const {
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-        detail::check_input<block>(g, drafts, target, draft, path, scratch);
         if (!detail::is_chain<G>(tree, "block verification takes one child per node; for trees use verify::traversal"))
             return {};
         auto* const weights = reinterpret_cast<real*>(scratch.data());
@@ -109,7 +104,7 @@ public:
                 return {};
             }
             if constexpr (!may_throw<G>)
-                if (x == none) break;  // a slot for a child that could not be drawn
+                if (is_absent(x)) break;
             real const qx = draft(g, levels)(x);
             if (!(qx > 0)) {
                 detail::refuse_node_on_host(g, drafts, target, draft, levels);

@@ -11,6 +11,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/draft/law.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -57,13 +58,13 @@ struct candidate_list {
     return {emitted == none ? none : candidates.find(emitted), emitted};
 }
 
-/// The children of a node that were drawn. In launches a tree may have slots for children that could not be drawn: the
-/// last ones, with token `none`.
+/// The children of a node that were drawn. The trees of a batch may have slots without a child, the last ones
+/// (`is_absent`).
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
     auto children = tree.children(node);
     if constexpr (!may_throw<G>)
-        while (children.count > 0 && tree.tokens[children.end() - 1] == none) --children.count;
+        while (children.count > 0 && is_absent(tree.tokens[children.end() - 1])) --children.count;
     return children;
 }
 
@@ -98,7 +99,7 @@ template <draft_law Law>
 /// O(depth). Meaningless if the parents do not form a tree.
 [[nodiscard]] MULTIDRAFT_HD inline bool is_present(tree_view tree, node_id node) {
     while (node > 0) {
-        if (tree.tokens[node] == none) return false;
+        if (is_absent(tree.tokens[node])) return false;
         node_id const up = tree.parents[node];
         if (up >= node) return true;
         node = up;

@@ -14,10 +14,12 @@
 #include "multidraft/distribution/truncation.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -214,7 +216,7 @@ private:
         for (std::int32_t k = column(level); k < paths_; ++k) {
             if (!survives(k, level)) continue;
             token_id const x = tree_.tokens[node_of(level + 1, k)];
-            if (x == none) return descent::ended;
+            if (is_absent(x)) return descent::ended;
             if (!(q(x) > 0)) {
                 wrong_node_ = node_of(level, k);
                 return descent::invalid;
@@ -310,33 +312,26 @@ private:
 ///
 /// Cost: three sums over p and q for each level on the way down; two counting passes and a third pass for each rejected
 /// level. Rows that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
-class multi_path_block {
+class multi_path_block : public whole_tree<multi_path_block, law::iid> {
 public:
-    using law = multidraft::law::iid;
     static constexpr bool lossless = true;
+    static constexpr allowed_trees trees = allowed_trees::forks;
 
     /// A table of the classes, and for each level a few numbers per path.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
         return detail::kept_path<int, int, double>::memory(nodes, depth) * sizeof(double);
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, law>,
-                      "multidraft: verify::multi_path_block is for independent paths, law::iid; for other laws use "
-                      "verify::traversal or verify::naive");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<multidraft::law::iid> const& drafts, Target const& target,
+                                      Draft const& draft, Source& source, std::int32_t position, span<node_id> path,
+                                      span<std::byte> scratch) const {
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         using kept = detail::kept_path<std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, real>;
         tree_view const tree = drafts.tree;
         std::int32_t const paths = tree.children(0).count;
         std::int32_t const depth = paths > 0 ? (tree.size() - 1) / paths : 0;
-        detail::check_input<multi_path_block>(g, drafts, target, draft, path, scratch);
         if (!is_fork(tree, paths)) {
             detail::refuse_on_host<G>(
                 "parents", tree.size() - 1, tree.parents[tree.size() - 1],

@@ -19,37 +19,6 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-namespace detail {
-
-/// The rows that the children of one node were drawn from: `of_child(k)` is that of child k.
-template <class Draft, class G>
-struct rows_of_children {
-    Draft const& draft;
-    G const& g;
-    node_id node;
-
-    [[nodiscard]] MULTIDRAFT_HD auto of_child(index_t k) const { return draft(g, node, k); }
-    // The row of the first child, where a single row is needed.
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draft.size(); }
-    [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of_child(0)(x); }
-    [[nodiscard]] MULTIDRAFT_HD auto weight(token_id x) const { return of_child(0).weight(x); }
-};
-
-/// Rows of several models, in the form that `node_by_node` reads.
-template <class Draft>
-struct rows_by_child {
-    Draft const& draft;
-
-    [[nodiscard]] MULTIDRAFT_HD auto size() const { return draft.size(); }
-    [[nodiscard]] MULTIDRAFT_HD auto rows() const { return draft.rows(); }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD rows_of_children<Draft, G> operator()(G const& g, node_id node) const {
-        return {draft, g, node};
-    }
-};
-
-}  // namespace detail
-
 /// Multi-round speculative sampling over several draft models ([SpecInfer], Algorithm 2): recursive rejection where
 /// each candidate k has its own distribution q_k: accept x_k with min(1, r_k(x_k) / q_k(x_k)), else r_{k+1} = Norm[(r_k
 /// - q_k)+]; after the last candidate emit from the residual.
@@ -64,18 +33,11 @@ class multi_round : public node_by_node<multi_round<Law>, Law> {
         std::is_same_v<Law, law::independent>,
         "multidraft: verify::multi_round is for candidates of several draft models, law::independent; for one "
         "model use verify::recursive_rejection");
-    using base = node_by_node<multi_round<Law>, Law>;
 
 public:
     static constexpr bool lossless = true;
+    static constexpr bool reads_rows_of_children = true;
     static constexpr std::size_t most_children = 64;
-
-    /// Verifies one tree; see `node_by_node::operator()`, and `draft(g, node, k)` above.
-    template <group G, draft_law Drawn, row_source<G> Target, child_row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft,
-                                     Source& source, std::int32_t position, span<node_id> path) const {
-        return base::operator()(g, tree, target, detail::rows_by_child<Draft>{draft}, source, position, path);
-    }
 
     /// The decision at one node: `rows.of_child(k)` is the row that candidate k was drawn from. No token where it gives
     /// the candidate no mass.

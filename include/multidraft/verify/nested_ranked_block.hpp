@@ -21,6 +21,7 @@
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -50,13 +51,12 @@ struct nested_rules {
 /// needs them (`nested_walk`). Each costs one counting pass over p and q (two in double); then come the passes of
 /// `stop_of_block`. Runs on every group; the exact form by sorting is `testing::reference::nested_ranked_block`.
 template <draft_law Law, class Rules = nested_rules>
-class nested_ranked_block {
+class nested_ranked_block : public whole_tree<nested_ranked_block<Law, Rules>, Law> {
     static_assert(is_ranked_law<Law>,
                   "multidraft: verify::nested_ranked_block is for trees drawn independently, law::iid and "
                   "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
 public:
-    using law = Law;
     static constexpr bool lossless = true;
 
     /// The sets of one node; for each node its quantile, its conditional distribution function and the numbers of its
@@ -65,27 +65,15 @@ public:
         return detail::nested_memory<double>::bytes(nodes, depth);
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one. Reads rows only of nodes with children that have positive probability under the target, at most all of
-    /// these.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
-                      "the verifier, such as verify::nested_ranked_block<law::stratified>");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it. Reads rows only of nodes
+    /// with children that have positive probability under the target, at most all of these.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      span<std::byte> scratch) const {
         tree_view const tree = drafts.tree;
-#if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
-            detail::check_scratch<nested_ranked_block>(tree, scratch);
-        }
-#endif
         using walk_type =
-            detail::nested_walk<Rules, G, Drawn, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>;
+            detail::nested_walk<Rules, G, Law, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>;
         detail::nested_memory<typename walk_type::real> const memory(scratch.data(), tree.size());
         walk_type walk(g, drafts, target, draft, source, position, memory);
         std::int32_t const levels = walk.pick_path();

@@ -23,4 +23,16 @@ inline constexpr bool reads_draft = !requires {
 template <class Rows, class G>
 concept draft_row_source = row_source<Rows, G> || child_row_source<Rows, G> || std::same_as<Rows, no_draft_rows>;
 
+/// Whether a verifier reads a row for each child of a node (`child_row_source`), as they were drawn by several models:
+/// it declares a static `reads_rows_of_children` that is true.
+template <class V>
+concept reads_rows_of_children = requires {
+    requires V::reads_rows_of_children;
+};
+
+/// The draft rows that a verifier takes: those that it reads, or any where it reads none.
+template <class V, class Rows, class G>
+concept draft_rows_for = (!reads_draft<V> && draft_row_source<Rows, G>) ||
+                         (reads_rows_of_children<V> ? child_row_source<Rows, G> : row_source<Rows, G>);
+
 }  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -24,24 +24,47 @@
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
 namespace detail {
 
-/// The type of the draft's row that a decision gets; none where it would read rows that do not belong to nodes.
-template <class Verifier, class Draft, class G>
-struct row_read {};
-template <class Verifier, class Draft, class G>
-requires(std::is_same_v<Draft, no_draft_rows> || !reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
-    using type = no_draft_rows;
+/// The rows that the children of one node were drawn from, by several models: `of_child(k)` is that of child k.
+template <class Draft, class G>
+struct rows_of_children {
+    Draft const& draft;
+    G const& g;
+    node_id node;
+
+    [[nodiscard]] MULTIDRAFT_HD auto of_child(index_t k) const { return draft(g, node, k); }
+    // The row of the first child, where a single row is needed.
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const { return draft.size(); }
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(token_id x) const { return of_child(0)(x); }
+    [[nodiscard]] MULTIDRAFT_HD auto weight(token_id x) const { return of_child(0).weight(x); }
 };
-template <class Verifier, class Draft, class G>
-requires(row_source<Draft, G>&& reads_draft<Verifier>) struct row_read<Verifier, Draft, G> {
-    using type = row_of<Draft, G>;
+
+/// Rows of several models, as rows of nodes.
+template <class Draft>
+struct rows_by_child {
+    Draft const& draft;
+
+    [[nodiscard]] MULTIDRAFT_HD auto size() const { return draft.size(); }
+    [[nodiscard]] MULTIDRAFT_HD auto rows() const { return draft.rows(); }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD rows_of_children<Draft, G> operator()(G const& g, node_id node) const {
+        return {draft, g, node};
+    }
 };
-template <class Verifier, class Draft, class G>
-using row_that_is_read = typename row_read<Verifier, Draft, G>::type;
+
+/// The draft's rows as a decision at a node gets them.
+template <class Verifier, class Draft>
+[[nodiscard]] MULTIDRAFT_HD decltype(auto) by_node(Draft const& rows) {
+    if constexpr (reads_rows_of_children<Verifier>)
+        return rows_by_child<Draft>{rows};
+    else
+        return (rows);
+}
 
 /// One step of a walk: the accepted child, as a node, or `none` and the token emitted instead.
 struct walk_step {
@@ -125,47 +148,23 @@ template <class Verifier, group G, draft_law Law, row_source<G> Target, draft_ro
 /// A decision that needs memory declares how much by `static std::size_t Self::scratch_bytes(nodes, depth)`, and gets
 /// it as its last argument, a `span<std::byte>` (see `needs_scratch`).
 template <class Self, draft_law Law>
-class node_by_node {
+class node_by_node : public whole_tree<Self, Law> {
 public:
-    using law = Law;
-
-    /// Verifies one tree.
-    ///
-    /// - `tree`: nodes in level order, node 0 the root, children in the order drawn.
-    /// - `target(g, node)`: the target's distribution after a node; read for the nodes on the accepted path only. Rows
-    ///   may have a `with_sums(g, node)` (see `emit_at`) and a `prefetch(g, nodes)`, which gets the nodes of which one
-    ///   is probably read next.
-    /// - `draft(g, node)`: the draft's distribution at a node with children, the one they were drawn from.
-    /// - `position`: of the root in the text; with the node it addresses the draws.
-    /// - `path`: receives the accepted nodes, root excluded, in order; at least as long as the tree is deep.
-    /// - `scratch`: for decisions that need it, `scratch_bytes` of it, else left out.
-    ///
-    /// Cost: O(children) per level and one pass over p and q per rejected candidate. Host errors: `invalid_input` for
-    /// an invalid tree, tokens outside the vocabulary, children impossible under the law (duplicates where it draws
-    /// different tokens), rows of different vocabularies, a short path and too little scratch. So are a candidate that
-    /// the draft cannot have drawn, and a row without mass or with NaN where the walk reads it. On a device the
-    /// verdict's token is then `none`.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
-    requires node_decision<Self, G, row_of<Target, G>, detail::row_that_is_read<Self, Draft, G>, Source>
-        MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows,
-                                         Draft const& draft_rows, Source& source, std::int32_t position,
-                                         span<node_id> path, [[maybe_unused]] span<std::byte> scratch = {}) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(
-            std::is_same_v<Drawn, Law>,
-            "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
-            "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
-        detail::check_input<Self>(g, tree, target, draft, path, scratch);
+    /// The walk down the tree: O(children) per level and one pass over p and q per rejected candidate. Target rows are
+    /// read for the nodes on the accepted path only. See `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& tree, Target const& target, Draft const& rows,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      [[maybe_unused]] span<std::byte> scratch = {}) const {
+        auto const& self = static_cast<Self const&>(*this);
+        auto const& draft = detail::by_node<Self>(rows);
         if constexpr (looks_ahead<G> && has_few_passes<Self>)
             // Where a decision takes few operations, those of all nodes are done together.
             g.look_ahead(tree.tree.size(), [&](node_id v) {
                 if (is_present(tree.tree, v))
-                    static_cast<void>(detail::decide_at(g, static_cast<Self const&>(*this), tree, target, draft, v,
-                                                        source, position, scratch));
+                    static_cast<void>(detail::decide_at(g, self, tree, target, draft, v, source, position, scratch));
             });
-        auto const walk =
-            detail::walk_down(g, static_cast<Self const&>(*this), tree, target, draft, 0, source, position, scratch);
+        auto const walk = detail::walk_down(g, self, tree, target, draft, 0, source, position, scratch);
         if (walk.result.next == none) return {};
         detail::write_path(g, tree.tree, walk.last, walk.result.accepted, path);
         return walk.result;

@@ -13,12 +13,13 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/distribution/row_source.hpp"
+#include "multidraft/distribution/target_and_draft.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -35,6 +36,8 @@ public:
     using law = typename First::law;
     static constexpr bool lossless = is_lossless<First> && (is_lossless<Others> && ...);
     static constexpr bool reads_draft = verify::reads_draft<First> || (verify::reads_draft<Others> || ...);
+    static constexpr bool lists_may_be_shared =
+        verify::lists_may_be_shared<First> && (verify::lists_may_be_shared<Others> && ...);
     static constexpr shape_depends_on shape_may_depend_on =
         std::min({verify::shape_may_depend_on<First>, verify::shape_may_depend_on<Others>...});
 
@@ -47,11 +50,12 @@ public:
         return std::max({verify::scratch_bytes<First>(nodes, depth), verify::scratch_bytes<Others>(nodes, depth)...});
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, and throws `invalid_input`
+    /// Verifies one tree; see `whole_tree::operator()` for the arguments and the errors, and throws `invalid_input`
     /// if there is no verifier with that number.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target, Draft const& draft, Source& source,
-                       std::int32_t position, span<node_id> path, span<std::byte> scratch) const {
+    template <group G, draft_law Drawn, class Target, class Draft, draw_source Source>
+    verdict operator()(G const& g, drafted<Drawn> const& tree, target_rows<Target> const& target,
+                       draft_rows<Draft> const& draft, Source& source, std::int32_t position, span<node_id> path,
+                       span<std::byte> scratch) const {
         std::int32_t const number = *number_;
         std::int32_t at = 0;
         verdict result;

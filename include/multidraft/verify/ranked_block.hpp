@@ -23,6 +23,7 @@
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -36,15 +37,15 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// beforehand (`remembered_rows`). Runs on every group; the exact form by sorting is
 /// `testing::reference::ranked_block`.
 template <draft_law Law>
-class ranked_block {
+class ranked_block : public whole_tree<ranked_block<Law>, Law> {
     static_assert(
         is_ranked_law<Law>,
         "multidraft: verify::ranked_block is for trees drawn independently, law::iid and law::stratified; for "
         "law::sequential use verify::traversal; verify::naive<Law> fits every law");
 
 public:
-    using law = Law;
     static constexpr bool lossless = true;
+    static constexpr bool lists_may_be_shared = true;
 
     /// The sets of one node, and for each level a step with the numbers of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
@@ -53,20 +54,13 @@ public:
                levels * (detail::whole_16(sizeof(pick_numbers<double>)) + sizeof(detail::picked_step<double>));
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
-                      "the verifier, such as verify::ranked_block<law::stratified>");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      span<std::byte> scratch) const {
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-        detail::check_input<ranked_block>(g, drafts, target, draft, path, scratch);
         std::int32_t const depth = tree.depth(tree.size() - 1);
         auto& table = *reinterpret_cast<rank_table*>(scratch.data());
         std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));

@@ -9,6 +9,8 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/takes_law.hpp"
+#include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -55,6 +57,9 @@ constexpr shape_depends_on shape_limit_of() noexcept {
 /// - `nested_ranked_block`: the node's own context. Given its path a subtree is then independent of all others, and its
 ///   quantile is uniform (docs/ranked.md, section 7).
 /// - all others: nothing. A user's verifier may declare a static member `shape_may_depend_on`.
+///
+/// Where nodes share their lists (`law::shared_lists`), what was drawn for a cousin is the node's own list: then the
+/// shape may depend on the node's own context at most, except for `naive`.
 template <class V>
 inline constexpr shape_depends_on shape_may_depend_on = detail::shape_limit_of<V>();
 template <draft_law Law>
@@ -70,16 +75,32 @@ inline constexpr shape_depends_on shape_may_depend_on<traversal<Law>> = shape_de
 template <draft_law Law>
 inline constexpr shape_depends_on shape_may_depend_on<block<Law>> = shape_depends_on::earlier_siblings;
 
+/// Whether children that were drawn may be left out of the tree for any reason: where the shape may depend on
+/// everything, and where the law is given up anyway.
+template <class V>
+inline constexpr bool children_may_be_left_out =
+    shape_may_depend_on<V> == shape_depends_on::everything || !is_lossless<V>;
+
+namespace detail {
+
+/// The limit for trees of a law.
+template <class V, draft_law Law>
+constexpr shape_depends_on shape_limit_under() noexcept {
+    constexpr shape_depends_on limit = shape_may_depend_on<V>;
+    constexpr bool narrower = has_shared_lists<Law> && limit < shape_depends_on::everything;
+    return narrower && limit > shape_depends_on::own_context ? shape_depends_on::own_context : limit;
+}
+
+}  // namespace detail
+
 /// The tree of a `draft::tree_growth`, for `verify_tree` with this verifier. Does not compile where the verifier is for
 /// another law, or where the shape depends on more than this verifier allows.
 ///
 /// Throws `invalid_input` as `tree_growth::drafts` does.
 template <class Verifier, class Growth>
 [[nodiscard]] drafted<typename Growth::law> drafts_for(Verifier const& /*verifier*/, Growth const& growth) {
-    static_assert(std::is_same_v<typename Growth::law, typename Verifier::law>,
-                  "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in the "
-                  "verifier, such as verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
-    static_assert(Growth::shape_depends_on <= shape_may_depend_on<Verifier>,
+    require_law<Verifier, typename Growth::law>();
+    static_assert(Growth::shape_depends_on <= detail::shape_limit_under<Verifier, typename Growth::law>(),
                   "multidraft: the shape of this tree depends on draws that this verifier does not allow it to depend "
                   "on: grow it with a smaller shape_depends_on, or take a verifier that allows more, such as "
                   "verify::recursive_rejection or verify::naive (verify/shape_may_depend_on.hpp)");

@@ -21,6 +21,7 @@
 #include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -39,9 +40,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 ///
 /// Cost: one pass over p per level, with one random block per token for every four lists. It takes an
 /// `addressed_source`.
-class shared_randomness {
+class shared_randomness : public whole_tree<shared_randomness, law::shared_randomness> {
 public:
-    using law = multidraft::law::shared_randomness;
     static constexpr bool lossless = true;
     static constexpr bool reads_draft = false;
 
@@ -54,24 +54,16 @@ public:
 #endif
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. Draft rows are never read:
-    /// pass `no_draft_rows{}`.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, addressed_source const& source, std::int32_t position,
-                                     span<node_id> path) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, law>,
-                      "multidraft: verify::shared_randomness accepts what was drawn from the same noise, by "
-                      "draft::shared_randomness; for other laws use verify::recursive_rejection or verify::naive");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it. Draft rows are never read: pass
+    /// `draft_rows(no_draft_rows{})`.
+    template <group G, class Target, class Draft>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const&,
+                                      addressed_source const& source, std::int32_t position, span<node_id> path) const {
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) {
-            detail::check_tree(drafts, target, draft, path);
+        if constexpr (may_throw<G>)
             if (position > largest_number<std::int32_t> - tree.depth(tree.size() - 1))
                 refuse("position", position, "the positions of the tree's nodes exceed 2^31 - 1");
-        }
 #endif
         verdict result;
         node_id node = 0;

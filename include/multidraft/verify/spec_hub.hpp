@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <cstddef>
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
@@ -12,6 +11,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
@@ -23,10 +23,12 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// SpecHub's verification ([OptimalMDSD] 5.3): the optimal one for `law::top_paired`, whose pair is the most likely
 /// token and another one.
 ///
-/// Let q~ be q without the most likely token, renormalised. The pair, in either order, contains another token y with
-/// probability q~(y): it came second after the top token, q(top) q~(y), or first, q(y). So the optimal verifier is
-/// `greedy_optimal` with n = 2, whose acceptance rate is p(top) + sum min(p, q~). A single candidate is verified by
-/// speculative sampling. Lossless for `law::top_paired`; more than two candidates are an `invalid_input` on the host.
+/// Let q~ be q without the most likely token, renormalised. The pair contains another token y with probability q~(y):
+/// it came second after the top token, q(top) q~(y), or first, q(y). So the optimal verifier is `greedy_optimal` with n
+/// = 2, whose acceptance rate is p(top) + sum min(p, q~). A single candidate is verified by speculative sampling. Which
+/// token is the most likely one is what the tree says, its certain child, whatever breaks ties. Lossless for
+/// `law::top_paired`; more than two candidates, or a pair without its certain child, are an `invalid_input` on the
+/// host.
 template <draft_law Law>
 class spec_hub : public node_by_node<spec_hub<Law>, Law> {
     static_assert(std::is_same_v<Law, law::top_paired>,
@@ -35,6 +37,7 @@ class spec_hub : public node_by_node<spec_hub<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
+    static constexpr allowed_trees trees = allowed_trees::pairs;
 
     /// The decision at one node of one or two candidates, in two passes over p and q at most. More are an
     /// `invalid_input` on the host, "no token" elsewhere.
@@ -46,13 +49,15 @@ public:
                                       "the law of SpecHub, law::top_paired, has two candidates");
             return {};
         }
-        if (candidates.count() == 1) return detail::decide_beside(g, p, q, candidates, 0, {}, source, site);
-        // Compared by weights, as in the sampler: probabilities are rounded once more.
-        auto const a = q.weight(candidates[0]);
-        auto const b = q.weight(candidates[1]);
-        index_t const top = b > a || (b == a && candidates[1] < candidates[0]) ? 1 : 0;
-        return detail::decide_beside(g, p, q, candidates, 1 - top,
-                                     candidates.tokens.subspan(static_cast<std::size_t>(top), 1), source, site);
+        if (candidates.count() == 1 && candidates.certain == 0)
+            return detail::decide_beside(g, p, q, candidates, 0, {}, source, site);
+        if (candidates.count() != 2 || candidates.certain != 1 ||
+            !(q.weight(candidates[0]) >= q.weight(candidates[1]))) {
+            detail::refuse_on_host<G>("certain", site.node, candidates.certain,
+                                      "of a pair of SpecHub the first token is the most likely one, and is certain");
+            return {};
+        }
+        return detail::decide_beside(g, p, q, candidates, 1, candidates.certain_tokens(), source, site);
     }
 };
 

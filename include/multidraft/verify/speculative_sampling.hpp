@@ -11,6 +11,7 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
@@ -33,6 +34,7 @@ class speculative_sampling : public node_by_node<speculative_sampling<Law>, Law>
 
 public:
     static constexpr bool lossless = true;
+    static constexpr allowed_trees trees = allowed_trees::chains;
 
     /// The decision at one node of one candidate, one pass over p and q where it is refused. More are an
     /// `invalid_input` on the host, "no token" elsewhere.

@@ -25,6 +25,7 @@
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -50,7 +51,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// five numbers per level. `target(g, node)` is called again for an inner node after each refused inner child, so rows
 /// that cost a pass to normalise are better prepared beforehand (`remembered_rows`).
 template <draft_law Law>
-class traversal {
+class traversal : public whole_tree<traversal<Law>, Law> {
     static_assert(std::is_same_v<Law, multidraft::law::iid> || std::is_same_v<Law, multidraft::law::sequential>,
                   "multidraft: verify::traversal divides by the law of the draws and is lossless for law::iid and "
                   "law::sequential only; for other laws, law::deterministic among them, use verify::naive");
@@ -67,7 +68,6 @@ class traversal {
     };
 
 public:
-    using law = Law;
     static constexpr bool lossless = true;
 
     /// One frame per level.
@@ -75,20 +75,13 @@ public:
         return static_cast<std::size_t>(depth < 1 ? 1 : depth) * sizeof(frame<double>);
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
-        auto const& target = named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
-                      "the verifier, such as verify::traversal<law::sequential>; verify::naive<Law> fits every law");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      span<std::byte> scratch) const {
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-        detail::check_input<traversal>(g, drafts, target, draft, path, scratch);
         auto* const stack = reinterpret_cast<frame<real>*>(scratch.data());
         frame<real> here;
         std::int32_t level = 0;

@@ -13,13 +13,16 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/row_source.hpp"
+#include "multidraft/distribution/target_and_draft.hpp"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
@@ -30,6 +33,24 @@ template <class V>
 concept is_lossless = requires {
     requires V::lossless;
 };
+
+namespace detail {
+
+template <class V>
+constexpr allowed_trees trees_taken_by() noexcept {
+    if constexpr (requires {
+                      { V::trees } -> std::convertible_to<allowed_trees>;
+                  })
+        return V::trees;
+    else
+        return allowed_trees::any;
+}
+
+}  // namespace detail
+
+/// The trees that a verifier takes: its static member `trees`, or any.
+template <class V>
+inline constexpr allowed_trees trees_of = detail::trees_taken_by<V>();
 
 /// A verifier whose decision at a node takes so few operations that groups which look ahead do those of all nodes of a
 /// tree together: it declares `few_passes = true`.
@@ -55,13 +76,13 @@ concept decides_in_scratch =
 template <class V, class Tree, class Rows, class Source>
 concept verifies = needs_scratch<V> || requires(V const& v, host_group const& g, Tree const& tree, Rows const& rows,
                                                 Source& source, std::int32_t position, span<node_id> path) {
-    { v(g, tree, rows, rows, source, position, path) } -> std::same_as<verdict>;
+    { v(g, tree, target_rows(rows), draft_rows(rows), source, position, path) } -> std::same_as<verdict>;
 };
 template <class V, class Tree, class Rows, class Source>
 concept verifies_in_scratch =
     !needs_scratch<V> || requires(V const& v, host_group const& g, Tree const& tree, Rows const& rows, Source& source,
                                   std::int32_t position, span<node_id> path, span<std::byte> scratch) {
-    { v(g, tree, rows, rows, source, position, path, scratch) } -> std::same_as<verdict>;
+    { v(g, tree, target_rows(rows), draft_rows(rows), source, position, path, scratch) } -> std::same_as<verdict>;
 };
 
 }  // namespace detail
@@ -73,13 +94,6 @@ concept verifies_in_scratch =
 /// span of tokens. A decision that needs scratch (`needs_scratch`) gets it as one more argument.
 template <class V, class G, class P, class Q, class Source>
 concept node_decision = detail::decides<V, G, P, Q, Source> && detail::decides_in_scratch<V, G, P, Q, Source>;
-
-template <class Self, draft_law Law>
-class node_by_node;
-
-/// A verifier that walks down the tree and decides at each node by its own `decide`.
-template <class V>
-concept decides_by_node = std::is_base_of_v<node_by_node<V, typename V::law>, V>;
 
 namespace detail {
 
@@ -104,14 +118,15 @@ concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scr
 /// which many threads may call.
 ///
 /// - `V::law`: the law of the trees that it accepts; a tree of another law does not compile (see `drafted`).
-/// - `v(g, tree, target, draft, source, position, path)` gives a `verdict`, for every group, every `row_source` of the
-///   target and of the draft, and every `draw_source`; one more argument, a `span<std::byte>`, where it
-///   `needs_scratch`. For the arguments, results and errors see `node_by_node::operator()`. The return type is spelled
-///   out: with `auto` the concept would have to instantiate the function.
+/// - `v(g, tree, target_rows(p), draft_rows(q), source, position, path)` gives a `verdict`, for every group, every
+///   `row_source` of the target and of the draft, and every `draw_source`; one more argument, a `span<std::byte>`,
+///   where it `needs_scratch`. For the arguments, results and errors see `whole_tree::operator()`. The return type is
+///   spelled out: with `auto` the concept would have to instantiate the function.
 ///
-/// Optional members: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`) and `scratch_bytes`
-/// (`needs_scratch`). A decision at one node (`node_decision`) becomes a verifier by `node_by_node`, and is checked
-/// here.
+/// Optional members: `lossless` (`is_lossless`), `reads_draft` (`reads_draft`, `no_draft_rows`), `scratch_bytes`
+/// (`needs_scratch`), `trees` (`trees_of`), `lists_may_be_shared` and `shape_may_depend_on`. A decision at one node
+/// (`node_decision`) becomes a verifier by `node_by_node`, and is checked here; one on a whole tree becomes a verifier
+/// by `whole_tree`.
 template <class V>
 concept verifier = detail::has_law<V> && detail::has_its_decision<V> && detail::is_called<V>;
 
@@ -155,11 +170,13 @@ private:
     std::vector<block> blocks_;
 };
 
-/// Calls a verifier, with scratch if it needs some. See `node_by_node::operator()` for the arguments.
-template <verifier V, group G, draft_law Law, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
-MULTIDRAFT_HD verdict verify_tree(V const& v, G const& g, drafted<Law> const& tree, Target const& target,
-                                  Draft const& draft, Source& source, std::int32_t position, span<node_id> path,
-                                  span<std::byte> scratch) {
+/// Calls a verifier, with scratch if it needs some: `verify_tree(v, g, tree, target_rows(p), draft_rows(q), ..)`. See
+/// `whole_tree::operator()` for the arguments.
+template <verifier V, group G, draft_law Law, class Target, class Draft, draw_source Source>
+requires row_source<std::remove_cvref_t<Target>, G> && draft_row_source<std::remove_cvref_t<Draft>, G>
+    MULTIDRAFT_HD verdict verify_tree(V const& v, G const& g, drafted<Law> const& tree,
+                                      target_rows<Target> const& target, draft_rows<Draft> const& draft, Source& source,
+                                      std::int32_t position, span<node_id> path, span<std::byte> scratch) {
     if constexpr (needs_scratch<V>)
         return v(g, tree, target, draft, source, position, path, scratch);
     else

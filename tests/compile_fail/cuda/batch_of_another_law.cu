@@ -1,4 +1,4 @@
-// expect: the trees were drawn by another law than this verifier is for.*drawn_by<Sampler::law>
+// expect: the tree was drawn by another law than this verifier is for.*drawn_by<Sampler::law>
 // Most likely tokens do not go into recursive rejection.
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/top_n.hpp"

@@ -50,8 +50,9 @@ void run(char const* name, sampling_params w) {
         }
         std::vector<node_id> path(nodes);
         drafted<typename Sampler::law> const tree{{shape.parents(), tokens}};
-        auto const v = Verifier{}(g, tree, logit_rows<bfloat16>({p.data(), shape.size(), vocabulary}, w),
-                                  logit_rows<bfloat16>({q.data(), shape.size(), vocabulary}, w), source, 5, path);
+        auto const v =
+            Verifier{}(g, tree, target_rows(logit_rows<bfloat16>({p.data(), shape.size(), vocabulary}, w)),
+                       draft_rows(logit_rows<bfloat16>({q.data(), shape.size(), vocabulary}, w)), source, 5, path);
         std::printf("%s: %d accepted, then %d; drafted", name, v.accepted, v.next);
         for (auto const x : tokens) std::printf(" %d", x);
         std::printf("\n");

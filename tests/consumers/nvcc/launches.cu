@@ -38,8 +38,9 @@ cudaError_t check_all(batch const& b, md::logit_batch<float16> const& p, md::log
     if (cudaError_t const e = md::draft_batch(mc::on(b.stream), md::draft::conditional_poisson{}, level,
                                               md::draft_rows(q), b.requests, out, b.scratch))
         return e;
-    if (cudaError_t const e = md::validate_batch(mc::on(b.stream), md::drawn_by<law::conditional_poisson>(b.trees),
-                                                 md::target_rows(p), md::draft_rows(q), b.requests, report, b.scratch))
+    if (cudaError_t const e =
+            md::validate_batch(mc::on(b.stream), md::tree_rules{}, md::drawn_by<law::conditional_poisson>(b.trees),
+                               md::target_rows(p), md::draft_rows(q), b.requests, report, b.scratch))
         return e;
     if (cudaError_t const e = check<verify::recursive_rejection<law::sequential>>(b, p, q)) return e;
     if (cudaError_t const e = check<verify::traversal<law::sequential>>(b, p, q)) return e;

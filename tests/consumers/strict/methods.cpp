@@ -64,8 +64,9 @@ bool decides(Verifier const& verifier = {}) {
     logit_rows<Logit> const p(view, w);
     std::vector<node_id> path(2);
     std::vector<std::byte> scratch(verify::scratch_bytes<Verifier>(3, 2));
-    auto const v = verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>({parents, tokens}, certain), p,
-                                       p, source, 0, span<node_id>(path), span<std::byte>(scratch));
+    auto const v =
+        verify::verify_tree(verifier, g, make_drafted<typename Verifier::law>({parents, tokens}, certain),
+                            target_rows(p), draft_rows(p), source, 0, span<node_id>(path), span<std::byte>(scratch));
     return v.accepted >= 0 && v.accepted <= 2 && v.next >= 0 && v.next < vocabulary;
 }
 

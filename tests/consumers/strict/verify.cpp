@@ -28,7 +28,7 @@ int verify(std::vector<std::int32_t> const& parents, std::vector<std::int32_t>& 
     ancestor_mask const mask(parents);
     std::vector<node_id> path(parents.size());
     auto const result = verify::recursive_rejection<law::sequential>{}(
-        g, drafted<law::sequential>{tree}, logit_rows<float>({p, nodes, vocabulary}, {}),
-        logit_rows<float>({q, nodes, vocabulary}, {}), source, 0, path);
+        g, drafted<law::sequential>{tree}, target_rows(logit_rows<float>({p, nodes, vocabulary}, {})),
+        draft_rows(logit_rows<float>({q, nodes, vocabulary}, {})), source, 0, path);
     return mask.size() == nodes ? 1000 * result.accepted + result.next : -1;
 }

@@ -10,6 +10,7 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/core/config.hpp"
@@ -20,8 +21,12 @@
 #include "multidraft/distribution/row_view.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/draft/law.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
@@ -86,6 +91,7 @@ template <class Target, class Draft>
     if (b + 1 == trees.requests && trees.offsets[b + 1] != trees.nodes)
         return {what::offsets, 0, none, static_cast<double>(trees.offsets[b + 1])};
     if (requests.slot(b) < 0) return {what::slot_of, 0, none, static_cast<double>(requests.slot(b))};
+    if (requests.is_repeated(b)) return {what::seeds, 0, none, static_cast<double>(requests.seed(b))};
     if (requests.position(b) < 0) return {what::positions, 0, none, static_cast<double>(requests.position(b))};
     batch_fault const result = check_sampling_of(target, what::target_slot_of, b);
     return result.what == what::nothing ? check_sampling_of(draft, what::draft_slot_of, b) : result;
@@ -93,8 +99,8 @@ template <class Target, class Draft>
 
 /// One node of a request whose offsets are valid.
 template <draft_law Law>
-[[nodiscard]] MULTIDRAFT_HD batch_fault check_node(drafted_batch<Law> const& drafts, index_t vocabulary, std::int32_t b,
-                                                   node_id v) noexcept {
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_node(drafted_batch<Law> const& drafts, tree_rules const& rules,
+                                                   index_t vocabulary, std::int32_t b, node_id v) noexcept {
     using what = batch_argument;
     tree_batch const& trees = drafts.trees;
     std::int64_t const first = trees.offsets[b];
@@ -103,18 +109,24 @@ template <draft_law Law>
         v == 0 ? parent == none : parent >= 0 && parent < v && (v == 1 || parent >= trees.parents[first + v - 1]);
     if (!good) return {what::parents, v, none, static_cast<double>(parent)};
     token_id const token = trees.tokens[first + v];
-    if (v > 0 && (token < 0 || token >= vocabulary)) {
-        // The last children of a node may be missing.
-        std::int64_t const next = first + v + 1;
-        bool const last = next == trees.offsets[b + 1] || trees.parents[next] != parent || trees.tokens[next] == none;
-        if (token != none || !last) return {what::tokens, v, none, static_cast<double>(token)};
-    }
     tree_view const tree = trees(b);
+    if (v > 0 && (token < 0 || token >= vocabulary)) {
+        // The last children of a node may be absent.
+        std::int64_t const next = first + v + 1;
+        bool const last =
+            next == trees.offsets[b + 1] || trees.parents[next] != parent || is_absent(trees.tokens[next]);
+        bool const known = token == none || is_absent_for_a_reason(token);
+        // Below an absent node any absent value will do.
+        bool const matters = token >= vocabulary || verify::is_present(tree, parent);
+        if (matters && (!known || !last)) return {what::tokens, v, none, static_cast<double>(token)};
+        if (matters && token == none && !rules.children_may_be_left_out)
+            return {what::absent, v, none, static_cast<double>(token)};
+    }
     if (tokens_differ<Law> && verify::is_drawn_again(tree, v))
         return {what::tokens, v, none, static_cast<double>(token)};
     if constexpr (counts_certain<Law>) {
         node_range children = tree.children(v);
-        while (children.count > 0 && tree.tokens[children.end() - 1] == none) --children.count;
+        while (children.count > 0 && is_absent(tree.tokens[children.end() - 1])) --children.count;
         index_t const certain = trees.certain[first + v];
         span<token_id const> const tokens =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
@@ -122,6 +134,15 @@ template <draft_law Law>
             return {what::certain, v, none, static_cast<double>(certain)};
     }
     return {};
+}
+
+/// The shape of a tree whose offsets and parents are valid.
+[[nodiscard]] MULTIDRAFT_HD inline batch_fault check_shape(tree_batch const& trees, tree_rules const& rules,
+                                                           std::int32_t b) noexcept {
+    tree_view const tree = trees(b);
+    node_id const v = tree.is_tree() ? first_not_allowed(tree, rules.trees) : none;
+    if (v == none) return {};
+    return {batch_argument::shape, v, none, static_cast<double>(tree.parents[v])};
 }
 
 /// A row of logits: no NaN, no plus infinity, not all minus infinity.
@@ -178,15 +199,20 @@ template <class T>
     return verify::is_present(tree, v) && (what != batch_argument::draft || !tree.children(v).empty());
 }
 
-/// The bias of row i, where rows have one: that its index exists, and its tokens. Faults are reported for `node`.
+/// The mask and the bias of row i, where rows have them: that their indices exist, and the bias's tokens. Faults are
+/// reported for `node`.
 template <class Rows>
-[[nodiscard]] MULTIDRAFT_HD batch_fault check_bias([[maybe_unused]] Rows const& rows,
-                                                   [[maybe_unused]] batch_argument what,
-                                                   [[maybe_unused]] std::int64_t i,
-                                                   [[maybe_unused]] std::int64_t node) noexcept {
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_adjustments([[maybe_unused]] Rows const& rows,
+                                                          [[maybe_unused]] batch_argument what,
+                                                          [[maybe_unused]] std::int64_t i,
+                                                          [[maybe_unused]] std::int64_t node) noexcept {
     if constexpr (has_adjustments<Rows>) {
-        batch_argument const fault =
-            what == batch_argument::draft ? batch_argument::draft_bias : batch_argument::target_bias;
+        bool const is_draft = what == batch_argument::draft;
+        batch_argument const fault = is_draft ? batch_argument::draft_bias : batch_argument::target_bias;
+        std::int64_t const of_mask = rows.adjustments.mask_number(i);
+        if (of_mask >= 0 && !rows.adjustments.allowed.has(of_mask))
+            return {is_draft ? batch_argument::draft_allowed_of : batch_argument::target_allowed_of, node, none,
+                    static_cast<double>(of_mask)};
         logit_biases const& bias = rows.adjustments.bias;
         std::int64_t const r = rows.adjustments.bias_number(i);
         if (r < 0) return {};
@@ -218,7 +244,7 @@ template <class Rows>
         if (rows.row_of != nullptr && rows.row_of[i] < 0)
             return {what == batch_argument::draft ? batch_argument::draft_row_of : batch_argument::target_row_of, v,
                     none, static_cast<double>(rows.row_of[i])};
-        return check_bias(rows, what, i, v);
+        return check_adjustments(rows, what, i, v);
     }
     return {};
 }
@@ -241,11 +267,61 @@ template <group G, class Rows>
         return check_probabilities(g, rows(g, i, b), tolerance_of<void>(), what, v);
 }
 
+/// Whether no token is left to draw for a node with these children. A token too light to be drawn counts as none
+/// (`least_drawable`); a row without mass has none.
+template <draft_law Law, group G, distribution Q>
+[[nodiscard]] MULTIDRAFT_HD bool nothing_left(G const& g, Q const& q, verify::candidate_list children) {
+    using real = probability_of<Q>;
+    span<token_id const> const taken = tokens_differ<Law> ? children.tokens : children.certain_tokens();
+    // Counted, not summed: tokens that were taken are few, and have no mass of their own to be subtracted.
+    real const all = g.sum(q.size(), function_of{weight_of{q}, [](auto const& w, index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                                                     return w(i) >= least_drawable<real> ? real(1) : real(0);
+                                                 }});
+    real taken_with_mass = 0;
+    for (token_id const x : taken) taken_with_mass += q.weight(x) >= least_drawable<real> ? real(1) : real(0);
+    return !(all > taken_with_mass);
+}
+
+/// The children of a node against the draft's row that they were drawn from: each has mass there, and where children
+/// are absent because the support ended, it did. For laws whose children are drawn from the row of their node.
+template <group G, draft_law Law, class Draft>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_draws(G const& g, drafted_batch<Law> const& drafts, Draft const& draft,
+                                                    tree_rules const& rules, std::int32_t b, node_id v) {
+    if constexpr (ends_with_support<Law>) {
+        tree_batch const& trees = drafts.trees;
+        tree_view const tree = trees(b);
+        node_range const slots = tree.children(v);
+        if (slots.empty() || !rules.reads_draft || !verify::is_present(tree, v)) return {};
+        node_range const children = verify::present_children<G>(tree, v);
+        bool const ended = children.count < slots.count && tree.tokens[children.end()] == support_ended;
+        auto const list = verify::candidates_of(make_drafted<Law>(tree, trees.certain_of(b)), children, v);
+        if ((list.draws() <= 0 && !ended) || list.certain < 0) return {};
+        auto const q = draft(g, trees.offsets[b] + v, b);
+        for (index_t k = list.certain; k < list.count(); ++k)
+            if (!(q(list[k]) > 0))
+                return {batch_argument::not_drawn, children.first + k, none, static_cast<double>(list[k])};
+        if (ended && !rules.children_may_be_left_out && !nothing_left<Law>(g, q, list))
+            return {batch_argument::left_out, children.end(), none, static_cast<double>(support_ended)};
+    }
+    return {};
+}
+
+/// The row of node v of request b as the owner's, and for the draft's its children against it.
+template <group G, draft_law Law, class Rows>
+[[nodiscard]] MULTIDRAFT_HD batch_fault check_row_and_draws(G const& g, drafted_batch<Law> const& drafts,
+                                                            Rows const& rows, batch_argument what,
+                                                            tree_rules const& rules, std::int32_t b, node_id v) {
+    batch_fault const of_row = check_row(g, drafts.trees, rows, what, b, v);
+    if (of_row.what != batch_argument::nothing || what != batch_argument::draft) return of_row;
+    return check_draws(g, drafts, rows, rules, b, v);
+}
+
 /// Recovers the fault of the smallest key of a batch.
 template <group G, draft_law Law, class Target, class Draft>
 [[nodiscard]] MULTIDRAFT_HD validation_report report_of(G const& g, drafted_batch<Law> const& drafts,
-                                                        Target const& target, Draft const& draft,
-                                                        request_batch const& requests, fault_key key) {
+                                                        tree_rules const& rules, Target const& target,
+                                                        Draft const& draft, request_batch const& requests,
+                                                        fault_key key) {
     using what = batch_argument;
     validation_report report;
     if (key == no_fault) return report;
@@ -253,13 +329,20 @@ template <group G, draft_law Law, class Target, class Draft>
     auto const found = static_cast<what>((key >> 28) & 31U);
     auto const v = static_cast<node_id>(key & 0xfffffffU);
     batch_fault f;
-    if (found == what::target || found == what::target_row_of || found == what::target_bias)
+    if (found == what::target || found == what::target_row_of || found == what::target_bias ||
+        found == what::target_allowed_of)
         f = check_row(g, drafts.trees, target, what::target, report.request, v);
-    else if (found == what::draft || found == what::draft_row_of || found == what::draft_bias) {
+    else if (found == what::draft || found == what::draft_row_of || found == what::draft_bias ||
+             found == what::draft_allowed_of) {
         if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
             f = check_row(g, drafts.trees, draft, what::draft, report.request, v);
+    } else if (found == what::not_drawn || found == what::left_out) {
+        if constexpr (!std::is_same_v<Draft, verify::no_draft_rows>)
+            f = check_draws(g, drafts, draft, rules, report.request, drafts.trees(report.request).parent(v));
+    } else if (found == what::shape) {
+        f = check_shape(drafts.trees, rules, report.request);
     } else if (found >= what::parents) {
-        f = check_node(drafts, target.vocabulary, report.request, v);
+        f = check_node(drafts, rules, target.vocabulary, report.request, v);
     } else {
         f = check_request(drafts.trees, requests, target, draft, report.request);
     }

@@ -44,38 +44,28 @@ void refuse_bad_rows(tree_batch const& trees, batch_argument owner, Rows const& 
         of_request.index = b;
         refuse_fault(of_request);
         for (node_id v = 0; v < trees.size(b); ++v) {
-            refuse_fault(check_node(drawn_by<law::iid>(trees), rows.vocabulary, b, v));
+            refuse_fault(
+                check_node(drawn_by<law::iid>(trees), {.children_may_be_left_out = true}, rows.vocabulary, b, v));
             refuse_fault(check_row_index(trees, rows, owner, b, v));
         }
     }
 }
 
-/// Checks the arguments and calls `make(rows)(g, i)` for all nodes. Where the call cannot throw, `has_output` says
-/// whether the arrays that it writes to exist; where it can, `refuse_output()` throws if they do not.
+/// Checks the arguments and calls `make(rows)(g, i)` for all nodes. `refuse_output()` throws if the arrays that it
+/// writes to do not exist.
 template <row_policy P, class Rows, class Make, class Refuse>
-auto checked_row_call(P const& policy, tree_batch const& trees, batch_argument owner, Rows const& rows, bool has_output,
+auto checked_row_call(P const& policy, tree_batch const& trees, batch_argument owner, Rows const& rows,
                       Make const& make, workspace const& scratch, Refuse const& refuse_output) {
-    using result = decltype(for_each_row(policy, trees.nodes, rows, make, scratch));
-    bool const is_empty = trees.requests == 0 && trees.nodes == 0;
-    if constexpr (std::is_void_v<result>) {
-        if (trees.requests < 0) refuse("trees.requests", trees.requests, "a batch has 0 requests or more");
-        if (trees.requests == 0 && trees.nodes != 0)
-            refuse("trees.nodes", trees.nodes, "a batch of no requests has no nodes");
-        if (is_empty) return;
-        refuse_null(trees.offsets, "trees.offsets");
-        refuse_null(trees.parents, "trees.parents");
-        refuse_null(trees.tokens, "trees.tokens");
-        refuse_bad_extents(rows, owner == batch_argument::draft ? "draft" : "target");
-        refuse_output();
-        if constexpr (host_policy<P>) refuse_bad_rows(trees, owner, rows);
-        for_each_row(policy, trees.nodes, rows, make, scratch);
-    } else {
-        bool is_good = trees.requests > 0 && trees.offsets != nullptr && trees.parents != nullptr &&
-                       trees.tokens != nullptr && has_output;
-        if constexpr (has_data<Rows>) is_good = is_good && rows.data != nullptr;
-        is_good = is_good || is_empty;
-        return for_each_row(policy, is_good ? trees.nodes : std::int64_t{-1}, rows, make, scratch);
-    }
+    return checked(
+        policy,
+        [&] {
+            refuse_bad_trees(trees);
+            if (trees.requests == 0) return;
+            refuse_bad_extents(rows, owner == batch_argument::draft ? "draft" : "target");
+            refuse_output();
+            if constexpr (host_policy<P>) refuse_bad_rows(trees, owner, rows);
+        },
+        [&] { return for_each_row(policy, trees.nodes, rows, make, scratch); });
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::detail

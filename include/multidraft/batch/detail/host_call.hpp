@@ -10,6 +10,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
@@ -61,8 +62,9 @@ void raise(std::atomic<T>& shared, T value) noexcept {
 
 /// The first fault of a request, entries of rows not included.
 template <draft_law Law, class Target, class Draft>
-[[nodiscard]] fault_key fault_of_request(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
-                                         request_batch const& requests, std::int32_t b) {
+[[nodiscard]] fault_key fault_of_request(drafted_batch<Law> const& drafts, tree_rules const& rules,
+                                         Target const& target, Draft const& draft, request_batch const& requests,
+                                         std::int32_t b) {
     tree_batch const& trees = drafts.trees;
     fault_key first = key_of(b, check_request(trees, requests, target, draft, b));
     if (!offsets_are_valid(trees, b)) return first;
@@ -70,8 +72,9 @@ template <draft_law Law, class Target, class Draft>
         fault_key const here = key_of(b, f);
         first = here < first ? here : first;
     };
+    offer(check_shape(trees, rules, b));
     for (node_id v = 0; v < trees.size(b); ++v) {
-        offer(check_node(drafts, target.vocabulary, b, v));
+        offer(check_node(drafts, rules, target.vocabulary, b, v));
         offer(check_row_index(trees, target, batch_argument::target, b, v));
         offer(check_row_index(trees, draft, batch_argument::draft, b, v));
     }

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <string>
 #include <type_traits>
 
@@ -25,6 +26,40 @@
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 
+/// Calls `call()` unless `refuse()` throws. Where calls return an error and do not throw, the policy makes one of the
+/// refusal (`policy.refused(e)`).
+template <class P, class Refuse, class Call>
+auto checked(P const& policy, Refuse const& refuse, Call const& call) {
+    using result = decltype(call());
+    if constexpr (std::is_void_v<result>) {
+        refuse();
+        call();
+    } else {
+        try {
+            refuse();
+        } catch (invalid_input const& e) {
+            return result(policy.refused(e));
+        }
+        return call();
+    }
+}
+
+/// The name of an argument's member, such as "draft.row_stride", in memory of its own: calls allocate nothing. Longer
+/// names are cut.
+class member_name {
+public:
+    member_name(char const* argument, char const* member) noexcept {
+        char* end = text_;
+        for (char const* part : {argument, member})
+            while (*part != 0 && end != text_ + sizeof text_ - 1) *end++ = *part++;
+        *end = 0;
+    }
+    [[nodiscard]] char const* c_str() const noexcept { return text_; }
+
+private:
+    char text_[64];
+};
+
 template <class T>
 void refuse_null(T const* pointer, char const* name) {
     if (pointer == nullptr) refuse(name, "null", "this array is read or written");
@@ -33,13 +68,20 @@ void refuse_null(T const* pointer, char const* name) {
 template <class Rows>
 void refuse_bad_extents(Rows const& rows, char const* name) {
     validate_row_size(index_t{rows.vocabulary}, name, ".vocabulary");
-    if constexpr (has_data<Rows>) refuse_null(rows.data, (std::string(name) + ".data").c_str());
+    if constexpr (has_data<Rows>) refuse_null(rows.data, member_name(name, ".data").c_str());
+    if constexpr (has_stride<Rows>)
+        refuse_bad_stride<typename Rows::layout_type>(rows.row_stride, rows.vocabulary,
+                                                      member_name(name, ".row_stride").c_str());
     if constexpr (has_map<Rows>) {
-        refuse_null(rows.map.draft_of, (std::string(name) + ".map.draft_of").c_str());
-        refuse_bad_extents(rows.rows, (std::string(name) + ".rows").c_str());
+        refuse_null(rows.map.draft_of, member_name(name, ".map.draft_of").c_str());
+        refuse_bad_extents(rows.rows, member_name(name, ".rows").c_str());
     }
-    if constexpr (has_states<Rows>) refuse_null(rows.states, (std::string(name) + ".states").c_str());
+    if constexpr (has_states<Rows>) refuse_null(rows.states, member_name(name, ".states").c_str());
     if constexpr (has_adjustments<Rows>) {
+        token_masks const& allowed = rows.adjustments.allowed;
+        if (!allowed.empty() && allowed.tokens() < rows.vocabulary)
+            refuse(std::string(name) + ".allowed.tokens", allowed.tokens(),
+                   "a mask has a bit for each of the " + std::to_string(rows.vocabulary) + " tokens");
         logit_biases const& bias = rows.adjustments.bias;
         if (bias.values.size() != bias.tokens.size())
             refuse(std::string(name) + ".bias.values.size", bias.values.size(),
@@ -47,19 +89,34 @@ void refuse_bad_extents(Rows const& rows, char const* name) {
     }
 }
 
-/// Checks that need no request of a batch.
-template <draft_law Law, class Target, class Draft>
-void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
-                          request_batch const& requests) {
-    tree_batch const& trees = drafts.trees;
+/// Refuses impossible numbers of requests and nodes, and missing offsets.
+inline void refuse_bad_counts(tree_batch const& trees) {
     if (trees.requests < 0) refuse("trees.requests", trees.requests, "a batch has 0 requests or more");
     if (trees.requests == 0) {
         if (trees.nodes != 0) refuse("trees.nodes", trees.nodes, "a batch of no requests has no nodes");
         return;
     }
+    if (trees.nodes < trees.requests)
+        refuse("trees.nodes", trees.nodes,
+               "each of the " + std::to_string(trees.requests) + " trees has a root (nodes: offsets[requests])");
     refuse_null(trees.offsets, "trees.offsets");
+}
+
+/// The same, and missing parents and tokens: without them nothing of the trees can be read.
+inline void refuse_bad_trees(tree_batch const& trees, bool reads_tokens = true) {
+    refuse_bad_counts(trees);
+    if (trees.requests == 0) return;
     refuse_null(trees.parents, "trees.parents");
-    refuse_null(trees.tokens, "trees.tokens");
+    if (reads_tokens) refuse_null(trees.tokens, "trees.tokens");
+}
+
+/// Checks that need no request of a batch.
+template <draft_law Law, class Target, class Draft>
+void refuse_bad_arguments(drafted_batch<Law> const& drafts, Target const& target, Draft const& draft,
+                          request_batch const& requests) {
+    tree_batch const& trees = drafts.trees;
+    refuse_bad_trees(trees);
+    if (trees.requests == 0) return;
     if constexpr (counts_certain<Law>) refuse_null(trees.certain, "trees.certain");
     refuse_null(requests.seeds, "requests.seeds");
     refuse_null(requests.positions, "requests.positions");
@@ -78,6 +135,12 @@ inline void refuse_bad_verdicts(verdict_batch const& out) {
     refuse_null(out.accepted, "out.accepted");
     refuse_null(out.next, "out.next");
     if (out.path_stride < 0) refuse("out.path_stride", out.path_stride, "a path has room for 0 nodes or more");
+}
+
+/// Refuses a batch for a verifier of whole trees that does not say how large its trees are, where they cannot be read.
+inline void refuse_bad_largest(tree_batch const& trees) {
+    if (trees.largest < 1)
+        refuse("trees.largest", trees.largest, "for verifiers of whole trees it is said how large a tree may be");
 }
 
 /// Refuses a workspace that is too small or misaligned for a verifier of whole trees.
@@ -107,6 +170,8 @@ void refuse_bad_level(level_batch const& level, Rows const& rows, request_batch 
     if (out.first != nullptr) refuse_null(level.wanted, "level.wanted");
     if constexpr (is_addressed_by_text<Sampler>) refuse_null(level.depths, "level.depths");
     if (out.stride < 0) refuse("out.stride", out.stride, "there are 0 places for an entry or more");
+    if (out.first == nullptr && out.stride == 0)
+        refuse("out.stride", out.stride, "without out.first it is the number of places for the children of an entry");
     if constexpr (counts_certain<typename Sampler::law>) refuse_null(out.certain, "out.certain");
     if (!std::is_same_v<real_of<typename Rows::element>, float> && out.states != nullptr)
         refuse("out.states", "not null", "row states are those of rows in single precision");

@@ -37,12 +37,12 @@ struct request_rows {
     template <group G>
     requires requires(Rows const& rows, G const& g) {
         rows.with_sums(g, std::int64_t{}, std::int32_t{});
-        g.prefetch(rows.data + rows.row(std::int64_t{}) * rows.row_stride, std::int64_t{});
+        g.prefetch(rows.data + rows.row(std::int64_t{}) * rows.stride(), std::int64_t{});
     }
     MULTIDRAFT_HD void prefetch(G const& g, node_range nodes) const {
         MULTIDRAFT_ROLL
         for (node_id k = 0; k < nodes.count && k < prefetched; ++k)
-            g.prefetch(batch.data + batch.row(trees.offsets[b] + nodes.first + k) * batch.row_stride,
+            g.prefetch(batch.data + batch.row(trees.offsets[b] + nodes.first + k) * batch.stride(),
                        std::int64_t{batch.vocabulary} * static_cast<std::int64_t>(sizeof(typename Rows::element)));
     }
 };

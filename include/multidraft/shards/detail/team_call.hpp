@@ -30,6 +30,8 @@ void refuse_bad_extents(shard_batch<T, Layout> const& rows, char const* name) {
     if (rows.vocabulary != all)
         refuse(std::string(name) + ".vocabulary", rows.vocabulary,
                "the columns of all ranks are " + std::to_string(all));
+    multidraft::detail::refuse_bad_stride<Layout>(rows.row_stride, rows.ranks->columns().of(rows.ranks->rank()).size(),
+                                                  (std::string(name) + ".row_stride").c_str());
     if (rows.data == nullptr && rows.ranks->columns().of(rows.ranks->rank()).size() > 0)
         refuse(std::string(name) + ".data", "null", "this array is read or written");
 }

@@ -24,6 +24,7 @@
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
@@ -226,29 +227,23 @@ private:
 
 /// The verifier of that walk.
 template <draft_law Law, bool Nested>
-class ranked_walk_verifier {
+class ranked_walk_verifier : public verify::whole_tree<ranked_walk_verifier<Law, Nested>, Law> {
     static_assert(verify::is_ranked_law<Law>,
                   "multidraft: verify::ranked_block and verify::nested_ranked_block are for trees drawn independently, "
                   "law::iid and law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits "
                   "every law");
 
 public:
-    using law = Law;
     static constexpr bool lossless = true;
 
     ranked_walk_verifier() = default;
     /// `pooled`: see `ranked`.
     explicit ranked_walk_verifier(double pooled) noexcept : pooled_(pooled) {}
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Drawn> const& tree, Target const& target_rows, Draft const& draft_rows,
-                       Source& source, std::int32_t position, span<node_id> path) const {
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
-                      "the verifier, such as testing::reference::ranked_block<law::stratified>");
-        auto const& target = verify::named<G>(target_rows, "target");
-        auto const& draft = verify::named<G>(draft_rows, "draft");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    verdict decide_tree(G const& g, drafted<Law> const& tree, Target const& target, Draft const& draft, Source& source,
+                        std::int32_t position, span<node_id> path) const {
         return ranked_walk<Law, Nested, G, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>(
                    g, tree, target, draft, source, position, pooled_)
             .run(path);

@@ -34,15 +34,6 @@ concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
     { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
 };
 
-/// Fails to compile, with one message, where a launch passes trees drawn by one law to a verifier of another.
-template <class Verifier, draft_law Drawn>
-MULTIDRAFT_HD constexpr void require_law() noexcept {
-    static_assert(std::is_same_v<Drawn, typename Verifier::law>,
-                  "multidraft: the trees were drawn by another law than this verifier is for: say "
-                  "drawn_by<Sampler::law>(trees) and name that law in the verifier, such as "
-                  "verify::recursive_rejection<law::sequential>; verify::naive<Law> fits every law");
-}
-
 namespace detail {
 
 /// Refuses impossible certain children: more than there are children, duplicates, or one that was drawn again; and,

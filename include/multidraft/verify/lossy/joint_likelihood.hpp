@@ -15,11 +15,13 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/accepted_path.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
@@ -35,10 +37,10 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// host ("no token" on a device). The likelihoods are kept as sums of logarithms. Cost: O(1) per level, down to the
 /// first token without mass under p; one pass for the emitted token.
 template <draft_law Law>
-class joint_likelihood {
+class joint_likelihood : public verify::whole_tree<joint_likelihood<Law>, Law> {
 public:
-    using law = Law;
     static constexpr bool lossless = false;
+    static constexpr allowed_trees trees = allowed_trees::chains;
 
     joint_likelihood() = default;
     /// `tau` in [0, 1]. Throws `invalid_input` on the host for other values.
@@ -48,19 +50,12 @@ public:
 #endif
     }
 
-    /// Verifies one path; see `node_by_node::operator()` for the arguments and the errors.
-    template <group G, draft_law Drawn, row_source<G> Target, row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position,
-                                     span<node_id> path) const {
-        auto const& target = verify::named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the path was drawn by another law than this verifier is for: name the law in the "
-                      "verifier, such as verify::lossy::joint_likelihood<law::deterministic>");
+    /// The verdict on one path; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
+                                      Source& source, std::int32_t position, span<node_id> path) const {
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
-        verify::detail::check_input<joint_likelihood>(g, drafts, target, draft, path);
         if (!verify::detail::is_chain<G>(tree, "the joint likelihood is that of one path: one child per node"))
             return {};
         auto const least = fp::log(static_cast<real>(tau_));  // minus infinity for 0
@@ -69,7 +64,7 @@ public:
         for (node_id v = 0; v + 1 < tree.size(); ++v) {
             token_id const x = tree.tokens[v + 1];
             if constexpr (!may_throw<G>)
-                if (x == none) break;  // a slot for a child that could not be drawn
+                if (is_absent(x)) break;
             real const qx = draft(g, v)(x);
             if (!(qx > 0)) {
                 verify::detail::refuse_node_on_host(g, drafts, target, draft, v);

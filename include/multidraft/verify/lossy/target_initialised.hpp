@@ -20,6 +20,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
@@ -34,7 +35,8 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// Where there is no start a token is emitted from the target. Cost: that of `Verifier` along
 /// one path for each start.
 template <verifier Verifier>
-class target_initialised {
+class target_initialised
+    : public verify::whole_tree<target_initialised<Verifier>, law::target_initialised<typename Verifier::law>> {
 public:
     using law = multidraft::law::target_initialised<typename Verifier::law>;
     static constexpr bool lossless = false;
@@ -50,23 +52,17 @@ public:
         return Verifier::scratch_bytes(nodes, depth);
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors. The draft's row of the root
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it. The draft's row of the root
     /// is not read.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     [[maybe_unused]] span<std::byte> scratch = {}) const {
-        auto const& target = verify::named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, law>,
-                      "multidraft: this verifier is for trees that start with tokens of the target: name "
-                      "law::target_initialised<Law> as the law of the tree");
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      [[maybe_unused]] span<std::byte> scratch = {}) const {
         tree_view const tree = drafts.tree;
-        verify::detail::check_input<target_initialised>(g, drafts, target, draft, path, scratch);
         auto const starts = tree.children(0);
         verify::detail::walk_end best;
         for (node_id start = starts.first; start < starts.end(); ++start) {
-            if (tree.tokens[start] == none) break;
+            if (is_absent(tree.tokens[start])) break;
             auto walk =
                 verify::detail::walk_down(g, verifier_, drafts, target, draft, start, source, position, scratch);
             if (walk.result.next == none) return {};

@@ -22,6 +22,7 @@
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "multidraft/verify/whole_tree.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 
@@ -34,9 +35,8 @@ namespace MULTIDRAFT_NAMESPACE::verify::lossy {
 /// temperature 0 it is greedy decoding. For trees of any law; the draft's rows are not read (`no_draft_rows`). Cost:
 /// one pass for each passing node that has children.
 template <draft_law Law>
-class typical_acceptance {
+class typical_acceptance : public verify::whole_tree<typical_acceptance<Law>, Law> {
 public:
-    using law = Law;
     static constexpr bool lossless = false;
     static constexpr bool reads_draft = false;
 
@@ -55,19 +55,12 @@ public:
         return static_cast<std::size_t>(nodes);
     }
 
-    /// Verifies one tree; see `node_by_node::operator()` for the arguments and the errors, `scratch_bytes` for the last
-    /// one.
-    template <group G, draft_law Drawn, row_source<G> Target, draft_row_source<G> Draft, draw_source Source>
-    MULTIDRAFT_HD verdict operator()(G const& g, drafted<Drawn> const& drafts, Target const& target_rows,
-                                     Draft const& draft_rows, Source& source, std::int32_t position, span<node_id> path,
-                                     span<std::byte> scratch) const {
-        auto const& target = verify::named<G>(target_rows, "target");
-        [[maybe_unused]] auto const& draft = verify::named<G>(draft_rows, "draft");
-        static_assert(std::is_same_v<Drawn, Law>,
-                      "multidraft: the tree was drawn by another law than this verifier is for: name the tree's law in "
-                      "the verifier, such as verify::lossy::typical_acceptance<law::deterministic>");
+    /// The verdict on one tree; see `whole_tree::operator()`, which calls it.
+    template <group G, class Target, class Draft, draw_source Source>
+    MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<Law> const& drafts, Target const& target, Draft const&,
+                                      Source& source, std::int32_t position, span<node_id> path,
+                                      span<std::byte> scratch) const {
         tree_view const tree = drafts.tree;
-        verify::detail::check_input<typical_acceptance>(g, drafts, target, draft, path, scratch);
         node_id const deepest = deepest_passing(g, tree, target, scratch.data());
         verdict result;
         result.next = emit_at(g, target, deepest, source, draw_site{position, deepest});

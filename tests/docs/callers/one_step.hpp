@@ -1,4 +1,4 @@
-// Calls the README's verify_tree: a root and two candidates, a target with all mass on the second or on neither.
+// Calls the README's one_step: a root and two candidates, a target with all mass on the second or on neither.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ int main() {
         p[2 * vocabulary + 4] = 200;
         std::vector<multidraft::node_id> path(1, -1);
         auto const found =
-            verify_tree(parents, tokens, p.data(), q.data(), vocabulary, multidraft::sampling_params{}, 7, 1, path);
+            one_step(parents, tokens, p.data(), q.data(), vocabulary, multidraft::sampling_params{}, 7, 1, path);
         bool const drafted = wanted == 5;
         std::printf("wanted %d: accepted %d, next %d\n", wanted, found.accepted, found.next);
         if (found.accepted != (drafted ? 1 : 0) || found.next != (drafted ? 4 : wanted)) return 1;

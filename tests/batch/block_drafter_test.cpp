@@ -1,0 +1,87 @@
+// A block drafter: one row of the draft for each depth of a request, shared by all nodes there. All draws in one call,
+// all nodes by `row_of`: the draws and verdicts of nodes with rows of their own.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "batch/ragged.hpp"
+#include "multidraft/batch/detail/host_call.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/verify.hpp"
+#include "multidraft/draft/gumbel_top_k.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/verify/nested_ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+namespace {
+
+template <class Sampler, class Verifier>
+void expect_rows_of_their_own() {
+    constexpr index_t vocabulary = 9001;  // several chunks
+    constexpr std::int64_t depths = 6;
+    ragged<float> b(ragged_shapes, vocabulary, {{}, {.top_p = 0.9F}, {.top_k = 3}, {.temperature = 0.0F}});
+    // The draft's row of request b and depth d is row b * depths + d.
+    std::vector<float> block(static_cast<std::size_t>(b.size() * depths * vocabulary));
+    std::vector<std::int64_t> row_of_node(b.tokens.size());
+    for (std::int32_t r = 0; r < b.size(); ++r) {
+        tree_view const tree = b.trees()(r);
+        for (node_id v = tree.size() - 1; v >= 0; --v) {  // the first node of a depth comes last
+            auto const node = static_cast<std::size_t>(b.offsets[static_cast<std::size_t>(r)] + v);
+            row_of_node[node] = r * depths + tree.depth(v);
+            std::copy_n(b.draft.begin() + static_cast<std::ptrdiff_t>(node) * vocabulary, vocabulary,
+                        block.begin() + row_of_node[node] * vocabulary);
+        }
+    }
+    for (std::size_t i = 0; i < row_of_node.size(); ++i)
+        std::copy_n(block.begin() + row_of_node[i] * vocabulary, vocabulary,
+                    b.draft.begin() + static_cast<std::ptrdiff_t>(i) * vocabulary);
+    ragged<float> once = b;
+    b.draw_alone(Sampler{});
+    auto const expected = b.template verify_alone<detail::host_batch_group>(Verifier{});
+
+    host_threads const pool(2);
+    typename ragged<float>::level all;
+    for (std::int32_t depth = 0; depth < depths; ++depth) {
+        auto const here = once.level_of(depth);
+        auto const join = [](auto& to, auto const& from) { to.insert(to.end(), from.begin(), from.end()); };
+        join(all.requests, here.requests);
+        join(all.nodes, here.nodes);
+        join(all.wanted, here.wanted);
+        join(all.depths, here.depths);
+        join(all.first, here.first);
+        join(all.index, here.index);
+    }
+    std::vector<std::int64_t> row_of_entry;
+    for (std::int64_t const i : all.index) row_of_entry.push_back(row_of_node[static_cast<std::size_t>(i)]);
+    logit_batch<float> rows{block.data(), vocabulary, vocabulary, row_of_entry.data(), once.sampling.data()};
+    draft_batch(pool, Sampler{}, all.view(), draft_rows(rows), once.requests(), once.children_of(all));
+    EXPECT_EQ(once.tokens, b.tokens);
+    EXPECT_EQ(once.certain, b.certain);
+
+    rows.row_of = row_of_node.data();
+    verdict_memory out(once.trees(), 0);
+    verify::scratch_memory memory;
+    verify_batch(pool, Verifier{}, drawn_by<typename Sampler::law>(once.trees()), target_rows(once.target_logits()),
+                 draft_rows(rows), once.requests(), out.view(),
+                 memory.of(verify_workspace_size<Verifier>(pool, once.size(), 10, 9)));
+    EXPECT_EQ(out.outcomes(once.trees()), expected);
+}
+
+TEST(block_drafter, draws_and_verdicts_are_those_of_rows_of_their_own) {
+    expect_rows_of_their_own<draft::sequential, verify::recursive_rejection<law::sequential>>();
+    expect_rows_of_their_own<draft::sequential, verify::traversal<law::sequential>>();
+    expect_rows_of_their_own<draft::gumbel_top_k, verify::traversal<law::sequential>>();
+    expect_rows_of_their_own<draft::iid, verify::recursive_rejection<law::iid>>();
+    expect_rows_of_their_own<draft::stratified, verify::nested_ranked_block<law::stratified>>();
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE::testing

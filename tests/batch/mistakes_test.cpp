@@ -1,0 +1,333 @@
+// Calls of an engine that look right and are not: each is refused with the argument's name, or reported, before the
+// text loses its law or memory is read that is not there.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "batch/ragged.hpp"
+#include "multidraft/any_method_batch.hpp"
+#include "multidraft/batch/adjusted_batch.hpp"
+#include "multidraft/batch/compact_caches.hpp"
+#include "multidraft/batch/draft.hpp"
+#include "multidraft/batch/host_threads.hpp"
+#include "multidraft/batch/positions.hpp"
+#include "multidraft/batch/validate.hpp"
+#include "multidraft/batch/verify.hpp"
+#include "multidraft/draft/iid.hpp"
+#include "multidraft/draft/sequential.hpp"
+#include "multidraft/draft/stratified.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
+#include "multidraft/verify/block.hpp"
+#include "multidraft/verify/multi_path_block.hpp"
+#include "multidraft/verify/naive.hpp"
+#include "multidraft/verify/ranked_block.hpp"
+#include "multidraft/verify/recursive_rejection.hpp"
+#include "multidraft/verify/spec_hub.hpp"
+#include "multidraft/verify/traversal.hpp"
+
+namespace MULTIDRAFT_NAMESPACE::testing {
+namespace {
+
+using rejection = verify::recursive_rejection<law::sequential>;
+
+/// Three trees of two levels over 300 tokens.
+ragged<float> three_trees() {
+    ragged<float> b({{none, 0, 0, 1, 1, 2}, {none, 0, 0, 0, 1}, {none, 0, 0}}, 300, {{}});
+    b.draw_alone(draft::sequential{});
+    return b;
+}
+
+template <class Call>
+std::string refusal(Call const& call) {
+    try {
+        call();
+    } catch (invalid_input const& e) {
+        return e.what();
+    }
+    return "nothing was thrown";
+}
+
+template <class Verifier = rejection, class T, class Target, class Draft>
+std::string verification(ragged<T> const& b, Target const& p, Draft const& q, request_batch const& requests,
+                         Verifier const& verifier = {}) {
+    verdict_memory out(b.trees(), 0);
+    verify::scratch_memory memory;
+    host_threads const pool(2);
+    std::string const result = refusal([&] {
+        verify_batch(pool, verifier, drawn_by<typename Verifier::law>(b.trees()), target_rows(p), draft_rows(q),
+                     requests, out.view(), memory.of(verify_workspace_size<Verifier>(pool, b.size(), 10, 9)));
+    });
+    EXPECT_EQ(out.is_unwritten(), result != "nothing was thrown") << result;
+    return result;
+}
+template <class Verifier = rejection, class T>
+std::string verification(ragged<T> const& b, Verifier const& verifier = {}) {
+    return verification(b, b.target_logits(), b.draft_logits(), b.requests(), verifier);
+}
+
+template <class Verifier = rejection, class T, class Draft>
+validation_report validation(ragged<T> const& b, Draft const& q, Verifier const& verifier = {}) {
+    validation_report report;
+    validate_batch(host_threads(2), verifier, drawn_by<typename Verifier::law>(b.trees()),
+                   target_rows(b.target_logits()), draft_rows(q), b.requests(), &report);
+    return report;
+}
+
+// --- Children that were drawn and left out ---------------------------------------------------------------------------
+
+TEST(batch_mistakes, a_child_that_was_drawn_is_not_left_out) {
+    auto b = three_trees();
+    b.tokens[2] = none;  // the second child of the first root: the draft was not confident enough
+    EXPECT_EQ(verification(b),
+              "tokens[2] = -1: no child, and no reason: support_ended where no token was left to draw, padding outside "
+              "the shape; a child that was drawn is never left out, request 0");
+    // Below an absent child anything may stand.
+    b.tokens[2] = padding;
+    b.tokens[5] = none;
+    EXPECT_EQ(verification(b), "nothing was thrown");
+    // Naive verification does not depend on what was drafted.
+    b.tokens[2] = none;
+    EXPECT_EQ(verification(b, verify::naive<law::sequential>{}), "nothing was thrown");
+    // In a launch, which checks nothing beforehand, the request gets no token.
+    verdict_memory out(b.trees(), 0);
+    for (std::int32_t r = 0; r < 3; ++r)
+        detail::verify_request(detail::host_batch_group{}, rejection{}, r, drawn_by<law::sequential>(b.trees()),
+                               target_rows(b.target_logits()), draft_rows(b.draft_logits()), b.requests(), out.view());
+    EXPECT_EQ(out.next[0], none);
+    EXPECT_NE(out.next[1], none);
+    EXPECT_NE(out.next[2], none);
+}
+
+TEST(batch_mistakes, a_support_that_did_not_end_is_reported) {
+    auto b = three_trees();
+    b.tokens[2] = support_ended;
+    EXPECT_EQ(verification(b), "nothing was thrown") << "rows are not read for this";
+    auto const report = validation(b, b.draft_logits());
+    EXPECT_EQ(report.what, batch_argument::left_out);
+    EXPECT_EQ(report.request, 0);
+    EXPECT_EQ(report.index, 2);
+    EXPECT_EQ(refusal([&] { refuse_reported(report); }),
+              "tokens[2] = -2: the draft's row has more tokens to draw: a child that was drawn is never left out, "
+              "request 0");
+    EXPECT_EQ(validation(b, b.draft_logits(), verify::naive<law::sequential>{}).what, batch_argument::nothing);
+}
+
+/// Every sampler's own trees pass, with supports that end: top-k of two, and temperature 0.
+template <class Sampler, class Verifier>
+void expect_own_trees_pass() {
+    for (sampling_params const w : {sampling_params{.top_k = 2}, sampling_params{.top_p = 0.05F},
+                                    sampling_params{.temperature = 0.0F}, sampling_params{}}) {
+        ragged<float> b({{none, 0, 0, 0, 1, 1, 2}, {none, 0, 0, 0, 1, 1, 1}, {none, 0, 0, 1, 2}}, 300, {w});
+        b.draw_alone(Sampler{});
+        auto const report = validation(b, b.draft_logits(), Verifier{});
+        EXPECT_EQ(report.what, batch_argument::nothing) << name_of(report.what) << report.index;
+    }
+}
+TEST(batch_mistakes, own_trees_pass) {
+    expect_own_trees_pass<draft::sequential, rejection>();
+    expect_own_trees_pass<draft::iid, verify::recursive_rejection<law::iid>>();
+    expect_own_trees_pass<draft::stratified, verify::ranked_block<law::stratified>>();
+}
+
+// --- Rows that the children were not drawn from ----------------------------------------------------------------------
+
+TEST(batch_mistakes, other_sampling_parameters_than_those_of_the_draws_are_reported) {
+    auto b = three_trees();
+    auto q = b.draft_logits();
+    q.sampling = nullptr;
+    q.default_sampling.top_k = 1;
+    verdict_memory out(b.trees(), 0);
+    verify_batch(host_threads(1), rejection{}, drawn_by<law::sequential>(b.trees()), target_rows(b.target_logits()),
+                 draft_rows(q), b.requests(), out.view());
+    EXPECT_GT(undecided(out.view(), 3), 0);
+    EXPECT_EQ(undecided(out.view(), 3), std::count(out.next.begin(), out.next.end(), none));
+    auto const report = validation(b, q);
+    EXPECT_EQ(report.what, batch_argument::not_drawn);
+    EXPECT_EQ(refusal([&] { refuse_reported(report); }),
+              "tokens[" + std::to_string(report.index) + "] = " +
+                  std::to_string(b.tokens[static_cast<std::size_t>(b.offsets[static_cast<std::size_t>(report.request)] +
+                                                                   report.index)]) +
+                  ": the draft's row gives this child no mass: it was not drawn from it, or with other sampling "
+                  "parameters, masks or bias, request " +
+                  std::to_string(report.request));
+    EXPECT_EQ(validation(b, b.draft_logits()).what, batch_argument::nothing);
+}
+
+// --- Shapes that a verifier does not take ----------------------------------------------------------------------------
+
+TEST(batch_mistakes, other_shapes_than_the_verifier_takes_are_refused) {
+    ragged<float> b({{none, 0, 1}, {none, 0, 0, 1}}, 300, {{}});
+    b.draw_alone(draft::iid{});
+    std::string const reason = ": the verifier does not take a tree with this node";
+    EXPECT_EQ(verification(b, verify::block<law::iid>{}).substr(0, 61), "parents[2] = 0" + reason.substr(0, 47));
+    EXPECT_EQ(validation(b, b.draft_logits(), verify::block<law::iid>{}).what, batch_argument::shape);
+    EXPECT_EQ(validation(b, b.draft_logits(), verify::block<law::iid>{}).request, 1);
+    EXPECT_EQ(validation(b, b.draft_logits(), verify::multi_path_block{}).index, 3);
+    EXPECT_EQ(validation(b, b.draft_logits(), verify::traversal<law::iid>{}).what, batch_argument::nothing);
+    EXPECT_EQ(first_not_allowed({std::vector<node_id>{none, 0, 0, 0}, {}}, allowed_trees::pairs), 3);
+    EXPECT_EQ(first_not_allowed({std::vector<node_id>{none, 0, 0, 1, 2}, {}}, allowed_trees::forks), none);
+    EXPECT_EQ(first_not_allowed({std::vector<node_id>{none, 0, 0, 1}, {}}, allowed_trees::forks), 3);
+    EXPECT_EQ(first_not_allowed({std::vector<node_id>{none}, {}}, allowed_trees::forks), none);
+    EXPECT_EQ(first_not_allowed({std::vector<node_id>{none, 0, 1}, {}}, allowed_trees::chains), none);
+}
+
+// --- Requests that would get the same draws --------------------------------------------------------------------------
+
+TEST(batch_mistakes, equal_seeds_and_positions_need_ids) {
+    auto b = three_trees();
+    std::fill(b.seeds.begin(), b.seeds.end(), 42);
+    std::fill(b.positions.begin(), b.positions.end(), 9);
+    auto const run = [&](request_batch const& requests) {
+        return verification(b, b.target_logits(), b.draft_logits(), requests, verify::naive<law::sequential>{});
+    };
+    EXPECT_EQ(
+        run({b.seeds.data(), b.positions.data()}),
+        "seeds[1] = 42: another request of the batch has this seed and position, and would get the same draws: give "
+        "ids (equal ones where that is meant), request 1");
+    EXPECT_EQ(run(b.requests()), "nothing was thrown");
+    std::vector<std::uint32_t> const equal(3, 5);
+    EXPECT_EQ(run({b.seeds.data(), b.positions.data(), equal.data()}), "nothing was thrown") << "it is meant";
+    b.positions = {9, 10, 11};
+    EXPECT_EQ(run({b.seeds.data(), b.positions.data()}), "nothing was thrown");
+    b.positions = {9, 10, 9};
+    b.seeds[0] = 41;
+    EXPECT_EQ(run({b.seeds.data(), b.positions.data()}), "nothing was thrown");
+}
+
+// --- Strides and sizes -----------------------------------------------------------------------------------------------
+
+TEST(batch_mistakes, rows_lie_one_after_another_unless_a_stride_is_given) {
+    auto const b = three_trees();
+    auto p = b.target_logits();
+    verdict_memory expected(b.trees(), 0);
+    verdict_memory found(b.trees(), 0);
+    auto const run = [&](verdict_memory& out) {
+        verify_batch(host_threads(1), rejection{}, drawn_by<law::sequential>(b.trees()), target_rows(p),
+                     draft_rows(b.draft_logits()), b.requests(), out.view());
+    };
+    run(expected);
+    p.row_stride = 0;
+    run(found);
+    EXPECT_EQ(found.outcomes(b.trees()), expected.outcomes(b.trees()));
+    p.row_stride = 299;
+    EXPECT_EQ(verification(b, p, b.draft_logits(), b.requests()),
+              "target.row_stride = 299: rows of 300 entries would overlap; 0: one after another");
+    auto q = b.draft_logits();
+    q.row_stride = -300;
+    EXPECT_EQ(verification(b, b.target_logits(), q, b.requests()),
+              "draft.row_stride = -300: rows of 300 entries would overlap; 0: one after another");
+    EXPECT_EQ(refusal([&] { static_cast<void>(rows_view<float>(b.target.data(), 3, 300, 7)); }),
+              "row_stride = 7: rows of 300 entries would overlap; 0: one after another");
+}
+
+TEST(batch_mistakes, masks_have_a_size) {
+    auto const b = three_trees();
+    std::vector<std::uint32_t> const words(40, ~0U);
+    auto const run = [&](batch_adjustments const& adjustments) {
+        return verification(b, adjusted_batch(b.target_logits(), adjustments), b.draft_logits(), b.requests());
+    };
+    EXPECT_EQ(run({.allowed = {words, 9}}), "target.allowed.tokens = 288: a mask has a bit for each of the 300 tokens");
+    EXPECT_EQ(run({.allowed = {words, 10}}),
+              "target.allowed_of[4] = 4: the mask of a node is one of those there are, request 0");
+    std::vector<std::int64_t> masks(b.parents.size(), 3);
+    EXPECT_EQ(run({.allowed = {words, 10}, .allowed_of = masks.data()}), "nothing was thrown");
+    masks[7] = 4;
+    EXPECT_EQ(run({.allowed = {words, 10}, .allowed_of = masks.data()}),
+              "target.allowed_of[1] = 4: the mask of a node is one of those there are, request 1");
+    EXPECT_EQ(run({.allowed = {words.data(), 1, 10}}), "nothing was thrown") << "one for all";
+}
+
+TEST(batch_mistakes, a_verdict_at_offsets_is_kept_at_offsets) {
+    std::vector<std::int64_t> const offsets{0, 3, 5};
+    std::vector<node_id> const nodes{2, -7, -7, 1, -7};  // as `verify_batch` writes paths without a stride
+    std::vector<std::int32_t> const counts{1, 1};
+    std::vector<std::int64_t> const bases{0, 4};
+    std::vector<std::int32_t> cache{10, 11, 12, 13, 20, 21, 22, 23};
+    contiguous_cache view;
+    view.data = cache.data();
+    view.entry_stride = view.entry_bytes = 4;
+    kept_batch kept{2, nodes.data(), 0, counts.data(), bases.data()};
+    EXPECT_EQ(refusal([&] { compact_caches(host_threads(1), view, kept); }),
+              "kept.stride = 0: all requests would keep the nodes of the first: give kept.offsets, the trees'");
+    kept.offsets = offsets.data();
+    compact_caches(host_threads(1), view, kept);
+    EXPECT_EQ(cache, (std::vector<std::int32_t>{10, 12, 12, 13, 20, 21, 22, 23}));
+}
+
+TEST(batch_mistakes, more_requests_than_nodes_are_refused_before_offsets_are_read) {
+    auto const b = three_trees();
+    tree_batch trees = b.trees();
+    trees.requests = 1000;
+    std::string const expected = "trees.nodes = 14: each of the 1000 trees has a root (nodes: offsets[requests])";
+    verdict_memory out(b.trees(), 0);
+    EXPECT_EQ(refusal([&] {
+                  verify_batch(host_threads(1), rejection{}, drawn_by<law::sequential>(trees),
+                               target_rows(b.target_logits()), draft_rows(b.draft_logits()), b.requests(), out.view());
+              }),
+              expected);
+    std::vector<std::int32_t> positions(14);
+    EXPECT_EQ(refusal([&] { write_positions(host_threads(1), trees, b.positions.data(), positions.data()); }),
+              expected);
+}
+
+TEST(batch_mistakes, a_level_without_places_is_refused) {
+    auto const b = three_trees();
+    std::vector<std::int32_t> const requests{0};
+    std::vector<node_id> const nodes{0};
+    token_id token = 7;
+    EXPECT_EQ(refusal([&] {
+                  draft_batch(host_threads(1), draft::iid{}, {1, requests.data(), nodes.data()},
+                              draft_rows(b.draft_logits()), b.requests(), {&token});
+              }),
+              "out.stride = 0: without out.first it is the number of places for the children of an entry");
+    EXPECT_EQ(token, 7);
+}
+
+TEST(batch_mistakes, a_node_twice_in_a_level_is_refused) {
+    auto const b = three_trees();
+    std::vector<std::int32_t> const requests{0, 0, 1};
+    std::vector<node_id> const nodes{1, 1, 1};
+    std::vector<token_id> tokens(6, 7);
+    EXPECT_EQ(refusal([&] {
+                  draft_batch(host_threads(1), draft::iid{}, {3, requests.data(), nodes.data()},
+                              draft_rows(b.draft_logits()), b.requests(), {tokens.data(), nullptr, 2});
+              }),
+              "level.nodes[1] = 1: entry 0 is the same node: both would get the same draws");
+    EXPECT_EQ(tokens, std::vector<token_id>(6, 7));
+}
+
+// --- Lists that several nodes share, by name -------------------------------------------------------------------------
+
+TEST(batch_mistakes, shared_lists_are_for_methods_that_take_them) {
+    ragged<float> b({{none, 0, 0, 1, 1, 2, 2}}, 300, {{}});
+    b.draw_alone(draft::iid{});
+    b.tokens[5] = b.tokens[3];
+    b.tokens[6] = b.tokens[4];
+    std::copy_n(b.draft.begin() + 300, 300, b.draft.begin() + 600);
+    host_threads const pool(1);
+    auto const run = [&](char const* name, char const* law) {
+        auto const method = parse_method(name);
+        verdict_memory out(b.trees(), 0);
+        verify::scratch_memory memory;
+        return refusal([&] {
+            verify_batch(pool, method, any_drafted_batch{b.trees(), law}, target_rows(b.target_logits()),
+                         draft_rows(b.draft_logits()), b.requests(), out.view(),
+                         memory.of(verify_workspace_size(pool, method, 1, 7, 2)));
+        });
+    };
+    EXPECT_EQ(run("recursive_rejection/iid", "shared_lists/iid"), "nothing was thrown");
+    EXPECT_EQ(run("ranked_block/iid", "shared_lists/iid"), "nothing was thrown");
+    std::string const refused = run("traversal/iid", "shared_lists/iid");
+    EXPECT_NE(refused.find("drafts.law = 'shared_lists/iid': traversal/iid verifies trees of law 'iid'"),
+              std::string::npos)
+        << refused;
+    EXPECT_NE(refused.find("this one is verified by recursive_rejection/iid"), std::string::npos) << refused;
+    EXPECT_NE(run("recursive_rejection/sequential", "shared_lists/iid"), "nothing was thrown");
+}
+
+}  // namespace
+}  // namespace MULTIDRAFT_NAMESPACE::testing

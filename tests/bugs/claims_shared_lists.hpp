@@ -1,0 +1,13 @@
+// Bug: a verifier that compares the subtrees of siblings says that their lists may be shared.
+#pragma once
+
+namespace multidraft::bugs {
+
+/// A list of one depth is the same object below all its parents: what was learnt below the first child is used again
+/// below the second one.
+template <class Verifier>
+struct claims_shared_lists : Verifier {
+    static constexpr bool lists_may_be_shared = true;
+};
+
+}  // namespace multidraft::bugs
