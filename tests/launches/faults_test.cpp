@@ -49,7 +49,8 @@ using memory_type = mc::grid_memory<mc::detail::wide_storage>;
 
 __global__ void measure_grid_kernel(row_view<float> x, std::uint64_t* out, memory_type memory, int ranks) {
     __shared__ mc::detail::wide_storage shared;
-    mc::detail::wide_group<1> const g({0, static_cast<int>(blockIdx.x), ranks, shared, memory}, shared);
+    mc::grid_group<256, mc::detail::short_split> const g({0, static_cast<int>(blockIdx.x), ranks, shared, memory},
+                                                         shared);
     measure(g, x, out + (blockIdx.x * blockDim.x + threadIdx.x) * 4);
 }
 

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 #include "cuda/on_device.cuh"
@@ -11,9 +12,11 @@
 #include "multidraft/cuda/compact.cuh"
 #include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/mask.cuh"
+#include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
+#include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "support/batches.hpp"
 
@@ -31,9 +34,9 @@ struct most_likely {
     using law = Law;
     static constexpr bool lossless = false;
     template <group G, class Tree, class Target, class Draft, class Source>
-    verdict operator()(G const& g, Tree const&, Target const& target, Draft const&, Source&, std::int32_t,
-                       span<node_id>) const {
-        auto const p = target(g, 0);
+    verdict operator()(G const& g, Tree const&, target_rows<Target> const& target, draft_rows<Draft> const&, Source&,
+                       std::int32_t, span<node_id>) const {
+        auto const p = target.rows(g, 0);
         return {0, g.argmax(p.size(), weight_of{p})};
     }
 };
@@ -46,9 +49,9 @@ struct most_likely_in_scratch {
         return static_cast<std::size_t>(nodes) * sizeof(index_t);
     }
     template <group G, class Tree, class Target, class Draft, class Source>
-    verdict operator()(G const& g, Tree const& tree, Target const& target, Draft const&, Source&, std::int32_t,
-                       span<node_id>, span<std::byte> scratch) const {
-        auto const p = target(g, 0);
+    verdict operator()(G const& g, Tree const& tree, target_rows<Target> const& target, draft_rows<Draft> const&,
+                       Source&, std::int32_t, span<node_id>, span<std::byte> scratch) const {
+        auto const p = target.rows(g, 0);
         index_t const best = g.argmax(p.size(), weight_of{p});
         auto* const words = reinterpret_cast<index_t*>(scratch.data());
         node_id const nodes = tree.tree.size();
@@ -67,7 +70,7 @@ struct silent {
     using law = Law;
     static constexpr bool addressed_by_text = true;
     template <class G, class Q, class Sums, class Source>
-    drawn_children operator()(G const&, Q const&, Sums&, Source&, draw_site, span<token_id>) const {
+    drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
         return {};
     }
 };
@@ -75,7 +78,7 @@ template <class Law>
 struct silent<Law, false> {
     using law = Law;
     template <class G, class Q, class Sums, class Source>
-    drawn_children operator()(G const&, Q const&, Sums&, Source&, draw_site, span<token_id>) const {
+    drawn_children operator()(G const&, Q const&, Sums const&, Source&, draw_site, span<token_id>) const {
         return {};
     }
 };
@@ -149,6 +152,22 @@ TEST_F(cuda_device, verification_refuses_what_a_host_can_see) {
     call ragged(300);
     ragged.out.path_stride = 0;
     ragged.expect_verdicts(verifier);
+}
+
+TEST_F(cuda_device, a_refusal_names_the_argument) {
+    most_likely<> const verifier;
+    auto const reason = [&](auto const& change) {
+        call c(300);
+        change(c);
+        EXPECT_EQ(c.verify(verifier), cudaErrorInvalidValue);
+        return mc::last_refusal();
+    };
+    EXPECT_NE(reason([](call& c) { c.trees.requests = -1; }).find("requests"), std::string::npos) << mc::last_refusal();
+    EXPECT_NE(reason([](call& c) { c.draft.vocabulary = 299; }).find("299"), std::string::npos) << mc::last_refusal();
+    EXPECT_NE(reason([](call& c) { c.out.path_stride = -1; }).find("path_stride"), std::string::npos)
+        << mc::last_refusal();
+    EXPECT_NE(reason([](call& c) { c.target.row_stride = 299; }).find("row_stride"), std::string::npos)
+        << mc::last_refusal();
 }
 
 TEST_F(cuda_device, verification_refuses_too_little_workspace) {
@@ -240,7 +259,7 @@ TEST_F(cuda_device, drafting_refuses_what_a_host_can_see) {
     children_batch const out{tokens.data(), nullptr, 4};
     std::int64_t const first[] = {0, 4};
     EXPECT_EQ(draft(sampler, level, out), cudaSuccess);
-    EXPECT_EQ(tokens.host(), std::vector<token_id>(8, none));
+    EXPECT_EQ(tokens.host(), std::vector<token_id>(8, support_ended));
     EXPECT_EQ(draft(sampler, {-1, zeros.data(), zeros.data()}, out), cudaErrorInvalidValue);
     EXPECT_EQ(draft(sampler, level, out, 0), cudaErrorInvalidValue);
     EXPECT_EQ(draft(sampler, level, {}), cudaErrorInvalidValue);

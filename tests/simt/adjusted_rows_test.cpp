@@ -48,7 +48,7 @@ struct adjusted_row {
         }
     }
     [[nodiscard]] adjusted_view<row_view<T>> view() const {
-        return {{entries.data(), static_cast<index_t>(entries.size())}, token_mask(words.data()), {tokens, values}};
+        return {{entries.data(), static_cast<index_t>(entries.size())}, token_mask(words), {tokens, values}};
     }
     [[nodiscard]] row_view<float> reference() const { return {changed.data(), static_cast<index_t>(changed.size())}; }
 

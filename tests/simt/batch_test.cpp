@@ -182,9 +182,10 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
         addressed_source source{batch.requests().uniforms(1)};
         mt::silent_group const g;
         logit_rows<float> const rows(rows_view<float>(batch.target.data() + batch.offsets[1] * 300, 5, 300), {});
-        logit_rows<float> const draft_rows(rows_view<float>(batch.draft.data() + batch.offsets[1] * 300, 5, 300), {});
-        auto const v = verify::verify_tree(verifier, g, drafted<law::iid>{batch.trees()(1)}, rows, draft_rows, source,
-                                           batch.positions[1], span<node_id>(path), span<std::byte>(scratch));
+        logit_rows<float> const drafts(rows_view<float>(batch.draft.data() + batch.offsets[1] * 300, 5, 300), {});
+        auto const v =
+            verify::verify_tree(verifier, g, drafted<law::iid>{batch.trees()(1)}, target_rows(rows), draft_rows(drafts),
+                                source, batch.positions[1], span<node_id>(path), span<std::byte>(scratch));
         EXPECT_EQ(v.next, none);
         EXPECT_EQ(v.accepted, 0);
         EXPECT_EQ(path, std::vector<node_id>(6, -7));
@@ -210,8 +211,9 @@ struct counting {
     }
 
     template <group G, draft_law Law, class Target, class Draft, draw_source Source>
-    verdict operator()(G const& g, drafted<Law> const& tree, Target const& target, Draft const&, Source& source,
-                       std::int32_t position, span<node_id> path, span<std::byte> scratch) const {
+    verdict operator()(G const& g, drafted<Law> const& tree, target_rows<Target> const& rows, draft_rows<Draft> const&,
+                       Source& source, std::int32_t position, span<node_id> path, span<std::byte> scratch) const {
+        auto const& target = rows.rows;
         auto const nodes = tree.tree.size();
         auto* const counts = reinterpret_cast<std::int32_t*>(scratch.data());
         for (node_id v = 0; v < nodes; ++v) {
@@ -348,7 +350,7 @@ validation_report report_of(mt::batch<float> const& batch) {
         auto const at = static_cast<std::size_t>(b);
         for (std::int64_t v = 0; v < batch.offsets[at + 1] - batch.offsets[at]; ++v) {
             auto const node = static_cast<node_id>(v);
-            offer(b, md::check_node(drafts, batch.vocabulary, b, node));
+            offer(b, md::check_node(drafts, {}, batch.vocabulary, b, node));
             md::batch_fault row;
             mt::on_group<32, 1>(1, [&](auto const& g) {
                 row = md::check_row(g, batch.trees(), batch.target_logits().rows, batch_argument::target, b, node);
@@ -358,8 +360,8 @@ validation_report report_of(mt::batch<float> const& batch) {
     }
     validation_report report;
     mt::on_group<32, 1>(1, [&](auto const& g) {
-        auto const found =
-            md::report_of(g, drafts, batch.target_logits().rows, batch.draft_logits().rows, batch.requests(), smallest);
+        auto const found = md::report_of(g, drafts, {}, batch.target_logits().rows, batch.draft_logits().rows,
+                                         batch.requests(), smallest);
         if (g.leader()) report = found;
     });
     return report;
@@ -411,8 +413,10 @@ TEST(simt_validation, names_the_first_fault) {
     }
     // The last child of a node may be missing.
     mt::batch<float> missing = good;
-    missing.tokens[4] = none;
+    missing.tokens[4] = padding;
     EXPECT_EQ(report_of(missing).what, batch_argument::nothing);
+    missing.tokens[4] = none;
+    EXPECT_EQ(report_of(missing).what, batch_argument::absent);
 }
 
 // The conditions of laws on children; none for those below a child that could not be drawn.
@@ -444,7 +448,7 @@ TEST(simt_validation, asks_of_children_what_their_law_gives) {
     // Nodes 3 and 4 of request 3 are children of node 1, which is absent, as is node 2.
     auto absent = drawn;
     std::size_t const first = 16;
-    absent.tokens[first + 1] = absent.tokens[first + 2] = none;
+    absent.tokens[first + 1] = absent.tokens[first + 2] = padding;
     absent.tokens[first + 3] = absent.tokens[first + 4] = 7;
     absent.certain[first + 1] = 5;
     EXPECT_EQ(report_of<law::sequential>(absent).what, batch_argument::nothing);

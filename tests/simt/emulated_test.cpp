@@ -8,6 +8,7 @@
 #include <limits>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <vector>
 
 #include "multidraft/core/host_group.hpp"
@@ -28,6 +29,10 @@ using mt::searches;
 using mt::simt_emulator;
 using mt::test_numbers;
 using mt::verifiers;
+
+// Sums in shared memory are used once: a sampler that removes tokens from them leaves none to draw from again.
+static_assert(std::is_move_constructible_v<cuda::shared_chunk_sums<float>> &&
+              !std::is_copy_constructible_v<cuda::shared_chunk_sums<float>>);
 
 using bits = std::vector<std::uint64_t>;
 using order = simt_emulator::order;

@@ -10,6 +10,7 @@
 #include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/optional_members.hpp"
+#include "multidraft/cuda/masked_batch.hpp"
 #include "multidraft/distribution/row_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
@@ -36,12 +37,19 @@ concept contiguous_rows = std::is_same_v<typename Rows::layout_type, contiguous>
 template <class Rows>
 inline constexpr bool may_be_aligned = contiguous_rows<Rows> || !row_batch<Rows> || (read_at_once<Rows> > 1);
 
+/// Whether rows of this type are aligned without a look at them. No kernels that read entry by entry are compiled for
+/// such types.
+template <class Rows>
+inline constexpr bool always_aligned = !row_batch<Rows> || (read_at_once<Rows> > 1);
+template <class T, class Layout>
+inline constexpr bool always_aligned<adjusted_batch<T, Layout>> = false;
+
 /// Whether every row begins at a multiple of 16 bytes, or there are no rows.
 template <class Rows>
 [[nodiscard]] bool rows_are_aligned(Rows const& rows) noexcept {
     if constexpr (contiguous_rows<Rows>)
         return reinterpret_cast<std::uintptr_t>(rows.data) % 16 == 0 &&
-               rows.row_stride * static_cast<std::int64_t>(sizeof(typename Rows::element)) % 16 == 0;
+               rows.stride() * static_cast<std::int64_t>(sizeof(typename Rows::element)) % 16 == 0;
     else
         return row_batch<Rows> ? read_at_once<Rows> > 1 : true;
 }
@@ -52,6 +60,12 @@ template <class Rows>
     return true;
 }
 
+/// Rows with a bias are read entry by entry, since a token's bias is searched for.
+template <class T, class Layout>
+[[nodiscard]] bool rows_are_aligned(adjusted_batch<T, Layout> const& rows) noexcept {
+    return rows.adjustments.bias.empty() && rows_are_aligned(static_cast<logit_batch<T, Layout> const&>(rows));
+}
+
 /// The same rows with their alignment declared in the layout.
 template <class Rows>
 [[nodiscard]] Rows as_aligned(Rows const& rows) noexcept {
@@ -59,20 +73,35 @@ template <class Rows>
 }
 template <class T>
 [[nodiscard]] logit_batch<T, aligned<16>> as_aligned(logit_batch<T> const& rows) noexcept {
-    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling,
-            {},        rows.arrays,     rows.slot_of};
+    return {rows.data, rows.stride(), rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling,
+            {},        rows.arrays,   rows.slot_of};
 }
-template <class T>
-[[nodiscard]] adjusted_batch<T, aligned<16>> as_aligned(adjusted_batch<T> const& rows) noexcept {
-    return {as_aligned(static_cast<logit_batch<T> const&>(rows)), rows.adjustments};
+template <class T, class Layout>
+[[nodiscard]] auto as_aligned(adjusted_batch<T, Layout> const& rows) noexcept {
+    auto const logits = as_aligned(static_cast<logit_batch<T, Layout> const&>(rows));
+    return masked_batch<T, typename decltype(logits)::layout_type>(logits, rows.adjustments);
 }
 template <class T>
 [[nodiscard]] prepared_batch<T, aligned<16>> as_aligned(prepared_batch<T> const& rows) noexcept {
-    return {rows.data, rows.row_stride, rows.vocabulary, rows.states, rows.row_of, {}, rows.sums, rows.runs};
+    return {rows.data, rows.stride(), rows.vocabulary, rows.states, rows.row_of, {}, rows.sums, rows.runs};
 }
 template <class T>
 [[nodiscard]] probability_batch<T, aligned<16>> as_aligned(probability_batch<T> const& rows) noexcept {
-    return {rows.data, rows.row_stride, rows.vocabulary, rows.row_of};
+    return {rows.data, rows.stride(), rows.vocabulary, rows.row_of};
+}
+
+/// The same rows as they are read entry by entry.
+template <class Rows>
+[[nodiscard]] Rows as_entries(Rows const& rows) noexcept {
+    return rows;
+}
+template <class T, class Layout>
+requires has_alignment<Layout>
+[[nodiscard]] adjusted_batch<T> as_entries(adjusted_batch<T, Layout> const& rows) noexcept {
+    logit_batch<T> const logits{rows.data,   rows.stride(), rows.vocabulary,
+                                rows.row_of, rows.sampling, rows.default_sampling,
+                                {},          rows.arrays,   rows.slot_of};
+    return {logits, rows.adjustments};
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda::detail

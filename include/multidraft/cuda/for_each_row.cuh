@@ -14,7 +14,6 @@
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/cuda/aligned_rows.hpp"
-#include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/workspace.cuh"
@@ -23,22 +22,11 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 
 namespace detail {
 
-template <int Split, class Rows, class Body>
-__global__ void __launch_bounds__(row_threads, 1) row_kernel(Body body) {
-    using group_type = cluster_group<row_threads, Split, float, read_at_once<Rows>>;
-    __shared__ typename group_type::storage shared;
-    group_type const g({}, shared);
+template <class Group, class Body>
+__global__ void __launch_bounds__(row_threads, 1) row_kernel(Body body, wide_exchange grid) {
+    __shared__ typename Group::storage shared;
+    Group const g(lanes_in<Group>(shared, grid), shared);
     body(g, std::int64_t{static_cast<int>(blockIdx.x) / g.lanes().ranks()});
-}
-
-template <class Rows, class Body>
-__global__ void __launch_bounds__(row_threads, 1)
-    row_grid_kernel(Body body, grid_memory<wide_storage> memory, int ranks) {
-    __shared__ wide_storage shared;
-    auto const i = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
-    auto const rank = static_cast<int>(blockIdx.x) % ranks;
-    wide_group<read_at_once<Rows>> const g({i, rank, ranks, shared, memory}, shared);
-    body(g, std::int64_t{i});
 }
 
 }  // namespace detail
@@ -60,41 +48,27 @@ template <class Rows, class Make>
     if (count == 0) return cudaSuccess;
     if (count < 0 || count > largest_number<std::int32_t> || rows.vocabulary < 1 || rows.vocabulary > max_row_size)
         return cudaErrorInvalidValue;
-    detail::partition parts;
-    if (!detail::divide_workspace(scratch.data, scratch.size, static_cast<std::int32_t>(count), 0, parts))
-        return cudaErrorInvalidValue;
-    auto const with = [&](auto kernel_of_one, auto kernel_of_several, auto kernel_of_grid, auto const& body) {
-        detail::shape shape;
-        if (cudaError_t const e =
-                detail::choose_for(kernel_of_one, count, rows.vocabulary, policy.options, parts.has_grid, shape))
-            return e;
-        if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
-            if (shape.grid) {
-                if (cudaError_t const e = parts.grid.clear(static_cast<std::int32_t>(count), policy.stream)) return e;
-                return detail::launch(kernel_of_grid, count, shape, detail::row_threads, policy.stream, body,
-                                      parts.grid, shape.ranks);
-            }
-        }
-        return detail::launch(shape.split ? kernel_of_several : kernel_of_one, count, shape, detail::row_threads,
-                              policy.stream, body);
+    detail::partition parts = detail::divide_workspace(scratch.data, scratch.size, static_cast<std::int32_t>(count), 0);
+    auto const with_aligned = [&] {
+        auto const same = detail::as_aligned(rows);
+        auto const body = make(same);
+        using aligned_rows = std::remove_const_t<decltype(same)>;
+        using body_type = std::remove_const_t<decltype(body)>;
+        return detail::launch_rows(policy, detail::row_kernel<detail::whole_group<aligned_rows>, body_type>,
+                                   detail::row_kernel<detail::wide_group<aligned_rows>, body_type>, count,
+                                   rows.vocabulary, parts, body);
     };
-    if constexpr (detail::may_be_aligned<Rows>) {
-        if (detail::rows_are_aligned(rows)) {
-            auto const same = detail::as_aligned(rows);
-            auto const body = make(same);
-            using aligned_rows = std::remove_const_t<decltype(same)>;
-            using body_type = std::remove_const_t<decltype(body)>;
-            return with(detail::row_kernel<1, aligned_rows, body_type>,
-                        detail::row_kernel<detail::short_split, aligned_rows, body_type>,
-                        detail::row_grid_kernel<aligned_rows, body_type>, body);
-        }
+    if constexpr (detail::always_aligned<Rows>) {
+        return with_aligned();
+    } else {
+        if constexpr (detail::may_be_aligned<Rows>)
+            if (detail::rows_are_aligned(rows)) return with_aligned();
+        // Rows that are read entry by entry have one kernel, and never a grid-wide launch.
+        parts.has_grid = false;
+        auto const body = make(detail::as_entries(rows));
+        auto* const kernel = detail::row_kernel<detail::entry_group, std::remove_const_t<decltype(body)>>;
+        return detail::launch_rows(policy, kernel, kernel, count, rows.vocabulary, parts, body);
     }
-    // One shape serves rows that are read entry by entry, and those never grid-wide.
-    parts.has_grid = false;
-    auto const body = make(rows);
-    using body_type = std::remove_const_t<decltype(body)>;
-    return with(detail::row_kernel<detail::short_split, Rows, body_type>,
-                detail::row_kernel<detail::short_split, Rows, body_type>, nullptr, body);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -29,10 +29,16 @@ inline constexpr int warp_size = 32;
 inline constexpr int max_ranks = 16;
 
 /// Whether the ranks of a lane context communicate through global memory (`grid_lanes`), not through each other's
-/// shared memory.
+/// shared memory; or may do so, where a launch decides (`device_lanes`).
 template <class L>
 inline constexpr bool exchanges_in_memory = requires {
     L::max_grid_ranks;
+};
+
+/// Lane contexts whose ranks communicate in one of the two ways, as the launch decides.
+template <class L>
+concept exchanges_either_way = requires(L const& lanes) {
+    { lanes.in_memory() } -> std::same_as<bool>;
 };
 
 /// What the threads of a group can do together: those of a warp, a block, a cluster or many blocks of a grid. Its
@@ -46,7 +52,8 @@ inline constexpr bool exchanges_in_memory = requires {
 /// - `add(p, x)`: adds atomically to a counter in shared memory and returns the old value.
 /// - `at_rank(p, r)`: the same location in the shared memory of rank r. Or, if ranks communicate through memory:
 ///   `max_grid_ranks`; `mirror(p)`, the location of p in a copy that all ranks share; `accumulators(turn)`, one of two
-///   arrays of counters that all ranks share, 0 at first; `add_to(p, x)`, which adds atomically to such a counter.
+///   arrays of counters that all ranks share, 0 at first; `add_to(p, x)`, which adds atomically to such a counter. A
+///   context with both has `in_memory()`, which says how they communicate.
 template <class L>
 concept lane_context = requires(L const& lanes, float x, int k, std::uint32_t* p) {
     { L::threads } -> std::convertible_to<int>;

@@ -135,12 +135,13 @@ public:
 
 protected:
     using base::entry_of;
-    using base::for_adjacent_of;
     using base::for_runs;
     using base::in_memory;
     using base::lane;
     using base::lanes_;
     using base::leading_zeros;
+    using base::may_share;
+    using base::may_use_memory;
     using base::shared_;
     using base::wide_lanes;
 
@@ -164,41 +165,59 @@ protected:
             }
             lanes_.sync();
             // One step for all entries of a run, then the next: loads are not joined across a branch or an addition.
-            for_runs(n, [&](index_t run, index_t left) MULTIDRAFT_INLINE_LAMBDA {
-                Item items[wide_lanes];
-                for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
-                    if (inside) place(entry_of(run, j), begin, here, items[j]);
+            for_runs(
+                n,
+                [&](index_t run) MULTIDRAFT_INLINE_LAMBDA {
+                    Item items[wide_lanes];
+                    MULTIDRAFT_UNROLL
+                    for (int j = 0; j < wide; ++j) place(entry_of(run, j), begin, here, items[j]);
+                    MULTIDRAFT_UNROLL
+                    for (int j = 0; j < wide; ++j) weigh_item(entry_of(run, j), items[j]);
+                    MULTIDRAFT_UNROLL
+                    for (Item const& item : items) add(item, low, high);
+                },
+                [&](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+                    Item item;
+                    place(i, begin, here, item);
+                    weigh_item(i, item);
+                    add(item, low, high);
                 });
-                for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
-                    if (inside) weigh_item(entry_of(run, j), items[j]);
-                });
-                MULTIDRAFT_UNROLL
-                for (Item const& item : items) add(item, low, high);
-            });
             finish(low, high);
-            if constexpr (in_memory) {
-                lanes_.sync();
-                std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
-                for (index_t b = lanes_.thread(); b < here; b += threads) {
-                    std::uint64_t const mine = low[b] + (std::uint64_t{high[b]} << 32);
-                    if (mine != 0) lanes_.add_to(all + b, mine);
-                }
-                lanes_.sync_all();
-                for (index_t b = lanes_.thread(); b < here; b += threads) bins[begin + b] = all[b];
-                // No thread reads the other array any more, and none adds to it before the barrier.
-                std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
-                for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
-                    other[b] = 0;
-            } else {
-                lanes_.sync_all();
-                for (index_t b = lanes_.thread(); b < here; b += threads) {
-                    std::uint64_t total = 0;
-                    for (int r = 0; r < lanes_.ranks(); ++r)
-                        total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
-                    bins[begin + b] = total;
-                }
-            }
+            if constexpr (may_use_memory)
+                if (in_memory()) add_in_memory(low, high, here, bins.data() + begin);
+            if constexpr (may_share)
+                if (!in_memory()) add_of_ranks(low, high, here, bins.data() + begin);
             lanes_.sync_all();
+        }
+    }
+
+    /// Adds the counters of all ranks to `bins`: through counters in global memory.
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void add_in_memory(std::uint32_t const* low, std::uint32_t const* high,
+                                                        index_t here, std::uint64_t* bins) const {
+        lanes_.sync();
+        std::uint64_t* const all = lanes_.accumulators(count_turn_ & 1U);
+        for (index_t b = lanes_.thread(); b < here; b += threads) {
+            std::uint64_t const mine = low[b] + (std::uint64_t{high[b]} << 32);
+            if (mine != 0) lanes_.add_to(all + b, mine);
+        }
+        lanes_.sync_all();
+        for (index_t b = lanes_.thread(); b < here; b += threads) bins[b] = all[b];
+        // No thread reads the other array any more, and none adds to it before the barrier.
+        std::uint64_t* const other = lanes_.accumulators(++count_turn_ & 1U);
+        constexpr auto capacity = static_cast<index_t>(storage::count_capacity);
+        for (index_t b = lanes_.rank() * threads + lanes_.thread(); b < capacity; b += lanes_.ranks() * threads)
+            other[b] = 0;
+    }
+
+    /// The same, through the shared memory of the ranks.
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void add_of_ranks(std::uint32_t* low, std::uint32_t* high, index_t here,
+                                                       std::uint64_t* bins) const {
+        lanes_.sync_all();
+        for (index_t b = lanes_.thread(); b < here; b += threads) {
+            std::uint64_t total = 0;
+            for (int r = 0; r < lanes_.ranks(); ++r)
+                total += *lanes_.at_rank(low + b, r) + (std::uint64_t{*lanes_.at_rank(high + b, r)} << 32);
+            bins[b] = total;
         }
     }
 
@@ -208,7 +227,7 @@ protected:
     }
 
     struct no_turn {};
-    [[no_unique_address]] mutable std::conditional_t<in_memory, unsigned, no_turn> count_turn_{};
+    [[no_unique_address]] mutable std::conditional_t<may_use_memory, unsigned, no_turn> count_turn_{};
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -37,18 +37,19 @@ public:
         });
         best = warp_largest(best);
         real* all = detail::next<real>(shared_->best, best_turn_);
-        if constexpr (in_memory) {  // one value per block, since all are read from global memory
-            if (lane() == 0) all[warp()] = best;
-            lanes_.sync();
-            best = warp_largest(lane() < warps ? all[lane()] : minus_infinity<real>);
-            all = lanes_.mirror(all);
-            if (lanes_.thread() == 0) all[lanes_.rank()] = best;
-        } else {
-            push(all, lanes_.rank() * warps + warp(), best);
+        if constexpr (may_use_memory) {
+            if (in_memory()) {  // one value per block, since all are read from global memory
+                if (lane() == 0) all[warp()] = best;
+                lanes_.sync();
+                best = warp_largest(lane() < warps ? all[lane()] : minus_infinity<real>);
+                all = lanes_.mirror(all);
+                if (lanes_.thread() == 0) all[lanes_.rank()] = best;
+            }
         }
+        if (!in_memory()) push(all, lanes_.rank() * warps + warp(), best);
         lanes_.sync_all();
         best = minus_infinity<real>;
-        for (int k = lane(); k < lanes_.ranks() * (in_memory ? 1 : warps); k += warp_size)
+        for (int k = lane(); k < lanes_.ranks() * (in_memory() ? 1 : warps); k += warp_size)
             best = all[k] > best ? all[k] : best;
         return warp_largest(best);
     }
@@ -67,28 +68,31 @@ public:
         unsigned const turn = best_turn_ & 1U;
         real* keys = detail::next<real>(shared_->best, best_turn_);
         index_t* indices = shared_->best_index[turn];
-        if constexpr (in_memory) {
-            if (lane() == 0) {
-                keys[warp()] = best.key;
-                indices[warp()] = best.index;
+        if constexpr (may_use_memory) {
+            if (in_memory()) {
+                if (lane() == 0) {
+                    keys[warp()] = best.key;
+                    indices[warp()] = best.index;
+                }
+                lanes_.sync();
+                best = {};
+                if (lane() < warps) best = {keys[lane()], indices[lane()]};
+                best = warp_first(best);
+                keys = lanes_.mirror(keys);
+                indices = lanes_.mirror(indices);
+                if (lanes_.thread() == 0) {
+                    keys[lanes_.rank()] = best.key;
+                    indices[lanes_.rank()] = best.index;
+                }
             }
-            lanes_.sync();
-            best = {};
-            if (lane() < warps) best = {keys[lane()], indices[lane()]};
-            best = warp_first(best);
-            keys = lanes_.mirror(keys);
-            indices = lanes_.mirror(indices);
-            if (lanes_.thread() == 0) {
-                keys[lanes_.rank()] = best.key;
-                indices[lanes_.rank()] = best.index;
-            }
-        } else {
+        }
+        if (!in_memory()) {
             push(keys, lanes_.rank() * warps + warp(), best.key);
             push(indices, lanes_.rank() * warps + warp(), best.index);
         }
         lanes_.sync_all();
         best = {};
-        for (int k = lane(); k < lanes_.ranks() * (in_memory ? 1 : warps); k += warp_size) {
+        for (int k = lane(); k < lanes_.ranks() * (in_memory() ? 1 : warps); k += warp_size) {
             entry<real> const here{keys[k], indices[k]};
             if (before(here, best)) best = here;
         }
@@ -147,6 +151,7 @@ public:
     }
 
 protected:
+    using base::bits_set;
     using base::entry_of;
     using base::for_adjacent;
     using base::for_adjacent_of;
@@ -154,6 +159,9 @@ protected:
     using base::lane;
     using base::lanes_;
     using base::larger;
+    using base::lowest_bit;
+    using base::may_share;
+    using base::may_use_memory;
     using base::push;
     using base::shared_;
     using base::warp;
@@ -208,57 +216,45 @@ protected:
     /// Merges the lists that the warps of all ranks wrote to `keys` and `indices`; the leading warp gets the result.
     template <class Real>
     MULTIDRAFT_HD void merge_lists(index_t wanted, Real* keys, index_t* indices, entry<Real>& kept) const {
-        entry<Real> least;
-        auto const insert_list = [&](entry<Real> const& here) { insert(here, wanted, kept, least); };
-        if constexpr (in_memory) {
-            lanes_.sync();
-            // The lists of the blocks are written to the mirrors of two large arrays.
-            static_assert(std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(Widest) <= sizeof(shared_->scratch) &&
-                          std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(index_t) <=
-                              sizeof(shared_->counters) &&
-                          Lanes::max_grid_ranks <= max_ranks * warps);
-            Real* const all_keys = reinterpret_cast<Real*>(lanes_.mirror(shared_->scratch));
-            auto* const all_indices = reinterpret_cast<index_t*>(lanes_.mirror(shared_->counters));
-            if (warp() == 0) {
-                kept = {};
+        if constexpr (may_use_memory)
+            if (in_memory()) merge_in_memory(wanted, keys, indices, kept);
+        if constexpr (may_share) {
+            if (in_memory()) return;
+            lanes_.sync_all();
+            if (!leading_warp()) return;
+            entry<Real> least;
+            kept = {};
+            for (int r = 0; r < lanes_.ranks(); ++r)
                 for (int w = 0; w < warps; ++w)
-                    insert_list({keys[w * warp_size + lane()], indices[w * warp_size + lane()]});
-                all_keys[lanes_.rank() * warp_size + lane()] = kept.key;
-                all_indices[lanes_.rank() * warp_size + lane()] = kept.index;
-            }
-            lanes_.sync_all();
-            if (leading_warp()) {
-                kept = {};
-                least = {};
-                for (int r = 0; r < lanes_.ranks(); ++r)
-                    insert_list({all_keys[r * warp_size + lane()], all_indices[r * warp_size + lane()]});
-            }
-        } else {
-            lanes_.sync_all();
-            if (leading_warp()) {
-                kept = {};
-                for (int r = 0; r < lanes_.ranks(); ++r)
-                    for (int w = 0; w < warps; ++w)
-                        insert_list({*lanes_.at_rank(keys + w * warp_size + lane(), r),
-                                     *lanes_.at_rank(indices + w * warp_size + lane(), r)});
-            }
+                    insert({*lanes_.at_rank(keys + w * warp_size + lane(), r),
+                            *lanes_.at_rank(indices + w * warp_size + lane(), r)},
+                           wanted, kept, least);
         }
     }
 
-    [[nodiscard]] MULTIDRAFT_HD static int lowest_bit(std::uint32_t bits) noexcept {
-#if defined(__CUDA_ARCH__)
-        return __ffs(static_cast<int>(bits)) - 1;
-#else
-        return __builtin_ctz(bits);
-#endif
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD static int bits_set(std::uint32_t bits) noexcept {
-#if defined(__CUDA_ARCH__)
-        return __popc(bits);
-#else
-        return __builtin_popcount(bits);
-#endif
+    /// The same through global memory: the lists of the blocks are written to the mirrors of two large arrays.
+    template <class Real>
+    MULTIDRAFT_HD void merge_in_memory(index_t wanted, Real* keys, index_t* indices, entry<Real>& kept) const {
+        lanes_.sync();
+        static_assert(std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(Widest) <= sizeof(shared_->scratch) &&
+                      std::size_t(Lanes::max_grid_ranks) * warp_size * sizeof(index_t) <= sizeof(shared_->counters) &&
+                      Lanes::max_grid_ranks <= max_ranks * warps);
+        Real* const all_keys = reinterpret_cast<Real*>(lanes_.mirror(shared_->scratch));
+        auto* const all_indices = reinterpret_cast<index_t*>(lanes_.mirror(shared_->counters));
+        entry<Real> least;
+        if (warp() == 0) {
+            kept = {};
+            for (int w = 0; w < warps; ++w)
+                insert({keys[w * warp_size + lane()], indices[w * warp_size + lane()]}, wanted, kept, least);
+            all_keys[lanes_.rank() * warp_size + lane()] = kept.key;
+            all_indices[lanes_.rank() * warp_size + lane()] = kept.index;
+        }
+        lanes_.sync_all();
+        if (!leading_warp()) return;
+        kept = {};
+        least = {};
+        for (int r = 0; r < lanes_.ranks(); ++r)
+            insert({all_keys[r * warp_size + lane()], all_indices[r * warp_size + lane()]}, wanted, kept, least);
     }
 
     mutable unsigned best_turn_ = 0;

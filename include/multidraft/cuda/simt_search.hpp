@@ -10,6 +10,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 #include "multidraft/core/group.hpp"
+#include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_sums.hpp"
@@ -26,6 +27,7 @@ public:
     using base::base;
     using base::slots;
     using base::threads;
+    using base::warps;
     using base::wide;
 
     /// The first warp of a rank searches (doubles are slow on many devices) and broadcasts the result.
@@ -42,7 +44,7 @@ public:
             }
             c = broadcast(c, 0);
         } else {
-            c = choose_of_many<Real>(chunks, n, without(w, taken), u);
+            c = choose_of_many<Real>(chunks, n, w, taken, u);
         }
         if (c == none) {
             lanes_.sync();  // all have read the result before the next search writes one
@@ -63,7 +65,64 @@ public:
         }
         index_t const c = changed / chunk_size;
         lanes_.sync();
-        Real const* const values = evaluate<Real>(c, n, w, taken);
+        sum_chunk_without(c, n, w, taken, sums.values[c]);
+        sums.total = in_order(sums.values, chunks, Real(0));
+    }
+
+    /// See `has_nth`. Each chunk's entries are counted by one warp; then every warp looks for the entry in its chunk.
+    template <class Is, class Number>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t nth(index_t n, Is const& is, Number const& number) const {
+        index_t const chunks = chunks_of(n);
+        std::uint64_t wanted = 0;
+        float const* counts = nullptr;
+        // The counts of more chunks than there are slots are computed twice: to add and to choose.
+        MULTIDRAFT_ROLL
+        for (int round = 0; round < 2; ++round) {
+            std::uint64_t total = 0;
+            MULTIDRAFT_ROLL
+            for (index_t first = 0; first < chunks; first += slots) {
+                index_t const last = window_end(first, chunks);
+                if (round == 0 || chunks > slots) counts = count_window(first, last, n, is);
+                MULTIDRAFT_ROLL
+                for (index_t c = 0; c < last - first; ++c) {
+                    auto const here = static_cast<std::uint64_t>(counts[c]);
+                    if (round == 1 && total + here >= wanted)
+                        return number_in_chunk(first + c, n, is, static_cast<index_t>(wanted - total));
+                    total += here;
+                }
+            }
+            if (total == 0) return none;
+            wanted = number(total);
+        }
+        return none;
+    }
+
+protected:
+    using base::bits_set;
+    using base::collect;
+    using base::entry_of;
+    using base::in_order;
+    using base::lane;
+    using base::lanes_;
+    using base::leading_zeros;
+    using base::lowest_bit;
+    using base::push;
+    using base::shared_;
+    using base::temporary_turn_;
+    using base::warp;
+    using base::wide_lanes;
+    using base::window_end;
+
+    /// The sum of chunk c without some tokens, computed by each rank. Ends with a barrier of the rank.
+    template <class Real, class W>
+    MULTIDRAFT_HD void sum_chunk_without(index_t c, index_t n, W const& w, span<token_id const> taken,
+                                         Real& sum) const {
+        sum_values(evaluate<Real>(c, n, w, taken), sum);
+    }
+
+    /// The sum of a chunk's values in shared memory, in the fixed order. Ends with a barrier of the rank.
+    template <class Real>
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void sum_values(Real const* values, Real& sum) const {
         if (warp() == 0) {
             Real lanes[8] = {};
             for (index_t r = 0; r < chunk_rows; ++r) {
@@ -71,50 +130,113 @@ public:
                 for (index_t j = 0; j < 8; ++j) lanes[j] += values[r * chunk_lanes + 8 * lane() + j];
             }
             Real const here = base::template fold<1>(lanes);
-            if (lane() == 0) sums.values[c] = here;
+            if (lane() == 0) sum = here;
         }
         lanes_.sync();
-        sums.total = in_order(sums.values, chunks, Real(0));
     }
 
-protected:
-    using base::entry_of;
-    using base::for_adjacent_of;
-    using base::in_order;
-    using base::lane;
-    using base::lanes_;
-    using base::leading_zeros;
-    using base::shared_;
-    using base::temporary_turn_;
-    using base::warp;
-    using base::wide_lanes;
-    using base::window_end;
+    /// Sums chunks first .. last - 1 of a row without some tokens: the chunks that have one are summed again.
+    template <class Real, class W>
+    MULTIDRAFT_HD void sum_window_without(index_t first, index_t last, index_t n, W const& w,
+                                          span<token_id const> taken, Real* sums) const {
+        base::template sum_window<32>(first, last, n, w, sums);
+        MULTIDRAFT_ROLL
+        for (token_id const x : taken)
+            if (index_t const c = x / chunk_size; x >= 0 && c >= first && c < last)
+                sum_chunk_without(c, n, w, taken, sums[c - first]);
+    }
 
     template <class W>
     [[nodiscard]] MULTIDRAFT_HD auto sum_without(index_t n, W const& w, span<token_id const> taken) const {
         using real = detail::result_of<W>;
         index_t const chunks = chunks_of(n);
-        auto const left = without(w, taken);
         real total = 0;
+        MULTIDRAFT_ROLL
         for (index_t first = 0; first < chunks; first += slots) {
             index_t const last = window_end(first, chunks);
             real* const sums = detail::next<real>(shared_->temporary, temporary_turn_);
-            base::template sum_chunks<8>(first, last, n, left, sums);
+            sum_window_without(first, last, n, w, taken, sums);
             total = in_order(sums, last - first, total);
         }
         return total;
     }
 
-    /// A row of weights with those of some tokens set to 0.
-    template <class W>
-    [[nodiscard]] MULTIDRAFT_HD static auto without(W const& w, span<token_id const> taken) {
-        return [w, taken](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            auto value = w(i);
+    // A warp looks for entries 32 at a time for each thread, a bit for each.
 
+    static constexpr index_t words_a_chunk = chunk_size / 32;
+
+    /// How many entries of chunks first .. last - 1 satisfy `is`, each chunk counted by one warp.
+    template <class Is>
+    [[nodiscard]] MULTIDRAFT_HD float const* count_window(index_t first, index_t last, index_t n, Is const& is) const {
+        float* const counts = detail::next<float>(shared_->temporary, temporary_turn_);
+        MULTIDRAFT_ROLL
+        for (index_t c = first + warp() * lanes_.ranks() + lanes_.rank(); c < last; c += warps * lanes_.ranks()) {
+            int mine = 0;
             MULTIDRAFT_ROLL
-            for (token_id const x : taken) value = x == i ? decltype(value)(0) : value;
-            return value;
+            for (index_t word = 0; word < words_a_chunk; word += warp_size)
+                mine += bits_set(satisfied(c * words_a_chunk + word + lane(), n, is));
+            MULTIDRAFT_UNROLL
+            for (int bit = warp_size / 2; bit > 0; bit /= 2) mine += lanes_.shuffle_xor(mine, bit);
+            push(counts, c - first, static_cast<float>(mine));
+        }
+        lanes_.sync_all();
+        collect(counts, last - first);
+        return counts;
+    }
+
+    /// The `number`-th entry of chunk c that satisfies `is`, counted from 1, found by every warp.
+    template <class Is>
+    [[nodiscard]] MULTIDRAFT_HD index_t number_in_chunk(index_t c, index_t n, Is const& is, index_t number) const {
+        MULTIDRAFT_ROLL
+        for (index_t word = 0; word < words_a_chunk; word += warp_size) {
+            index_t const here = c * words_a_chunk + word + lane();
+            std::uint32_t mine = satisfied(here, n, is);
+            int up_to = bits_set(mine);  // including the threads before
+            MULTIDRAFT_UNROLL
+            for (int step = 1; step < warp_size; step *= 2) {
+                int const before = lanes_.shuffle(up_to, (lane() + warp_size - step) % warp_size);
+                up_to += lane() >= step ? before : 0;
+            }
+            std::uint32_t const reached = lanes_.ballot(up_to >= number);
+            if (reached == 0) {
+                number -= lanes_.shuffle(up_to, warp_size - 1);
+                continue;
+            }
+            // The thread that has it skips the entries before it.
+            MULTIDRAFT_ROLL
+            for (index_t k = number - (up_to - bits_set(mine)); k > 1; --k) mine &= mine - 1;
+            return lanes_.shuffle(32 * here + (mine == 0 ? 0 : lowest_bit(mine)), lowest_bit(reached));
+        }
+        return none;
+    }
+
+    /// A bit for each of 32 entries: whether it satisfies `is`. Its cheap test, if it has one, comes first.
+    template <class Is>
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE std::uint32_t satisfied(index_t word, index_t n,
+                                                                           Is const& function) const {
+        Is const is = function;
+        auto const may_be = [&is](index_t i) MULTIDRAFT_INLINE_LAMBDA {
+            if constexpr (has_may_be_nonzero<Is>)
+                return is.may_be_nonzero(i);
+            else
+                return is(i);
         };
+        std::uint32_t likely = 0;
+        if (word < n / 32) {
+            MULTIDRAFT_UNROLL
+            for (index_t j = 0; j < 32; ++j) likely |= (may_be(32 * word | j) ? 1U : 0U) << j;
+        } else {
+            MULTIDRAFT_ROLL
+            for (index_t i = 32 * word; i < n && i - 32 * word < 32; ++i)
+                likely |= (may_be(i) ? 1U : 0U) << (i - 32 * word);
+        }
+        std::uint32_t result = 0;
+        MULTIDRAFT_ROLL
+        for (; likely != 0; likely &= likely - 1) {
+            int const j = lowest_bit(likely);
+            if (is(32 * word + j)) result |= 1U << j;
+        }
+        return result;
     }
 
     /// Broadcasts the first warp's result to its rank, through one of two places; a barrier of the rank.
@@ -215,14 +337,17 @@ protected:
 
     /// The chunk, if there are too many to keep their sums: these are computed twice, to add and to choose.
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w, double& u) const {
+    [[nodiscard]] MULTIDRAFT_HD index_t choose_of_many(index_t chunks, index_t n, W const& w,
+                                                       span<token_id const> taken, double& u) const {
         walk at;
+        MULTIDRAFT_ROLL
         for (int round = 0; round < 2; ++round) {
             bool const adds = round == 0;
+            MULTIDRAFT_ROLL
             for (index_t first = 0; first < chunks; first += slots) {
                 index_t const last = window_end(first, chunks);
                 Real* const sums = detail::next<Real>(shared_->temporary, temporary_turn_);
-                base::template sum_chunks<8>(first, last, n, w, sums);
+                sum_window_without(first, last, n, w, taken, sums);
                 bool const passed = warp() == 0 && walk_over(at, sums, first, last - first, adds);
                 if (adds) continue;
                 index_t const c = broadcast(passed || last == chunks ? at.found : none, 0);
@@ -238,24 +363,30 @@ protected:
 
     /// The weights of chunk c in shared memory; 0 for taken tokens and beyond the row. Ends with a barrier of the rank.
     template <class Real, class W>
-    [[nodiscard]] MULTIDRAFT_HD Real const* evaluate(index_t c, index_t n, W const& function,
-                                                     span<token_id const> taken) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE Real const* evaluate(index_t c, index_t n, W const& function,
+                                                                        span<token_id const> taken) const {
         W const w = function;
         index_t const begin = c * chunk_size;
         Real* const values = reinterpret_cast<Real*>(shared_->scratch);
         static_assert(sizeof(Real) * chunk_size <= sizeof(shared_->scratch));
         index_t const size = n - begin < chunk_size ? n - begin : chunk_size;
+        index_t const whole = size / wide;
         MULTIDRAFT_ROLL
-        for (index_t run = lanes_.thread(); run < chunk_size / wide; run += threads) {
-            Real here[wide_lanes] = {};
-            for_adjacent_of(size - wide * run, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
-                if (inside) here[j] = w(entry_of(c * (chunk_size / wide) + run, j));
-            });
+        for (index_t run = lanes_.thread(); run < whole; run += threads) {
+            Real here[wide_lanes];
+            MULTIDRAFT_UNROLL
+            for (int j = 0; j < wide; ++j) here[j] = w(entry_of(begin / wide + run, j));
             MULTIDRAFT_UNROLL
             for (int j = 0; j < wide; ++j) values[entry_of(run, j)] = here[j];
         }
+        MULTIDRAFT_ROLL
+        for (index_t i = wide * whole + lanes_.thread(); i < chunk_size; i += threads) {
+            values[i] = 0;
+            if (i < size) values[i] = w(begin + i);
+        }
         lanes_.sync();
         if (!taken.empty()) {
+            MULTIDRAFT_ROLL
             for (auto k = static_cast<std::size_t>(lanes_.thread()); k < taken.size();
                  k += static_cast<std::size_t>(threads)) {
                 token_id const x = taken[k];
@@ -268,7 +399,7 @@ protected:
 
     /// The term of a chunk at the fraction u of its sum; u is known to the first warp only.
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD index_t descend(Real const* values, double u) const {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t descend(Real const* values, double u) const {
         Real* const runs = detail::as<Real>(shared_->runs);
         int const half_lane = lane() % 16;
         for (int run = lanes_.thread() / 16; run < 16; run += threads / 16) {

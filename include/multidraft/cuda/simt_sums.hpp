@@ -36,7 +36,7 @@ public:
         for (index_t first = 0; first < chunks; first += slots) {
             index_t const last = window_end(first, chunks);
             real* const sums = detail::next<real>(shared_->temporary, temporary_turn_);
-            sum_chunks<16>(first, last, n, f, sums);
+            sum_window<16>(first, last, n, f, sums);
             total = in_order(sums, last - first, total);
         }
         return total;
@@ -50,7 +50,7 @@ public:
         for (index_t first = 0; first < chunks; first += slots) {
             index_t const last = window_end(first, chunks);
             sums.values = detail::next<real>(shared_->row_sums, row_sums_turn_);
-            sum_chunks<32>(first, last, n, w, sums.values);
+            sum_window<32>(first, last, n, w, sums.values);
             sums.total = in_order(sums.values, last - first, sums.total);
         }
         return sums;
@@ -138,7 +138,7 @@ protected:
     /// Chunk sums that are known: `value(c)` is that of chunk c.
     template <class Real, class Value>
     [[nodiscard]] MULTIDRAFT_HD shared_chunk_sums<Real> sums_by(index_t n, Real total, Value const& value) const {
-        shared_chunk_sums<Real> const sums{detail::next<Real>(shared_->row_sums, row_sums_turn_), total};
+        shared_chunk_sums<Real> sums{detail::next<Real>(shared_->row_sums, row_sums_turn_), total};
         for (index_t c = lanes_.thread(); c < kept_sums(n); c += threads) sums.values[c] = value(c);
         // Of all ranks: none writes to the other copy before every rank is done with it.
         lanes_.sync_all();
@@ -146,10 +146,12 @@ protected:
     }
 
     /// Sums chunks first .. last - 1 of f into `sums[0 ..]` of every rank. A thread reads `Entries` entries before it
-    /// adds them (at most 16 rows).
+    /// adds them (at most 16 rows). Every operation that sums f calls this one instance.
     template <int Entries, class Real, class F>
-    MULTIDRAFT_HD void sum_chunks(index_t first, index_t last, index_t n, F const& function, Real* sums) const {
-        [[maybe_unused]] constexpr int together = Entries / wide < 1 ? 1 : Entries / wide;
+    MULTIDRAFT_HD MULTIDRAFT_OUTLINE void sum_window(index_t first, index_t last, index_t n, F const& function,
+                                                     Real* sums) const {
+        constexpr std::size_t wanted = Entries / wide < 1 ? 1 : Entries / wide;
+        constexpr std::size_t together = wanted < readings ? wanted : readings;
         F const f = function;
         for_chunks(first, last, [&](index_t c, bool active) MULTIDRAFT_INLINE_LAMBDA {
             Real acc[own_lanes];
@@ -164,12 +166,19 @@ protected:
                     MULTIDRAFT_UNROLL
                     for (int k = 0; k < wide; ++k) acc[k % own] += values[k];
                 };
-                MULTIDRAFT_UNROLL_BY(together)
-                for (index_t r = 0; r < whole; ++r) {
-                    Real values[wide_lanes];
+                MULTIDRAFT_ROLL
+                for (index_t begin = 0; begin < whole; begin += static_cast<index_t>(together)) {
+                    Real values[together][wide_lanes];
                     MULTIDRAFT_UNROLL
-                    for (index_t j = 0; j < wide; ++j) values[j] = f(entry_of(run + r * (reading_step / wide), j));
-                    add(values);
+                    for (std::size_t r = 0; r < together; ++r) {  // no branches between loads
+                        index_t const reading = begin + static_cast<index_t>(r);
+                        index_t const here = run + (reading < whole ? reading : begin) * (reading_step / wide);
+                        MULTIDRAFT_UNROLL
+                        for (index_t j = 0; j < wide; ++j) values[r][j] = f(entry_of(here, j));
+                    }
+                    MULTIDRAFT_UNROLL
+                    for (std::size_t r = 0; r < together; ++r)
+                        if (begin + static_cast<index_t>(r) < whole) add(values[r]);
                 }
                 if (size % reading_step != 0) {  // an added 0 does not change a sum
                     Real values[wide_lanes];
@@ -242,20 +251,6 @@ protected:
         index_t const size = n - c * chunk_size < chunk_size ? n - c * chunk_size : chunk_size;
         index_t const whole = size / reading_step;
         Real kept[readings][wide_lanes];
-        // The last, partial reading. It is read twice, since registers do not suffice to keep it.
-        auto const read_rest = [&](Real(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
-            MULTIDRAFT_UNROLL
-            for (index_t j = 0; j < wide; ++j) {
-                index_t const i = entry_of(run + whole * (reading_step / wide), j);
-                values[j] = nothing;
-                if (i < n) values[j] = x(i);
-            }
-            exchange(values);
-        };
-        auto const look_at = [&](Real const(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
-            MULTIDRAFT_UNROLL
-            for (int k = 0; k < wide; ++k) best[k % chains] = larger(values[k], best[k % chains]);
-        };
         if (whole > 0) {  // uniform, without branches between loads: readings beyond the row read its beginning
             MULTIDRAFT_UNROLL
             for (std::size_t r = 0; r < readings; ++r) {
@@ -264,17 +259,23 @@ protected:
                 for (index_t j = 0; j < wide; ++j) kept[r][j] = x(entry_of(run + reading * (reading_step / wide), j));
             }
         }
-        if (size != chunk_size) {
-            Real rest[wide_lanes];
-            read_rest(rest);
-            look_at(rest);
+        if (size != chunk_size) {  // what follows the whole readings takes the place of the last one
+            MULTIDRAFT_UNROLL
+            for (index_t j = 0; j < wide; ++j) {
+                index_t const i = entry_of(run + whole * (reading_step / wide), j);
+                kept[readings - 1][j] = nothing;
+                if (i < n) kept[readings - 1][j] = x(i);
+            }
         }
+        auto const is_read = [whole](std::size_t r) MULTIDRAFT_INLINE_LAMBDA {
+            return r == readings - 1 || static_cast<index_t>(r) < whole;
+        };
         MULTIDRAFT_UNROLL
         for (std::size_t r = 0; r < readings; ++r) {
-            if (static_cast<index_t>(r) < whole) {
-                exchange(kept[r]);
-                look_at(kept[r]);
-            }
+            if (!is_read(r)) continue;
+            exchange(kept[r]);
+            MULTIDRAFT_UNROLL
+            for (int k = 0; k < wide; ++k) best[k % chains] = larger(kept[r][k], best[k % chains]);
         }
         MULTIDRAFT_UNROLL
         for (int half = chains / 2; half > 0; half /= 2) {
@@ -283,17 +284,11 @@ protected:
         }
         peak = team_largest(best[0]);
         Real const level = peak == nothing ? Real(0) : peak;
-        auto const add = [&](Real const(&values)[wide_lanes]) MULTIDRAFT_INLINE_LAMBDA {
-            MULTIDRAFT_UNROLL
-            for (int k = 0; k < wide; ++k) acc[k % own] += weight(values[k] - level);
-        };
         MULTIDRAFT_UNROLL
-        for (std::size_t r = 0; r < readings; ++r)
-            if (static_cast<index_t>(r) < whole) add(kept[r]);
-        if (size != chunk_size) {  // entries beyond the row: exp(-inf) = 0
-            Real rest[wide_lanes];
-            read_rest(rest);
-            add(rest);
+        for (std::size_t r = 0; r < readings; ++r) {
+            if (!is_read(r)) continue;
+            MULTIDRAFT_UNROLL
+            for (int k = 0; k < wide; ++k) acc[k % own] += weight(kept[r][k] - level);  // 0 beyond the row
         }
         return pairwise(acc);
     }

@@ -12,11 +12,23 @@
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
-/// The chunk sums of a device group: in shared memory, complete in every rank. The total is kept by every thread.
+/// The chunk sums of a device group: in shared memory, complete in every rank. The total is kept by every thread. Not
+/// copied, since a copy would not have sums of its own.
 template <class Real>
 struct shared_chunk_sums {
     Real* values = nullptr;
     Real total = 0;
+
+    shared_chunk_sums() = default;
+    /// The sums of all chunks, and the total.
+    MULTIDRAFT_HD shared_chunk_sums(Real* of_chunks, Real of_all) noexcept : values(of_chunks), total(of_all) {}
+    /// As handles: what was moved from is not used again.
+    shared_chunk_sums(shared_chunk_sums&&) = default;
+    /// The same.
+    shared_chunk_sums& operator=(shared_chunk_sums&&) = default;
+    shared_chunk_sums(shared_chunk_sums const&) = delete;
+    shared_chunk_sums& operator=(shared_chunk_sums const&) = delete;
+    ~shared_chunk_sums() = default;
 };
 
 /// The shared memory of a group, one object per rank. `Real` is the widest type of its rows.
@@ -75,6 +87,7 @@ public:
     using storage = group_storage<Widest, static_cast<std::size_t>(Lanes::threads), static_cast<std::size_t>(Split)>;
     template <class Real>
     using chunk_sums_type = shared_chunk_sums<Real>;
+    using lanes_type = Lanes;
 
     static constexpr bool throws = false;  ///< see `may_throw`
 
@@ -105,9 +118,19 @@ public:
     [[nodiscard]] MULTIDRAFT_HD Lanes const& lanes() const noexcept { return lanes_; }
 
 protected:
-    static constexpr bool in_memory = exchanges_in_memory<Lanes>;
+    /// Ranks may read each other's shared memory, may exchange through global memory, or either.
+    static constexpr bool may_share = !exchanges_in_memory<Lanes> || exchanges_either_way<Lanes>;
+    static constexpr bool may_use_memory = exchanges_in_memory<Lanes>;
     static constexpr auto own_lanes = static_cast<std::size_t>(own);
     static constexpr auto wide_lanes = static_cast<std::size_t>(wide);
+
+    /// Whether they exchange through global memory. A constant, except in groups for either.
+    [[nodiscard]] MULTIDRAFT_HD bool in_memory() const noexcept {
+        if constexpr (exchanges_either_way<Lanes>)
+            return lanes_.in_memory();
+        else
+            return may_use_memory;
+    }
 
     [[nodiscard]] MULTIDRAFT_HD int lane() const noexcept { return lanes_.thread() % warp_size; }
     [[nodiscard]] MULTIDRAFT_HD int warp() const noexcept { return lanes_.thread() / warp_size; }
@@ -119,24 +142,25 @@ protected:
     /// Writes a value that all threads of a warp have to the same place in every rank's shared memory.
     template <class T>
     MULTIDRAFT_HD void push(T* at, index_t k, T value) const {
-        if constexpr (in_memory) {
-            if (lane() == 0) *lanes_.mirror(at + k) = value;
-        } else {
-            if (lane() < lanes_.ranks()) *lanes_.at_rank(at + k, lane()) = value;
-        }
+        if constexpr (may_use_memory)
+            if (in_memory() && lane() == 0) *lanes_.mirror(at + k) = value;
+        if constexpr (may_share)
+            if (!in_memory() && lane() < lanes_.ranks()) *lanes_.at_rank(at + k, lane()) = value;
     }
 
     /// After a barrier: makes what was pushed to `at .. at + count` available in this rank's shared memory.
     template <class T>
     MULTIDRAFT_HD void collect([[maybe_unused]] T* at, [[maybe_unused]] index_t count) const {
-        if constexpr (in_memory) {
+        if constexpr (may_use_memory) {
+            if (!in_memory()) return;
+            MULTIDRAFT_ROLL
             for (index_t k = lanes_.thread(); k < count; k += threads) at[k] = *lanes_.mirror(at + k);
             lanes_.sync();
         }
     }
 
     template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD static Real in_order(Real const* sums, index_t count, Real total) {
+    [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE static Real in_order(Real const* sums, index_t count, Real total) {
         for (index_t c = 0; c < count; ++c) total += sums[c];
         return total;
     }
@@ -159,24 +183,28 @@ protected:
         }
     }
 
-    /// Calls `body(run, entries)` for this thread's runs of `wide` adjacent entries of a row of n; `entries` is how
-    /// many entries the row has from the run on. The order of runs does not matter.
-    template <class Body>
-    MULTIDRAFT_HD void for_runs(index_t n, Body const& body) const {
-        index_t const runs = n / wide + (n % wide != 0 ? 1 : 0);
+    /// Calls `of_run(run)` for this thread's whole runs of `wide` adjacent entries of a row of n, and `of_entry(i)` for
+    /// its entries after them. The order does not matter.
+    template <class OfRun, class OfEntry>
+    MULTIDRAFT_HD void for_runs(index_t n, OfRun const& of_run, OfEntry const& of_entry) const {
+        index_t const whole = n / wide;
+        index_t const mine = static_cast<index_t>(lanes_.rank() * threads + lanes_.thread());
         index_t const step = static_cast<index_t>(threads * lanes_.ranks());
-        for (index_t k = static_cast<index_t>(lanes_.rank() * threads + lanes_.thread()); k < runs; k += step)
-            body(k, n - wide * k);
+        MULTIDRAFT_ROLL
+        for (index_t k = mine; k < whole; k += step) of_run(k);
+        if (mine < n % wide) of_entry(wide * whole + mine);
     }
 
     /// Calls `body(i)` for this thread's entries, in runs of `wide` adjacent ones.
     template <class Body>
     MULTIDRAFT_HD void for_adjacent(index_t n, Body const& body) const {
-        for_runs(n, [&](index_t run, index_t left) MULTIDRAFT_INLINE_LAMBDA {
-            for_adjacent_of(left, [&](int j, bool inside) MULTIDRAFT_INLINE_LAMBDA {
-                if (inside) body(entry_of(run, j));
-            });
-        });
+        for_runs(
+            n,
+            [&](index_t run) MULTIDRAFT_INLINE_LAMBDA {
+                MULTIDRAFT_UNROLL
+                for (int j = 0; j < wide; ++j) body(entry_of(run, j));
+            },
+            body);
     }
 
     /// Calls `body(c, c < last)` for this team's chunks; with several warps per team equally often on all threads, so
@@ -217,6 +245,22 @@ protected:
         return __clz(static_cast<int>(bits));
 #else
         return __builtin_clz(bits);
+#endif
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static int lowest_bit(std::uint32_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+        return __ffs(static_cast<int>(bits)) - 1;
+#else
+        return __builtin_ctz(bits);
+#endif
+    }
+
+    [[nodiscard]] MULTIDRAFT_HD static int bits_set(std::uint32_t bits) noexcept {
+#if defined(__CUDA_ARCH__)
+        return __popc(bits);
+#else
+        return __builtin_popcount(bits);
 #endif
     }
 

@@ -8,10 +8,13 @@
 #include <cstdint>
 
 #include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
+#include "multidraft/batch/tree_rules.hpp"
+#include "multidraft/batch/validate_for.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/arithmetic.hpp"
@@ -39,6 +42,7 @@ struct clear_key {
 template <class Law, class Target, class Draft>
 struct check_requests {
     drafted_batch<Law> drafts;
+    tree_rules rules;
     Target target;
     Draft draft;
     request_batch requests;
@@ -54,9 +58,11 @@ struct check_requests {
             first = here < first ? here : first;
         };
         if (lane == 0) offer(multidraft::detail::check_request(trees, requests, target, draft, b));
+        if (lane == 0 && multidraft::detail::offsets_are_valid(trees, b))
+            offer(multidraft::detail::check_shape(trees, rules, b));
         if (multidraft::detail::offsets_are_valid(trees, b))
             for (node_id v = lane; v < trees.size(b); v += warp_size)
-                offer(multidraft::detail::check_node(drafts, target.vocabulary, b, v));
+                offer(multidraft::detail::check_node(drafts, rules, target.vocabulary, b, v));
         if (first != no_fault) atomicMin(key, first);
     }
 };
@@ -64,9 +70,10 @@ struct check_requests {
 inline constexpr int check_split = 4;
 
 /// One row per block at a time; rows of requests with invalid offsets are skipped.
-template <class Rows>
+template <class Law, class Rows>
 __global__ void __launch_bounds__(row_threads)
-    check_rows_kernel(tree_batch trees, Rows rows, batch_argument what, fault_key* key) {
+    check_rows_kernel(drafted_batch<Law> drafts, tree_rules rules, Rows rows, batch_argument what, fault_key* key) {
+    tree_batch const& trees = drafts.trees;
     using group_type = block_group<row_threads, check_split>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
@@ -74,7 +81,8 @@ __global__ void __launch_bounds__(row_threads)
         std::int32_t const b = trees.request_of(node);
         std::int64_t const v = node - trees.offsets[b];
         if (!multidraft::detail::offsets_are_valid(trees, b) || v < 0 || node >= trees.offsets[b + 1]) continue;
-        auto const f = multidraft::detail::check_row(g, trees, rows, what, b, static_cast<node_id>(v));
+        auto const f =
+            multidraft::detail::check_row_and_draws(g, drafts, rows, what, rules, b, static_cast<node_id>(v));
         if (g.leader() && f.what != batch_argument::nothing) atomicMin(key, multidraft::detail::key_of(b, f));
     }
 }
@@ -82,13 +90,13 @@ __global__ void __launch_bounds__(row_threads)
 /// Recovers the fault of the smallest key.
 template <class Law, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads)
-    report_kernel(drafted_batch<Law> drafts, Target target, Draft draft, request_batch requests, fault_key const* key,
-                  validation_report* out) {
+    report_kernel(drafted_batch<Law> drafts, tree_rules rules, Target target, Draft draft, request_batch requests,
+                  fault_key const* key, validation_report* out) {
     using group_type = block_group<row_threads, check_split>;
     __shared__ typename group_type::storage shared;
     group_type const g({}, shared);
     fault_key const first = *key;
-    validation_report report = multidraft::detail::report_of(g, drafts, target, draft, requests, first);
+    validation_report report = multidraft::detail::report_of(g, drafts, rules, target, draft, requests, first);
     if (first == no_fault) {
         if (arithmetic_fault const fault = check_arithmetic(); fault != arithmetic_fault::nothing) {
             report.what = batch_argument::arithmetic;
@@ -111,34 +119,42 @@ __global__ void __launch_bounds__(row_threads)
 ///
 /// One pass over all rows: for bringing an engine up, not for every step. No allocation, no synchronisation: after
 /// synchronising, pass the report to `refuse_reported`. Returns the launch's error, or `cudaErrorInvalidValue` for too
-/// small a workspace or sizes that `verify_batch` rejects. Of an empty batch only the arithmetic is checked.
+/// small a workspace or what `verify_batch` rejects (`cuda::last_refusal`). Of an empty batch only the arithmetic is
+/// checked.
 template <draft_law Law, row_batch Target, draft_row_batch Draft>
-[[nodiscard]] cudaError_t validate_batch(cuda::stream_policy const& policy, drafted_batch<Law> const& drafts,
-                                         target_rows<Target> const& target, draft_rows<Draft> const& draft,
-                                         request_batch const& requests, validation_report* report,
-                                         workspace const& scratch = {}) {
+[[nodiscard]] cudaError_t validate_batch(cuda::stream_policy const& policy, tree_rules const& rules,
+                                         drafted_batch<Law> const& drafts, target_rows<Target> const& target,
+                                         draft_rows<Draft> const& draft, request_batch const& requests,
+                                         validation_report* report, workspace const& scratch = {}) {
     namespace device = cuda::detail;
     tree_batch const& trees = drafts.trees;
     cudaStream_t const stream = policy.stream;
-    if (scratch.data == nullptr || scratch.size < validate_workspace_size(policy)) return cudaErrorInvalidValue;
-    if (cudaError_t const e = device::check_arguments<Law>(trees, target.rows, draft.rows)) return e;
+    auto const refuse_bad_call = [&] {
+        detail::refuse_null(report, "report");
+        if (scratch.data == nullptr || scratch.size < validate_workspace_size(policy))
+            refuse("workspace.size", scratch.data == nullptr ? 0 : scratch.size,
+                   "8 bytes are needed (validate_workspace_size)");
+        detail::refuse_bad_arguments(drafts, target.rows, draft.rows, requests);
+    };
+    if (cudaError_t const e = detail::checked(policy, refuse_bad_call, [] { return cudaSuccess; })) return e;
     auto* const key = static_cast<detail::fault_key*>(scratch.data);
     std::int64_t const blocks = trees.nodes < 65536 ? trees.nodes : 65536;
     if (cudaError_t const e = device::for_each(1, stream, device::clear_key{key})) return e;
     if (cudaError_t const e = device::for_each(
             std::int64_t{trees.requests} * cuda::warp_size, stream,
-            device::check_requests<Law, Target, Draft>{drafts, target.rows, draft.rows, requests, key}))
+            device::check_requests<Law, Target, Draft>{drafts, rules, target.rows, draft.rows, requests, key}))
         return e;
-    if (cudaError_t const e = device::launch_blocks(device::check_rows_kernel<Target>, blocks, device::row_threads,
-                                                    stream, trees, target.rows, batch_argument::target, key))
+    if (cudaError_t const e = device::launch_blocks(device::check_rows_kernel<Law, Target>, blocks, device::row_threads,
+                                                    stream, drafts, rules, target.rows, batch_argument::target, key))
         return e;
     if constexpr (row_batch<Draft>)
-        if (cudaError_t const e = device::launch_blocks(device::check_rows_kernel<Draft>, blocks, device::row_threads,
-                                                        stream, trees, draft.rows, batch_argument::draft, key))
+        if (cudaError_t const e =
+                device::launch_blocks(device::check_rows_kernel<Law, Draft>, blocks, device::row_threads, stream,
+                                      drafts, rules, draft.rows, batch_argument::draft, key))
             return e;
     detail::fault_key const* const found = key;
     return device::launch_blocks(device::report_kernel<Law, Target, Draft>, 1, device::row_threads, stream, drafts,
-                                 target.rows, draft.rows, requests, found, report);
+                                 rules, target.rows, draft.rows, requests, found, report);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -6,8 +6,8 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
@@ -18,9 +18,9 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/cuda/aligned_rows.hpp"
-#include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
+#include "multidraft/cuda/outlined_rows.hpp"
 #include "multidraft/cuda/workspace.cuh"
 #include "multidraft/draft/law.hpp"
 #include "multidraft/verify/verifier.hpp"
@@ -39,43 +39,16 @@ struct scratch_slices {
     }
 };
 
-template <int Split, verify::verifier Verifier, class Target, class Draft>
+template <class Group, verify::verifier Verifier, class Target, class Draft>
 __global__ void __launch_bounds__(row_threads, 1)
     verify_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, target_rows<Target> target,
                   draft_rows<Draft> draft, request_batch requests, verdict_batch out, scratch_slices scratch,
-                  int prefetched) {
-    using group_type = cluster_group<row_threads, Split, float, read_at_once<Target>>;
-    __shared__ typename group_type::storage shared;
-    group_type const g({}, shared);
+                  int prefetched, wide_exchange grid) {
+    __shared__ typename Group::storage shared;
+    Group const g(lanes_in<Group>(shared, grid), shared);
     auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / g.lanes().ranks());
-    multidraft::detail::verify_request(g, verifier, b, drafts, target, draft, requests, out, scratch(b), prefetched);
-}
-
-template <verify::verifier Verifier, class Target, class Draft>
-__global__ void __launch_bounds__(row_threads, 1)
-    verify_grid_kernel(Verifier verifier, drafted_batch<typename Verifier::law> drafts, target_rows<Target> target,
-                       draft_rows<Draft> draft, request_batch requests, verdict_batch out, scratch_slices scratch,
-                       int prefetched, grid_memory<wide_storage> memory, int ranks) {
-    __shared__ wide_storage shared;
-    auto const b = static_cast<std::int32_t>(static_cast<int>(blockIdx.x) / ranks);
-    auto const rank = static_cast<int>(blockIdx.x) % ranks;
-    wide_group<read_at_once<Target>> const g({b, rank, ranks, shared, memory}, shared);
-    multidraft::detail::verify_request(g, verifier, b, drafts, target, draft, requests, out, scratch(b), prefetched);
-}
-
-/// Checks the arguments that are in host memory.
-template <class Law, class Target, class Draft>
-[[nodiscard]] cudaError_t check_arguments(tree_batch const& trees, Target const& target, Draft const& draft) noexcept {
-    if (trees.requests < 0 || trees.nodes < 0 || (trees.requests == 0 && trees.nodes > 0)) return cudaErrorInvalidValue;
-    if (trees.requests == 0) return cudaSuccess;
-    if (target.vocabulary < 1 || target.vocabulary > max_row_size) return cudaErrorInvalidValue;
-    if constexpr (multidraft::detail::has_states<Target>)
-        if (target.states == nullptr || target.sums == nullptr) return cudaErrorInvalidValue;
-    if constexpr (row_batch<Draft>)
-        if (draft.vocabulary != target.vocabulary) return cudaErrorInvalidValue;
-    if constexpr (counts_certain<Law>)
-        if (trees.certain == nullptr) return cudaErrorInvalidValue;
-    return cudaSuccess;
+    multidraft::detail::verify_request(g, verifier, b, drafts, target_rows(outlined(target.rows)),
+                                       draft_rows(outlined(draft.rows)), requests, out, scratch(b), prefetched);
 }
 
 }  // namespace cuda::detail
@@ -105,10 +78,12 @@ template <verify::verifier Verifier>
 /// synchronises; may be captured in a graph. Device memory is not checked (see `validate_batch`), but an invalid tree
 /// or a row that is not a distribution gives the token `none`.
 ///
-/// If all rows begin at multiples of 16 bytes, they are read 16 bytes at a time, which includes the padding of their
-/// last 16 bytes. Returns the launch's error; success without a launch for an empty batch; `cudaErrorInvalidValue` for
-/// different vocabularies, a missing path, prepared rows of the target without sums, or missing `certain` of a law with
-/// certain children; also, if the verifier needs scratch, for too small a workspace or without `trees.largest`.
+/// If all rows begin at multiples of 16 bytes and have no bias, they are read 16 bytes at a time, which includes the
+/// padding of their last 16 bytes. A call compiles two kernels for such rows and one for others; the latter is not
+/// compiled where the types of the rows declare the alignment (`logit_batch<T, aligned<16>>`). Returns the launch's
+/// error; success without a launch for an empty batch; `cudaErrorInvalidValue` where the same call on a host throws for
+/// what is not in an array (`cuda::last_refusal` names the argument), and, if the verifier needs scratch, for too small
+/// a workspace or without `trees.largest`.
 template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_batch Draft>
 [[nodiscard]] cudaError_t verify_batch(cuda::stream_policy const& policy, Verifier const& verifier,
                                        drafted_batch<Law> const& drafts, target_rows<Target> const& target,
@@ -119,50 +94,47 @@ template <verify::verifier Verifier, draft_law Law, row_batch Target, draft_row_
     // Named with the verifier's law, so that another law gives a single message.
     auto const fitting = drawn_by<typename Verifier::law>(trees);
     namespace device = cuda::detail;
-    if (cudaError_t const e = device::check_arguments<typename Verifier::law>(trees, target.rows, draft.rows)) return e;
-    if (trees.requests == 0) return cudaSuccess;
-    if (out.path == nullptr || out.path_stride < 0) return cudaErrorInvalidValue;
     device::scratch_slices slices;
-    if constexpr (verify::needs_scratch<Verifier>) {
-        if (trees.largest < 1) return cudaErrorInvalidValue;
-        slices = {static_cast<std::byte*>(scratch.data),
-                  verify::scratch_bytes<Verifier>(trees.largest, out.deepest(trees.largest))};
-    }
-    int const prefetched = device::prefetched_rows(trees.requests, policy.options);
-    device::partition parts;
-    if (!device::divide_workspace(scratch.data, scratch.size, trees.requests, slices.each, parts))
-        return cudaErrorInvalidValue;
-    auto const with = [&](auto one_warp_kernel, auto split_kernel, auto kernel_of_grid, auto const& p, auto const& q) {
-        device::shape shape;
-        if (cudaError_t const e = device::choose_for(one_warp_kernel, trees.requests, target.rows.vocabulary,
-                                                     policy.options, parts.has_grid, shape))
-            return e;
-        if constexpr (!std::is_same_v<decltype(kernel_of_grid), std::nullptr_t>) {
-            if (shape.grid) {
-                if (cudaError_t const e = parts.grid.clear(trees.requests, policy.stream)) return e;
-                return device::launch(kernel_of_grid, trees.requests, shape, device::row_threads, policy.stream,
-                                      verifier, fitting, p, q, requests, out, slices, prefetched, parts.grid,
-                                      shape.ranks);
-            }
+    auto const refuse_bad_call = [&] {
+        detail::refuse_bad_arguments(fitting, target.rows, draft.rows, requests);
+        if (trees.requests == 0) return;
+        detail::refuse_bad_verdicts(out);
+        if constexpr (verify::needs_scratch<Verifier>) {
+            detail::refuse_bad_largest(trees);
+            slices = {static_cast<std::byte*>(scratch.data),
+                      verify::scratch_bytes<Verifier>(trees.largest, out.deepest(trees.largest))};
+            device::refuse_bad_scratch(scratch.data, scratch.size, trees.requests, slices.each);
         }
-        return device::launch(shape.split ? split_kernel : one_warp_kernel, trees.requests, shape, device::row_threads,
-                              policy.stream, verifier, fitting, p, q, requests, out, slices, prefetched);
     };
-    if constexpr (device::may_be_aligned<Target> && device::may_be_aligned<Draft>) {
-        if (device::rows_are_aligned(target.rows) && device::rows_are_aligned(draft.rows)) {
-            target_rows const p(device::as_aligned(target.rows));
-            draft_rows const q(device::as_aligned(draft.rows));
-            using rows_of_target = decltype(p.rows);
-            using rows_of_draft = decltype(q.rows);
-            return with(device::verify_kernel<1, Verifier, rows_of_target, rows_of_draft>,
-                        device::verify_kernel<device::short_split, Verifier, rows_of_target, rows_of_draft>,
-                        device::verify_grid_kernel<Verifier, rows_of_target, rows_of_draft>, p, q);
-        }
+    if (cudaError_t const e = detail::checked(policy, refuse_bad_call, [] { return cudaSuccess; })) return e;
+    if (trees.requests == 0) return cudaSuccess;
+    int const prefetched = device::prefetched_rows(trees.requests, policy.options);
+    device::partition parts = device::divide_workspace(scratch.data, scratch.size, trees.requests, slices.each);
+    auto const with = [&](auto whole_kernel, auto split_kernel, auto const& p, auto const& q) {
+        return device::launch_rows(policy, whole_kernel, split_kernel, trees.requests, target.rows.vocabulary, parts,
+                                   verifier, fitting, p, q, requests, out, slices, prefetched);
+    };
+    auto const with_aligned = [&] {
+        target_rows const p(device::as_aligned(target.rows));
+        draft_rows const q(device::as_aligned(draft.rows));
+        using rows_of_target = decltype(p.rows);
+        using rows_of_draft = decltype(q.rows);
+        return with(device::verify_kernel<device::whole_group<rows_of_target>, Verifier, rows_of_target, rows_of_draft>,
+                    device::verify_kernel<device::wide_group<rows_of_target>, Verifier, rows_of_target, rows_of_draft>,
+                    p, q);
+    };
+    if constexpr (device::always_aligned<Target> && device::always_aligned<Draft>) {
+        return with_aligned();
+    } else {
+        if constexpr (device::may_be_aligned<Target> && device::may_be_aligned<Draft>)
+            if (device::rows_are_aligned(target.rows) && device::rows_are_aligned(draft.rows)) return with_aligned();
+        // Rows that are read entry by entry have one kernel, and never a grid-wide launch.
+        parts.has_grid = false;
+        target_rows const p(device::as_entries(target.rows));
+        draft_rows const q(device::as_entries(draft.rows));
+        auto* const kernel = device::verify_kernel<device::entry_group, Verifier, decltype(p.rows), decltype(q.rows)>;
+        return with(kernel, kernel, p, q);
     }
-    // Rows that are read entry by entry have one kernel, and never a grid-wide launch.
-    parts.has_grid = false;
-    return with(device::verify_kernel<device::short_split, Verifier, Target, Draft>,
-                device::verify_kernel<device::short_split, Verifier, Target, Draft>, nullptr, target, draft);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE
