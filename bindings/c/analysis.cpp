@@ -55,6 +55,7 @@ struct node {
     node(double const* p, double const* q, std::int64_t vocabulary, index_t children)
         : rows(analysis::detail::checked(row(array(p, vocabulary, "p")), row(array(q, vocabulary, "q")))), n(children) {
         analysis::detail::check_count(n);
+        if (n > max_nodes) refuse("n", n, "a tree has at most 2^24 nodes");
     }
     [[nodiscard]] analysis::ratio_rows sorted() const { return {rows.p, rows.q}; }
     [[nodiscard]] testing::certain_selection certain() const { return {draft::stratified{}, rows.q, n}; }
@@ -175,7 +176,7 @@ public:
           seed_(how.seed),
           target_(logits_of(at.rows.p)),
           draft_(logits_of(at.rows.q)) {
-        if (at.n >= max_nodes) refuse("n", at.n, "a tree has at most 2^24 nodes");
+        if (at.n == max_nodes) refuse("n", at.n, "a tree has at most 2^24 nodes, its root among them");
         if (method.trees() == allowed_trees::pairs && at.n > 2)
             refuse("n", at.n, std::string(method.name()) + " takes up to 2 children a node");
         if (method.trees() == allowed_trees::chains && at.n > 1)
@@ -197,6 +198,7 @@ public:
         ranks_.resize(of_trees);
         tokens_.assign(of_nodes, 0);
         certain_.assign(of_nodes, 0);
+        same_row_.assign(of_nodes, 0);
         parents_.assign(of_nodes, 0);
         for (std::int64_t b = 0; b < trees_; ++b) {
             std::int64_t const root = b * nodes;
@@ -223,8 +225,9 @@ private:
         return result;
     }
 
+    /// One row for all nodes.
     [[nodiscard]] logit_batch<float> rows_of(std::vector<float> const& logits) const {
-        return {logits.data(), 0, static_cast<index_t>(logits.size())};
+        return {logits.data(), 0, static_cast<index_t>(logits.size()), same_row_.data()};
     }
 
     void run(std::int64_t begin) {
@@ -263,7 +266,7 @@ private:
     std::vector<std::int32_t> zeros_, wanted_, requests_, accepted_;
     std::vector<std::uint64_t> seeds_;
     std::vector<std::uint32_t> ids_;
-    std::vector<std::int64_t> roots_, first_;
+    std::vector<std::int64_t> roots_, first_, same_row_;
     std::vector<node_id> parents_, path_;
     std::vector<token_id> tokens_, next_;
     std::vector<index_t> certain_, ranks_;
@@ -394,6 +397,10 @@ md_status md_tree_limit(char const* law, std::int64_t vocabulary, std::int32_t c
         if (draft == nullptr) refuse("draft", "null", "it is called");
         if (solve == nullptr) refuse("solve", "null", "it is called");
         if (vocabulary < 1 || vocabulary > max_row_size) refuse("vocabulary", vocabulary, "a row has 1 entry or more");
+        // Each further child multiplies the drafts that are enumerated by the vocabulary.
+        constexpr std::int32_t most_children = 64;
+        for (std::int32_t const n : array(children, levels, "children"))
+            if (n > most_children) refuse("children", n, "the program of so many children a node is too large");
         *limit = analysis::tree_limit(
             model_rows{target, target_model, vocabulary, "target"}, model_rows{draft, draft_model, vocabulary, "draft"},
             array(children, levels, "children"), draw_of(law),

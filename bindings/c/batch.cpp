@@ -15,6 +15,7 @@
 #include "multidraft/any_method_batch.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -28,6 +29,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/distribution/token_mask.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "pool.hpp"
@@ -48,16 +50,31 @@ private:
     char text_[64];
 };
 
-/// The masks and biases of rows, if any. The entries of biases are checked with the batch.
+/// The masks of rows, of the size that their struct says.
+token_masks masks_of(md_adjustments const& a, std::size_t size, index_t vocabulary, char const* name) {
+    // Older callers say no count: their masks of stride 0 are one, and their others are trusted.
+    bool const is_older = size < sizeof(md_adjustments);
+    constexpr auto any_number = std::numeric_limits<std::int64_t>::max();
+    std::int64_t const count = !is_older ? a.allowed_count : a.allowed_stride == 0 ? 1 : any_number;
+    if (count < 1)
+        refuse(std::string(adjustments_name(name, ".allowed_count")), count,
+               "it is the number of masks; 1: one mask for all nodes");
+    std::int64_t const words = (std::int64_t{vocabulary} + 31) / 32;
+    std::int64_t const stride = a.allowed_stride == 0 ? words : a.allowed_stride;
+    if (stride < words)
+        refuse(std::string(adjustments_name(name, ".allowed_stride")), stride,
+               "a mask has a bit a token; 0: masks without a gap");
+    return {a.allowed, count, stride};
+}
+
+/// The masks and biases of rows, if any. Which of them the nodes have is checked with the batch.
 batch_adjustments adjustments_of(md_rows const& r, char const* name) {
     if (r.adjustments == nullptr) return {};
-    md_adjustments const a = read(r.adjustments, adjustments_name(name));
+    // The struct of older callers ends before the number of masks.
+    md_adjustments const a = read(r.adjustments, adjustments_name(name), offsetof(md_adjustments, allowed_count));
     batch_adjustments result;
     if (a.allowed != nullptr) {
-        if (a.allowed_stride != 0 && a.allowed_stride < (std::int64_t{r.vocabulary} + 31) / 32)
-            refuse(std::string(adjustments_name(name, ".allowed_stride")), a.allowed_stride,
-                   "a mask has a bit a token; 0: one mask for all nodes");
-        result.allowed = {a.allowed, a.allowed_stride};
+        result.allowed = masks_of(a, r.adjustments->size, r.vocabulary, name);
         result.allowed_of = a.allowed_of;
     }
     if (a.bias_entries == 0) return result;
@@ -143,6 +160,11 @@ void draft_from(pool_policy const& policy, any_c_method const& method, level_bat
 using namespace multidraft;
 using namespace multidraft::c_interface;
 
+std::int32_t md_has_dtype(std::int32_t dtype) {
+    return dtype == MD_FLOAT32 || (has_float16 && dtype == MD_FLOAT16) || (has_bfloat16 && dtype == MD_BFLOAT16) ? 1
+                                                                                                                 : 0;
+}
+
 md_status md_draft(md_method const* method, md_pool* pool, md_level const* level, md_rows const* rows,
                    md_requests const* requests, md_children const* children) {
     return guarded([&] {
@@ -212,20 +234,20 @@ md_status md_distributions(md_rows const* rows, std::int64_t count, float* out) 
         md_rows const r = read_rows(rows, "rows");
         if (count < 0) refuse("count", count, "there are 0 rows or more");
         if (count == 0) return;
-        validate_row_size(r.vocabulary, "rows", ".vocabulary");
-        refuse_null(r.data, "rows.data");
         refuse_null(out, "out");
         constexpr host_group g;
         with_rows(r, "rows", nullptr, [&](auto const& of, auto const*) {
+            detail::refuse_bad_extents(of, "rows");
             auto const request_of = [](std::int64_t i) {
                 return static_cast<std::int32_t>(std::min<std::int64_t>(i, max_row_size));
             };
             // All rows are processed before the first is written.
             for (std::int64_t i = 0; i < count; ++i) {
                 if (of.row(i) < 0) refuse("rows.row_of", i, of.row(i), "a row is not negative");
-                if (detail::batch_fault const f = detail::check_bias(of, batch_argument::target, i, i);
+                if (detail::batch_fault const f = detail::check_adjustments(of, batch_argument::target, i, i);
                     f.what != batch_argument::nothing)
-                    refuse("rows.bias", i, f.value, detail::rule_of(f.what));
+                    refuse(f.what == batch_argument::target_bias ? "rows.bias" : "rows.allowed_of", i, f.value,
+                           detail::rule_of(f.what));
                 if constexpr (detail::has_sampling<std::decay_t<decltype(of)>>) validate(of.sampling_of(request_of(i)));
                 auto const row = of(g, i, request_of(i));
                 if constexpr (!detail::has_sampling<std::decay_t<decltype(of)>>) {

@@ -20,6 +20,7 @@
 #include "methods.hpp"
 #include "multidraft/any_method_batch.hpp"
 #include "multidraft/batch/built_trees.hpp"
+#include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -82,8 +83,7 @@ md_rows logits_for_device(md_rows const* given, char const* name) {
     if (r.kind != MD_LOGITS) refuse_kind(r, name, "on a device rows are MD_LOGITS");
     if (r.adjustments != nullptr)
         refuse(std::string(name) + ".adjustments", "given", "masks and biases of rows are for host threads");
-    validate_row_size(r.vocabulary, name, ".vocabulary");
-    refuse_null(r.data, (std::string(name) + ".data").c_str());
+    with_element(r, name, [&](auto element) { detail::refuse_bad_extents(logits_of<decltype(element)>(r), name); });
     return r;
 }
 
@@ -192,7 +192,8 @@ md_status md_cuda_draft(md_method const* method, void* stream, md_level const* l
         refuse_null(draws.positions, "requests.positions");
         refuse_null(c.tokens, "children.tokens");
         if (c.first != nullptr) refuse_null(l.wanted, "level.wanted");
-        if (c.stride < 0) refuse("children.stride", c.stride, "there are 0 places for an entry or more");
+        if (c.stride < (c.first == nullptr ? 1 : 0))
+            refuse("children.stride", c.stride, "it is the number of places for the children of an entry");
         if (m.counts_certain()) refuse_null(c.certain, "children.certain");
         level_batch const nodes{l.entries, l.requests, l.nodes, l.wanted, l.depths};
         children_batch const out{c.tokens, c.first, c.stride, c.counts, c.certain, nullptr, c.node_index};

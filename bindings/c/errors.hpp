@@ -46,6 +46,9 @@ inline void refuse_null(void const* pointer, char const* name) {
     if (pointer == nullptr) refuse(name, "null", "this is read or written");
 }
 
+/// No struct of any version is larger: what claims to be is a mistake, and is not read to its end.
+inline constexpr std::size_t largest_struct = 4096;
+
 /// Throws unless a struct has at least the size of this version's, or the size `shorter` of an older version's.
 template <class S>
 void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S)) {
@@ -53,6 +56,9 @@ void check_size(S const* given, char const* name, std::size_t shorter = sizeof(S
     if (given->size < sizeof(S) && given->size != shorter)
         refuse(std::string(name) + ".size", given->size,
                "it is the sizeof of the struct, " + std::to_string(sizeof(S)) + " or more");
+    if (given->size > largest_struct)
+        refuse(std::string(name) + ".size", given->size,
+               "it is the sizeof of the struct, " + std::to_string(largest_struct) + " at most");
 }
 
 /// Copies a caller's struct to this version's. The additional fields of a newer caller must be zero. The fields missing

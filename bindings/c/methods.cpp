@@ -13,6 +13,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/methods.hpp"
+#include "multidraft/verify/shape_may_depend_on.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
@@ -27,6 +28,7 @@ struct known_methods {
         std::string law;
         bool drawn_by_text = false;
         bool decides_by_node = false;
+        bool children_may_be_left_out = false;
     };
     std::array<entry, any_c_method::count> entries;
 
@@ -40,6 +42,7 @@ struct known_methods {
         library_methods::for_each([&]<class Method>(Method) {
             entries[k].drawn_by_text = is_addressed_by_text<typename Method::sampler>;
             entries[k].decides_by_node = verify::decides_by_node<typename Method::verifier>;
+            entries[k].children_may_be_left_out = verify::children_may_be_left_out<typename Method::verifier>;
             ++k;
         });
     }
@@ -90,7 +93,8 @@ md_status md_find_method(char const* name, md_method const** method) {
 md_status md_describe_method(md_method const* method, md_method_info* info) {
     return guarded([&] {
         any_c_method const m = method_of(method);
-        check_size(info, "info");
+        // The struct of older callers ends before lists_may_be_shared.
+        check_size(info, "info", offsetof(md_method_info, lists_may_be_shared));
         known_methods::entry const& e = known().entries[m.index()];
         info->name = e.name.c_str();
         info->summary = e.summary.c_str();
@@ -101,5 +105,8 @@ md_status md_describe_method(md_method const* method, md_method_info* info) {
         info->counts_certain = m.counts_certain() ? 1 : 0;
         info->drawn_by_text = e.drawn_by_text ? 1 : 0;
         info->decides_by_node = e.decides_by_node ? 1 : 0;
+        if (info->size < sizeof(md_method_info)) return;
+        info->lists_may_be_shared = m.lists_may_be_shared() ? 1 : 0;
+        info->children_may_be_left_out = e.children_may_be_left_out ? 1 : 0;
     });
 }

@@ -65,6 +65,8 @@ private:
     int concurrency_;
 };
 
+constexpr std::int32_t most_threads = 4096;
+
 }  // namespace
 }  // namespace MULTIDRAFT_NAMESPACE::c_interface
 
@@ -74,6 +76,7 @@ using namespace multidraft::c_interface;
 md_status md_make_pool(std::int32_t threads, md_pool** pool) {
     return guarded([&] {
         refuse_null(pool, "pool");
+        if (threads > most_threads) refuse("threads", threads, "a pool has up to 4096 threads");
         *pool = std::make_unique<own_pool>(threads).release();
     });
 }

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft.h"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/core/config.hpp"
 

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "errors.hpp"
+#include "library_types.hpp"
 #include "multidraft.h"
 #include "multidraft/any_method_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -62,19 +63,18 @@ inline void refuse_unlike(md_rows const& target, md_rows const* draft) {
         refuse_dtype(*draft, "draft", "the rows of draft and target are of one type");
 }
 
-/// Calls `use` with a value of the element type of logits.
+/// Calls `use` with a value of the element type of logits. Throws for types that the library was built without.
 template <class Use>
 void with_element(md_rows const& r, char const* name, Use const& use) {
-    switch (r.dtype) {
-        case MD_FLOAT32:
-            return use(float{});
-        case MD_FLOAT16:
-            return use(float16{});
-        case MD_BFLOAT16:
-            return use(bfloat16{});
-        default:
-            refuse_dtype(r, name, "it is MD_FLOAT32, MD_FLOAT16 or MD_BFLOAT16");
-    }
+    if (r.dtype == MD_FLOAT32) return use(float{});
+    if constexpr (has_float16)
+        if (r.dtype == MD_FLOAT16) return use(float16{});
+    if constexpr (has_bfloat16)
+        if (r.dtype == MD_BFLOAT16) return use(bfloat16{});
+    if (r.dtype == MD_FLOAT16 || r.dtype == MD_BFLOAT16)
+        throw unavailable(std::string(name) + ".dtype = " + std::to_string(r.dtype) +
+                          ": the library was built without this type (MULTIDRAFT_LIBRARY_TYPES)");
+    refuse_dtype(r, name, "it is MD_FLOAT32, MD_FLOAT16 or MD_BFLOAT16");
 }
 
 [[nodiscard]] inline request_batch requests_of(md_requests const* given) {

@@ -39,6 +39,9 @@ dense_mask<T> dense(T* out, std::int64_t nodes, std::int64_t context, std::int64
     return {out, nodes, context + nodes, row_stride};
 }
 
+/// Offsets in elements, which are checked for 64 bits, then seldom exceed them in bytes.
+constexpr std::int64_t largest_element = std::int64_t{1} << 20;
+
 template <class T>
 void write_bias_of(span<node_id const> parents, std::int64_t context, void* out, std::int64_t row_stride) {
     auto const to = dense(static_cast<T*>(out), static_cast<std::int64_t>(parents.size()), context, row_stride);
@@ -126,8 +129,11 @@ md_status md_compact(md_cache const* cache, std::int64_t context, std::int32_t c
                      std::int64_t* entries) {
     return guarded([&] {
         md_cache const c = read(cache, "cache");
-        if (c.element_size < 1) refuse("cache.element_size", c.element_size, "an element has a byte or more");
+        if (c.element_size < 1 || c.element_size > largest_element)
+            refuse("cache.element_size", c.element_size, "an element has 1 to 2^20 bytes");
         if (c.entries > 0) refuse_null(c.data, "cache.data");
+        if (kept_count > c.entries)
+            refuse("kept.size", kept_count, "the cache has " + std::to_string(c.entries) + " entries");
         std::vector<cache_axis> axes;
         for (md_axis const& axis : array(c.axes, c.axis_count, "cache.axes")) axes.push_back({axis.count, axis.stride});
         auto* const bytes = static_cast<unsigned char*>(c.data);

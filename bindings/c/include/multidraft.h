@@ -86,18 +86,20 @@ typedef enum md_shapes {
 /* The properties of a method. */
 typedef struct md_method_info {
     size_t size;
-    char const* name;        /* such as "nested_ranked_block/stratified" */
-    char const* summary;     /* one line for users */
-    char const* law;         /* how children are drawn: md_trees.law of the trees that it verifies */
-    int32_t shapes;          /* an md_shapes: the trees that it accepts */
-    int32_t lossless;        /* 1: the emitted tokens have the target's distribution */
-    int32_t reads_draft;     /* 1: md_verify reads the draft's rows */
-    int32_t counts_certain;  /* 1: md_trees.certain and md_children.certain are required */
-    int32_t drawn_by_text;   /* 1: md_level.depths is required */
-    int32_t decides_by_node; /* 1: node by node, so a tree's shape may depend on earlier draws */
+    char const* name;                 /* such as "nested_ranked_block/stratified" */
+    char const* summary;              /* one line for users */
+    char const* law;                  /* how children are drawn: md_trees.law of the trees that it verifies */
+    int32_t shapes;                   /* an md_shapes: the trees that it accepts */
+    int32_t lossless;                 /* 1: the emitted tokens have the target's distribution */
+    int32_t reads_draft;              /* 1: md_verify reads the draft's rows */
+    int32_t counts_certain;           /* 1: md_trees.certain and md_children.certain are required */
+    int32_t drawn_by_text;            /* 1: md_level.depths is required */
+    int32_t decides_by_node;          /* 1: node by node, so a tree's shape may depend on earlier draws */
+    int32_t lists_may_be_shared;      /* 1: it verifies trees of law "shared_lists/<law>", too */
+    int32_t children_may_be_left_out; /* 1: a child that was drawn may be left out of the tree */
 } md_method_info;
 #define MD_METHOD_INFO_INIT \
-    { sizeof(md_method_info), NULL, NULL, NULL, MD_ANY_SHAPE, 0, 0, 0, 0, 0 }
+    { sizeof(md_method_info), NULL, NULL, NULL, MD_ANY_SHAPE, 0, 0, 0, 0, 0, 0, 0 }
 
 /* The number of methods (a library may be built with some of them only), and the name of method `index`, NULL outside
  * [0, count). Method 0 is the default. */
@@ -113,7 +115,8 @@ MD_API md_status md_describe_method(md_method const* method, md_method_info* inf
 /* Where batched calls run. NULL: on the calling thread alone. The results have the same bits on every pool. */
 typedef struct md_pool md_pool;
 
-/* A pool of `threads` threads, including the caller's. They sleep between calls. Concurrent calls run in turn. */
+/* A pool of `threads` threads, 1 to 4096, including the caller's. They sleep between calls. Concurrent calls run in
+ * turn. */
 MD_API md_status md_make_pool(int32_t threads, md_pool** pool);
 
 /* An engine's own pool. parallel_for(engine, count, task, call) must call task(call, k) once for every k in [0, count),
@@ -122,13 +125,17 @@ typedef void (*md_task)(void* call, int32_t k);
 typedef void (*md_parallel_for)(void* engine, int32_t count, md_task task, void* call);
 MD_API md_status md_make_pool_over(int32_t concurrency, md_parallel_for parallel_for, void* engine, md_pool** pool);
 
-/* Frees a pool. No call may be using it. NULL has no effect. */
+/* Frees a pool, once. No call may be using it. NULL has no effect. */
 MD_API void md_free_pool(md_pool* pool);
 
 /* --- Batches --- */
 
 /* Element types of rows and biases. */
 typedef enum md_dtype { MD_FLOAT32 = 1, MD_FLOAT16 = 2, MD_BFLOAT16 = 3 } md_dtype;
+
+/* Whether logits may have this md_dtype: 1, or 0 if the library was built without it (MULTIDRAFT_LIBRARY_TYPES), in
+ * which case calls with such rows return MD_UNAVAILABLE. MD_FLOAT32 is always there. */
+MD_API int32_t md_has_dtype(int32_t dtype);
 
 /* The meaning of the numbers of a row. */
 typedef enum md_rows_kind {
@@ -147,10 +154,18 @@ typedef struct md_sampling {
 #define MD_SAMPLING_INIT \
     { 1.0F, 0, 1.0F, 0.0F }
 
+/* In the place of a token: why a slot for a child holds none. */
+typedef enum md_absent_token {
+    MD_SUPPORT_ENDED = -2, /* a child was wanted, and no token was left to draw */
+    MD_PADDING = -3        /* the slot is outside the tree's shape, which was fixed before the draws */
+} md_absent_token;
+
 /* The trees of all requests, one after another: the nodes of request b are entries offsets[b] to offsets[b + 1] - 1 of
  * the other arrays. Within a request node 0 is the root, the last token of the text. Nodes are in level order:
- * parents[0] is -1, parents come before their children and never decrease. Token -1, at the end of a node's children,
- * is a child that could not be drawn: this child and all nodes below it are ignored. */
+ * parents[0] is -1, parents come before their children and never decrease. The last children of a node may be
+ * MD_SUPPORT_ENDED or MD_PADDING: they and all nodes below them are ignored. A child that was drawn is never left out,
+ * since its absence would change the law of the others: other negative tokens are refused, except by methods with
+ * md_method_info.children_may_be_left_out. */
 typedef struct md_trees {
     size_t size;
     int32_t requests;
@@ -159,7 +174,8 @@ typedef struct md_trees {
     int32_t const* parents;
     int32_t const* tokens;
     int32_t const* certain; /* per node, the number of its first children that are certain; NULL for laws without */
-    char const* law;        /* how the children were drawn: md_method_info.law of the method that drew them */
+    char const* law;        /* how the children were drawn: md_method_info.law of the method that drew them; with
+                             * "shared_lists/" before it if nodes of a tree have one list of candidates in common */
     int64_t largest;        /* nodes of the largest tree; read by md_cuda_verify for methods of whole trees */
 } md_trees;
 #define MD_TREES_INIT \
@@ -168,11 +184,12 @@ typedef struct md_trees {
 /* Grammar masks and biases (logit bias, penalties), applied while rows are read. Node i of the batch, counted over all
  * requests, has mask allowed_of[i] and bias bias_of[i]: none if that is negative, number i if the array is NULL. In
  * md_draft, i is the entry of the level. The results have the same bits as with rows that were changed beforehand.
- */
+ * Callers whose struct ends before allowed_count are trusted to have a mask of every number that they use; for them a
+ * stride of 0 is one mask for all. */
 typedef struct md_adjustments {
     size_t size;
     uint32_t const* allowed;     /* masks: bit t % 32 of word t / 32 is 1 if token t is allowed; NULL: none */
-    int64_t allowed_stride;      /* words from one mask to the next; 0: one mask for all */
+    int64_t allowed_stride;      /* words from one mask to the next, a bit a token; 0: no gap between masks */
     int64_t const* allowed_of;   /* may be NULL */
     int32_t const* bias_tokens;  /* of all biases, one after another; increasing within a bias */
     float const* bias_values;    /* added to the logits of these tokens; minus infinity forbids one */
@@ -180,9 +197,10 @@ typedef struct md_adjustments {
     int64_t const* bias_offsets; /* bias r: entries bias_offsets[r] to bias_offsets[r + 1] - 1; NULL: one for all */
     int64_t bias_count;          /* number of biases: bias_offsets has one entry more; ignored if that is NULL */
     int64_t const* bias_of;      /* may be NULL */
+    int64_t allowed_count;       /* number of masks, required with `allowed`; 1: one mask for all nodes */
 } md_adjustments;
 #define MD_ADJUSTMENTS_INIT \
-    { sizeof(md_adjustments), NULL, 0, NULL, NULL, NULL, 0, NULL, 0, NULL }
+    { sizeof(md_adjustments), NULL, 0, NULL, NULL, NULL, 0, NULL, 0, NULL, 0 }
 
 /* The rows of a batch, read in place: row r begins at entry r * row_stride of `data`. Node i of the batch, counted over
  * all requests, has row row_of[i], or row i if row_of is NULL. In md_draft, i is the entry of the level. */
@@ -191,7 +209,7 @@ typedef struct md_rows {
     int32_t kind;  /* an md_rows_kind */
     int32_t dtype; /* an md_dtype */
     void const* data;
-    int64_t row_stride; /* entries from one row to the next */
+    int64_t row_stride; /* entries from one row to the next, `vocabulary` or more; 0: `vocabulary` */
     int32_t vocabulary; /* entries of a row */
     int64_t const* row_of;
     md_sampling const* sampling; /* one per request; NULL: default_sampling for all */
@@ -202,7 +220,7 @@ typedef struct md_rows {
     { sizeof(md_rows), MD_LOGITS, MD_FLOAT32, NULL, 0, 0, NULL, NULL, MD_SAMPLING_INIT, NULL }
 
 /* The inputs of each request's draws, `requests` entries each. Equal seeds, ids and positions give equal draws in any
- * batch. */
+ * batch: without ids, md_verify refuses a batch that has a seed and a position twice. */
 typedef struct md_requests {
     size_t size;
     uint64_t const* seeds;
@@ -212,7 +230,8 @@ typedef struct md_requests {
 #define MD_REQUESTS_INIT \
     { sizeof(md_requests), NULL, NULL, NULL }
 
-/* The nodes to draw children for, such as a level of every tree: entry e is node nodes[e] of request requests[e]. */
+/* The nodes to draw children for, such as a level of every tree: entry e is node nodes[e] of request requests[e], by
+ * its number in that request's tree: the root is 0, its first child 1. */
 typedef struct md_level {
     size_t size;
     int32_t entries;
@@ -225,7 +244,8 @@ typedef struct md_level {
     { sizeof(md_level), 0, NULL, NULL, NULL, NULL }
 
 /* The output of md_draft: the children of entry e begin at tokens + first[e], or if first is NULL at tokens + e *
- * stride, with space for `stride` children each. A child that could not be drawn is -1. */
+ * stride, with space for `stride` children each. Where no token is left to draw a child is MD_SUPPORT_ENDED, and beyond
+ * wanted[e] it is MD_PADDING. */
 typedef struct md_children {
     size_t size;
     int32_t* tokens;
@@ -253,8 +273,10 @@ typedef struct md_verdicts {
     { sizeof(md_verdicts), NULL, 0, NULL, NULL }
 
 /* Draws the children of the nodes of a level with the method's sampler, from rows of the draft's logits. Allocates
- * nothing. MD_INVALID_INPUT for invalid entries of the level, sampling parameters and arrays. The children of a row
- * that is not a distribution are -1. */
+ * nothing. A node's number in its tree addresses its draws, so level.nodes is required: the same number twice would
+ * draw the same children, and the text would not have the target's distribution. MD_INVALID_INPUT for a node that
+ * adjacent entries name twice, and for invalid entries of the level, sampling parameters and arrays. The children of a
+ * row that is not a distribution are MD_SUPPORT_ENDED, and md_validate reports the row. */
 MD_API md_status md_draft(md_method const* method, md_pool* pool, md_level const* level, md_rows const* rows,
                           md_requests const* requests, md_children const* children);
 
@@ -528,6 +550,73 @@ MD_API md_status md_optimal_tree(double const* rates, int32_t levels, int32_t ra
 /* The expected number of accepted nodes of a tree, with rates as in md_optimal_tree. Block efficiency is one more. */
 MD_API md_status md_expected_accepted(int32_t const* parents, int64_t nodes, double const* rates, int32_t levels,
                                       int32_t ranks, double* accepted);
+
+/* --- Trees chosen at each step --- */
+
+/* Chooses the tree of each step, or none, with the most expected tokens per second, by the times of calls and by what
+ * was accepted before, and bounds the loss compared with drafting nothing. The law of the text does not change: a
+ * choice depends on earlier steps only. One thread may use a controller at a time. */
+typedef struct md_controller md_controller;
+
+/* Seconds of a step's calls, at least roughly. A model's calls: `points` numbers of rows, 1 or more and increasing, and
+ * the seconds of a call with so many; linear between them and beyond the last. */
+typedef struct md_step_times {
+    size_t size;
+    int32_t const* target_rows;
+    double const* target_seconds;
+    int64_t target_points; /* 1 or more */
+    int32_t const* draft_rows;
+    double const* draft_seconds;
+    int64_t draft_points; /* 1 or more */
+    double step;          /* apart from the models' calls, of every step .. */
+    double inner;         /* .. and of every node with children */
+} md_step_times;
+#define MD_STEP_TIMES_INIT \
+    { sizeof(md_step_times), NULL, NULL, 0, NULL, NULL, 0, 0, 0 }
+
+typedef struct md_controller_options {
+    size_t size;
+    int32_t nodes;         /* of a tree at most, the root not counted, 0 to 256 */
+    int32_t depth;         /* levels, 0 to 32 */
+    int32_t children;      /* of a node at most, 1 to 8 */
+    int32_t explore_every; /* steps between those that try rates one standard deviation higher; 0: never */
+    int32_t search_every;  /* trees between searches for the optimal trees of the rates; 0: never */
+    int32_t learns_times;  /* 0: the times stay as given, so that choices do not depend on a clock */
+    double memory;         /* steps after which a step has weight 1/e, 1 or more */
+    double prior;          /* the rate at which one child is accepted before anything is counted, 1e-6 to 1 - 1e-6 */
+    double slack;          /* the fraction of the time that may be lost compared with drafting nothing .. */
+    double credit;         /* .. and an additional allowance in steps for each text */
+} md_controller_options;
+#define MD_CONTROLLER_OPTIONS_INIT \
+    { sizeof(md_controller_options), 16, 6, 4, 32, 8, 1, 100, 0.6, 0.0125, 1 }
+
+/* options: NULL for the defaults. */
+MD_API md_status md_make_controller(md_step_times const* times, md_controller_options const* options,
+                                    md_controller** controller);
+
+/* Frees a controller, once. NULL has no effect. */
+MD_API void md_free_controller(md_controller* controller);
+
+/* A new text begins. */
+MD_API md_status md_start_text(md_controller* controller);
+
+/* Chooses the shape of the next tree, with `depth` levels at most. `unread`: the tokens of the text that the draft has
+ * not read, the root included, 1 or more. Writes the tree's parents (level order, the root alone: draft nothing) to
+ * `parents`, of options.nodes + 1 entries, and its number of nodes to *nodes. */
+MD_API md_status md_choose_tree(md_controller* controller, int32_t depth, int32_t unread, int32_t* parents,
+                                int64_t* nodes);
+
+/* Counts a step with the tree that was chosen last. nodes: how many of its nodes were drafted: all, or its first
+ * levels. path: the accepted nodes, `accepted` of them, without the root, as md_verify writes them. The seconds of the
+ * step: negative if they were not measured. Several texts with one tree: one call for each, with its share of the
+ * seconds. */
+MD_API md_status md_learn_step(md_controller* controller, int64_t nodes, int32_t const* path, int64_t accepted,
+                               double target_seconds, double draft_seconds, double other_seconds);
+
+/* The current seconds of a call by the number of its rows, as given and learnt: *target and *draft; and of the rest, as
+ * in md_step_times. */
+MD_API md_status md_current_times(md_controller const* controller, int32_t rows, double* target, double* draft,
+                                  double* step, double* inner);
 
 #ifdef __cplusplus
 }

@@ -8,14 +8,18 @@
 #include <nanobind/stl/tuple.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <exception>
+#include <limits>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -144,7 +148,17 @@ nb::dict describe(std::string const& name) {
     d["counts_certain"] = info.counts_certain != 0;
     d["drawn_by_text"] = info.drawn_by_text != 0;
     d["decides_by_node"] = info.decides_by_node != 0;
+    d["lists_may_be_shared"] = info.lists_may_be_shared != 0;
+    d["children_may_be_left_out"] = info.children_may_be_left_out != 0;
     return d;
+}
+
+/// As NumPy and PyTorch write a type.
+[[nodiscard]] std::string name_of(nb::dlpack::dtype type) {
+    constexpr std::array<char const*, 7> kinds{"int", "uint", "float", "opaque", "bfloat", "complex", "bool"};
+    if (type.code >= kinds.size()) return "code " + std::to_string(type.code);
+    std::string const kind = kinds[type.code];
+    return kind == "bool" ? kind : kind + std::to_string(type.bits);
 }
 
 /// A user's rows: an array of two dimensions with any row stride and contiguous entries within a row.
@@ -177,9 +191,7 @@ public:
                   type.bits == 16))
             dtype_ = MD_BFLOAT16;
         else
-            throw failure(std::string(name) + ".dtype",
-                          "code " + std::to_string(type.code) + ", " + std::to_string(type.bits) + " bits",
-                          "rows are float32, float16 or bfloat16");
+            throw failure(std::string(name) + ".dtype", name_of(type), "rows are float32, float16 or bfloat16");
         if (array_.shape(1) > 0 && array_.shape(1) > 1 && array_.stride(1) != 1)
             throw failure(std::string(name) + ".strides", std::to_string(array_.stride(1)),
                           "the entries of a row lie together, as a stride of 1 says");
@@ -190,19 +202,76 @@ public:
 
     [[nodiscard]] std::int64_t rows() const { return static_cast<std::int64_t>(array_.shape(0)); }
     [[nodiscard]] std::int32_t vocabulary() const { return static_cast<std::int32_t>(array_.shape(1)); }
-    [[nodiscard]] md_rows view() const {
+    /// Entries from one row to the next: of any sign, 0 for one row seen several times.
+    [[nodiscard]] std::int64_t stride() const { return rows() > 1 ? array_.stride(0) : vocabulary(); }
+    [[nodiscard]] std::int32_t dtype() const { return dtype_; }
+    [[nodiscard]] void const* data() const { return array_.data(); }
+
+    /// The rows of `entries` nodes; `row_of` is kept in `renumbered` where the library would count other rows.
+    [[nodiscard]] md_rows view(std::optional<longs> const& row_of, std::size_t entries,
+                               std::vector<std::int64_t>& renumbered) const {
         md_rows r = MD_ROWS_INIT;
         r.dtype = dtype_;
         r.data = array_.data();
-        r.row_stride = array_.stride(0);
+        r.row_stride = stride();
         r.vocabulary = vocabulary();
+        r.row_of = row_of ? row_of->data() : nullptr;
+        if (md_has_dtype(dtype_) == 0) {
+            widen();
+            r.dtype = MD_FLOAT32;
+            r.data = widened_.data();
+            r.row_stride = vocabulary();
+            return r;
+        }
+        if (r.row_stride > 0 || rows() == 0) return r;
+        // The library has no stride of 0 for a row that is seen several times, nor rows from the last to the first.
+        std::int64_t const last = r.row_stride < 0 ? rows() - 1 : 0;
+        std::int64_t const bytes = dtype_ == MD_FLOAT32 ? 4 : 2;
+        r.data = static_cast<char const*>(r.data) + last * r.row_stride * bytes;
+        r.row_stride = -r.row_stride;
+        renumbered.resize(entries);
+        for (std::size_t k = 0; k < entries; ++k)
+            renumbered[k] = std::max<std::int64_t>(0, last - (row_of ? (*row_of)(k) : static_cast<std::int64_t>(k)));
+        r.row_of = renumbered.data();
         return r;
     }
 
 private:
+    /// Makes single precision of rows of 16 bits, which changes no value.
+    void widen() const {
+        static std::vector<float> const halves = [] {
+            std::vector<float> all(65536);
+            for (std::size_t bits = 0; bits < all.size(); ++bits) {
+                int const exponent = static_cast<int>(bits >> 10U & 31U);
+                float const fraction = static_cast<float>(bits & 1023U);
+                float const size = exponent == 0   ? std::ldexp(fraction, -24)
+                                   : exponent < 31 ? std::ldexp(fraction + 1024, exponent - 25)
+                                   : fraction == 0 ? std::numeric_limits<float>::infinity()
+                                                   : std::numeric_limits<float>::quiet_NaN();
+                all[bits] = bits >> 15U != 0 ? -size : size;
+            }
+            return all;
+        }();
+        auto const width = static_cast<std::size_t>(vocabulary());
+        widened_.resize(static_cast<std::size_t>(rows()) * width);
+        for (std::int64_t i = 0; i < rows(); ++i) {
+            auto const* const from = static_cast<std::uint16_t const*>(array_.data()) + i * stride();
+            float* const to = widened_.data() + static_cast<std::size_t>(i) * width;
+            for (std::size_t k = 0; k < width; ++k) {
+                if (dtype_ == MD_FLOAT16) {
+                    to[k] = halves[from[k]];
+                } else {
+                    std::uint32_t const bits = std::uint32_t{from[k]} << 16U;
+                    std::memcpy(&to[k], &bits, sizeof bits);
+                }
+            }
+        }
+    }
+
     using any_array = nb::ndarray<nb::ro>;
     any_array array_;
     std::int32_t dtype_ = 0;
+    mutable std::vector<float> widened_;  ///< the rows, where the library was built without their type
 };
 
 /// Sampling parameters: one set for all requests, or one per request as rows of 16 bytes.
@@ -253,6 +322,20 @@ void check_rows(matrix const& of, std::optional<longs> const& row_of, std::size_
         }
 }
 
+/// The number of the draft's rows that are read if row i is that of node i: the last nodes may have no children.
+std::size_t rows_of_parents(longs const& offsets, ints const& parents) {
+    std::size_t rows = 0;
+    for (std::size_t b = 0; b + 1 < offsets.shape(0); ++b) {
+        std::int64_t const begin = offsets(b);
+        std::int64_t const end = offsets(b + 1);
+        if (begin < 0 || end - begin < 2 || end > static_cast<std::int64_t>(parents.shape(0))) continue;
+        std::int64_t const parent =
+            std::clamp<std::int64_t>(parents(static_cast<std::size_t>(end - 1)), 0, end - begin);
+        rows = std::max(rows, static_cast<std::size_t>(begin + parent + 1));
+    }
+    return rows;
+}
+
 using seeds_array = input<std::uint64_t, nb::ndim<1>>;
 using ids_array = input<std::uint32_t, nb::ndim<1>>;
 
@@ -268,13 +351,29 @@ md_requests requests_of(seeds_array const& seeds, ints const& positions, std::op
     return r;
 }
 
-/// Draws `count` children for each row: (tokens (rows, count), counts, certain).
+/// Refuses a node that two rows name: they would have the same draws. Ids tell them apart, or say that it is meant.
+void refuse_equal_draws(ints const& requests, ints const& nodes, seeds_array const& seeds, ints const& positions) {
+    std::set<std::tuple<std::uint64_t, std::int32_t, std::int32_t>> seen;
+    for (std::size_t e = 0; e < nodes.shape(0); ++e) {
+        auto const b = static_cast<std::size_t>(requests(e));
+        if (seen.insert({seeds(b), positions(b), nodes(e)}).second) continue;
+        failure f("nodes", std::to_string(nodes(e)),
+                  "another row has this node, seed and position, and would get the same draws: rows of one tree are "
+                  "different nodes, and trees have different seeds or ids");
+        f.index = static_cast<std::int64_t>(e);
+        f.message = f.argument + '[' + std::to_string(e) + "] = " + f.value + ": " + f.reason;
+        throw f;
+    }
+}
+
+/// Draws `count` children for each row, or `wanted` of them up to that: (tokens (rows, count), counts, certain).
 std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb::object const& logits,
                                                      bool is_bfloat16, ints const& requests, ints const& nodes,
                                                      ints const& depths, std::int32_t count, nb::object const& params,
                                                      seeds_array const& seeds, ints const& positions,
                                                      std::optional<ids_array> const& ids,
-                                                     std::optional<longs> const& row_of, int threads) {
+                                                     std::optional<longs> const& row_of,
+                                                     std::optional<ints> const& wanted, int threads) {
     md_method const* const method = method_of(name);
     matrix const rows(logits, "logits", is_bfloat16);
     std::size_t const entries = requests.shape(0);
@@ -285,9 +384,12 @@ std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb
     for (std::size_t e = 0; e < entries; ++e)
         if (requests(e) < 0 || static_cast<std::size_t>(requests(e)) >= seeds.shape(0))
             throw failure("requests", std::to_string(requests(e)), "a row is of one of the requests");
+    if (wanted) check_size(wanted->shape(0), entries, "n", "there is one number a row");
     md_requests const draws = requests_of(seeds, positions, ids, seeds.shape(0));
-    md_rows r = rows.view();
-    r.row_of = row_of ? row_of->data() : nullptr;
+    if (!ids && std::strcmp(info_of(method).law, "deterministic") != 0)
+        refuse_equal_draws(requests, nodes, seeds, positions);
+    std::vector<std::int64_t> renumbered;
+    md_rows r = rows.view(row_of, entries, renumbered);
     sampling const s = sampling_of(params);
     s.apply(r, static_cast<std::int32_t>(seeds.shape(0)));
     output<std::int32_t> tokens({entries, static_cast<std::size_t>(count)});
@@ -298,6 +400,7 @@ std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb
     level.requests = requests.data();
     level.nodes = nodes.data();
     level.depths = depths.data();
+    level.wanted = wanted ? wanted->data() : nullptr;
     md_children children = MD_CHILDREN_INIT;
     children.tokens = tokens.data;
     children.stride = count;
@@ -305,7 +408,10 @@ std::tuple<nb::object, nb::object, nb::object> draft(std::string const& name, nb
     children.certain = certain.data;
     md_pool* const pool = all_pools().of(threads);
     md_status status = MD_OK;
-    if (entries > 0) {
+    if (count == 0) {
+        std::fill_n(counts.data, entries, 0);
+        std::fill_n(certain.data, entries, 0);
+    } else if (entries > 0) {
         nb::gil_scoped_release const others;
         status = md_draft(method, pool, &level, &r, &draws, &children);
     }
@@ -334,7 +440,7 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     std::optional<matrix> q;
     if (!draft_logits.is_none()) {
         q.emplace(draft_logits, "draft_logits", draft_is_bfloat16);
-        check_rows(*q, draft_rows, nodes, "draft_logits");
+        check_rows(*q, draft_rows, draft_rows ? nodes : rows_of_parents(offsets, parents), "draft_logits");
     }
     md_trees trees = MD_TREES_INIT;
     trees.requests = static_cast<std::int32_t>(requests);
@@ -346,13 +452,12 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
     trees.law = c_text(law, "law");
     sampling const s = sampling_of(params);
     sampling const t = sampling_of(draft_params);
-    md_rows of_target = p.view();
-    of_target.row_of = target_rows ? target_rows->data() : nullptr;
+    std::vector<std::int64_t> renumbered_target, renumbered_draft;
+    md_rows of_target = p.view(target_rows, nodes, renumbered_target);
     s.apply(of_target, trees.requests);
     md_rows of_draft = MD_ROWS_INIT;
     if (q) {
-        of_draft = q->view();
-        of_draft.row_of = draft_rows ? draft_rows->data() : nullptr;
+        of_draft = q->view(draft_rows, nodes, renumbered_draft);
         t.apply(of_draft, trees.requests);
     }
     if (probabilities) of_target.kind = of_draft.kind = MD_PROBABILITIES;
@@ -380,21 +485,22 @@ std::tuple<nb::object, nb::object, nb::object> verify(std::string const& name, s
 /// The bits of rows of bfloat16, which NumPy has no type for.
 nb::object bfloat16_bits(nb::object const& logits) {
     matrix const rows(logits, "logits", false);
-    md_rows const r = rows.view();
-    if (r.dtype != MD_BFLOAT16) throw failure("logits.dtype", std::to_string(r.dtype), "rows are bfloat16 here");
+    if (rows.dtype() != MD_BFLOAT16)
+        throw failure("logits.dtype", std::to_string(rows.dtype()), "rows are bfloat16 here");
     auto const count = static_cast<std::size_t>(rows.rows());
     auto const width = static_cast<std::size_t>(rows.vocabulary());
     output<std::uint16_t> out({count, width});
     for (std::size_t i = 0; i < count && width > 0; ++i)
         std::memcpy(out.data + i * width,
-                    static_cast<std::uint16_t const*>(r.data) + static_cast<std::int64_t>(i) * r.row_stride,
+                    static_cast<std::uint16_t const*>(rows.data()) + static_cast<std::int64_t>(i) * rows.stride(),
                     width * sizeof(std::uint16_t));
     return out.release();
 }
 
 nb::object distributions(nb::object const& logits, bool is_bfloat16, nb::object const& params) {
     matrix const rows(logits, "logits", is_bfloat16);
-    md_rows r = rows.view();
+    std::vector<std::int64_t> renumbered;
+    md_rows r = rows.view(std::nullopt, static_cast<std::size_t>(rows.rows()), renumbered);
     sampling const s = sampling_of(params);
     s.apply(r, static_cast<std::int32_t>(rows.rows()));
     output<float> out({static_cast<std::size_t>(rows.rows()), static_cast<std::size_t>(rows.vocabulary())});
@@ -654,6 +760,62 @@ std::tuple<nb::object, double> optimal_tree(input<double, nb::ndim<2>> const& ra
     return {found.release(), accepted};
 }
 
+/// A controller of the C interface.
+class controller {
+public:
+    controller(ints const& target_rows, doubles const& target_seconds, ints const& draft_rows,
+               doubles const& draft_seconds, double step, double inner, std::int32_t nodes, std::int32_t depth,
+               std::int32_t children, bool learns_times, double memory, double prior, double slack, double credit)
+        : parents_(static_cast<std::size_t>(std::max(nodes, 0)) + 1) {
+        if (target_rows.shape(0) != target_seconds.shape(0) || draft_rows.shape(0) != draft_seconds.shape(0))
+            throw failure("times", "arrays of different lengths", "each number of rows has its seconds");
+        md_step_times times = MD_STEP_TIMES_INIT;
+        times.target_rows = target_rows.data();
+        times.target_seconds = target_seconds.data();
+        times.target_points = static_cast<std::int64_t>(target_rows.shape(0));
+        times.draft_rows = draft_rows.data();
+        times.draft_seconds = draft_seconds.data();
+        times.draft_points = static_cast<std::int64_t>(draft_rows.shape(0));
+        times.step = step;
+        times.inner = inner;
+        md_controller_options options = MD_CONTROLLER_OPTIONS_INIT;
+        options.nodes = nodes;
+        options.depth = depth;
+        options.children = children;
+        options.learns_times = learns_times ? 1 : 0;
+        options.memory = memory;
+        options.prior = prior;
+        options.slack = slack;
+        options.credit = credit;
+        check(md_make_controller(&times, &options, &inner_));
+    }
+    controller(controller const&) = delete;
+    controller& operator=(controller const&) = delete;
+    ~controller() { md_free_controller(inner_); }
+
+    void start() { check(md_start_text(inner_)); }
+    nb::object choose(std::int32_t depth, std::int32_t unread) {
+        std::int64_t nodes = 0;
+        check(md_choose_tree(inner_, depth, unread, parents_.data(), &nodes));
+        output<std::int32_t> found({static_cast<std::size_t>(nodes)});
+        std::copy_n(parents_.begin(), nodes, found.data);
+        return found.release();
+    }
+    void learn(std::int64_t nodes, ints const& path, double target, double draft, double other) {
+        check(
+            md_learn_step(inner_, nodes, path.data(), static_cast<std::int64_t>(path.shape(0)), target, draft, other));
+    }
+    std::tuple<double, double, double, double> times(std::int32_t rows) const {
+        double target = 0, draft = 0, step = 0, inner = 0;
+        check(md_current_times(inner_, rows, &target, &draft, &step, &inner));
+        return {target, draft, step, inner};
+    }
+
+private:
+    md_controller* inner_ = nullptr;
+    std::vector<std::int32_t> parents_;
+};
+
 }  // namespace
 
 NB_MODULE(_core, m) {
@@ -666,6 +828,7 @@ NB_MODULE(_core, m) {
     });
     m.doc() = "The C interface of multidraft with arrays; what users call is in the package.";
     m.def("version", &md_version);
+    m.def("has_dtype", &md_has_dtype, "dtype"_a);
     m.def("method_names", [] {
         nb::list names;
         for (std::int32_t k = 0; k < md_method_count(); ++k) names.append(md_method_name(k));
@@ -674,7 +837,7 @@ NB_MODULE(_core, m) {
     m.def("forget_pools", [] { all_pools().forget(); });
     m.def("describe", &describe, "name"_a);
     m.def("draft", &draft, "method"_a, "logits"_a, "is_bfloat16"_a, "requests"_a, "nodes"_a, "depths"_a, "count"_a,
-          "sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(), "row_of"_a.none(), "threads"_a);
+          "sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(), "row_of"_a.none(), "wanted"_a.none(), "threads"_a);
     m.def("verify", &verify, "method"_a, "law"_a, "offsets"_a, "parents"_a, "tokens"_a, "certain"_a.none(), "target"_a,
           "target_is_bfloat16"_a, "draft"_a.none(), "draft_is_bfloat16"_a, "target_rows"_a.none(),
           "draft_rows"_a.none(), "sampling"_a, "draft_sampling"_a, "seeds"_a, "positions"_a, "ids"_a.none(),
@@ -698,4 +861,11 @@ NB_MODULE(_core, m) {
     m.def("improvement_factor", &improvement_factor, "alpha"_a, "depth"_a, "cost"_a);
     m.def("memory_bound_speed_up", &memory_bound_speed_up, "efficiency"_a, "depth"_a, "size_ratio"_a);
     m.def("optimal_tree", &optimal_tree, "rates"_a, "nodes"_a);
+    nb::class_<controller>(m, "Controller")
+        .def(nb::init<ints const&, doubles const&, ints const&, doubles const&, double, double, std::int32_t,
+                      std::int32_t, std::int32_t, bool, double, double, double, double>())
+        .def("start", &controller::start)
+        .def("choose", &controller::choose)
+        .def("learn", &controller::learn)
+        .def("times", &controller::times);
 }

@@ -177,11 +177,14 @@ public:
         std::int64_t const width = memory_.size(1);
         if (memory_.format() != 'f' && memory_.format() != 'e') return false;
         if (width < 1 || width > 0x7fffffff - 4096 || (width > 1 && memory_.stride(1) != entry) ||
-            memory_.stride(0) % entry != 0)
+            (memory_.size(0) > 1 && memory_.stride(0) % entry != 0))
             return false;
         view_.dtype = memory_.format() == 'f' ? MD_FLOAT32 : MD_FLOAT16;
+        if (md_has_dtype(view_.dtype) == 0) return false;
         view_.data = memory_.data();
-        view_.row_stride = memory_.stride(0) / entry;
+        // The library has no rows from the last to the first, nor one that is seen several times.
+        if (memory_.size(0) > 1 && memory_.stride(0) < width * entry) return false;
+        view_.row_stride = memory_.size(0) > 1 ? memory_.stride(0) / entry : 0;
         view_.vocabulary = static_cast<std::int32_t>(width);
         return true;
     }
@@ -274,7 +277,9 @@ nb::object verify_usual(nb::handle method, nb::handle tree, nb::handle tokens, n
     if (info.counts_certain != 0 && (!are_certain.read(certain) || are_certain.size() != parents.size()))
         return nb::none();
     logits p, q;
-    if (!p.read(target) || p.count() < nodes || (!draft.is_none() && (!q.read(draft) || q.count() < nodes)))
+    // Rows of the draft are of nodes with children.
+    std::int64_t const of_draft = nodes > 1 ? std::min<std::int64_t>(parents[parents.size() - 1], nodes) + 1 : 0;
+    if (!p.read(target) || p.count() < nodes || (!draft.is_none() && (!q.read(draft) || q.count() < of_draft)))
         return nb::none();
     p.view().default_sampling = q.view().default_sampling = sampling;
 
@@ -320,10 +325,10 @@ nb::object verify_usual(nb::handle method, nb::handle tree, nb::handle tokens, n
 
 constexpr std::int64_t most_rows = 64;
 
-/// (tokens, counts, certain) of rows 0, 1, 2 .. of one text.
-nb::object draft_usual(nb::handle method, nb::handle rows, nb::handle n, nb::handle temperature, nb::handle top_k,
-                       nb::handle top_p, nb::handle min_p, nb::handle seed, nb::handle position, nb::handle id,
-                       nb::handle threads) {
+/// (tokens, counts, certain) of the rows of some nodes of one text.
+nb::object draft_usual(nb::handle method, nb::handle rows, nb::handle n, nb::handle nodes, nb::handle temperature,
+                       nb::handle top_k, nb::handle top_p, nb::handle min_p, nb::handle seed, nb::handle position,
+                       nb::handle id, nb::handle threads) {
     std::int64_t one = 0;
     std::int64_t children = 0;
     std::uint64_t seed_ = 0;
@@ -339,14 +344,21 @@ nb::object draft_usual(nb::handle method, nb::handle rows, nb::handle n, nb::han
     logits q;
     if (chosen == nullptr || !q.read(rows) || q.count() < 1 || q.count() > most_rows) return nb::none();
     q.view().default_sampling = sampling;
+    integers of_nodes;
+    std::int32_t node = 0;
+    std::int32_t const* numbers = &node;
+    if (q.count() != 1 || !to(nodes, node)) {
+        if (!of_nodes.read(nodes) || static_cast<std::int64_t>(of_nodes.size()) != q.count()) return nb::none();
+        numbers = of_nodes.data();
+        for (std::size_t i = 1; i < of_nodes.size(); ++i)
+            if (of_nodes[i] <= of_nodes[i - 1]) return nb::none();  // perhaps one twice
+    }
+    // Draws by text read depths, and the root's is 0.
+    md_method_info info = MD_METHOD_INFO_INIT;
+    if (md_describe_method(chosen, &info) != MD_OK || (info.drawn_by_text != 0 && (q.count() > 1 || numbers[0] != 0)))
+        return nb::none();
 
-    // All rows are nodes of one request: their own nodes make their draws different.
     static constexpr std::array<std::int32_t, most_rows> zeros{};
-    static constexpr auto one_after_another = [] {
-        std::array<std::int32_t, most_rows> numbers{};
-        for (std::size_t i = 0; i < numbers.size(); ++i) numbers[i] = static_cast<std::int32_t>(i);
-        return numbers;
-    }();
     nb::object const of_rows = nb::steal(PyLong_FromLongLong(q.count()));
     nb::object const both = nb::steal(PyTuple_Pack(2, of_rows.ptr(), n.ptr()));
     nb::object const tokens = new_array(both);
@@ -363,7 +375,7 @@ nb::object draft_usual(nb::handle method, nb::handle rows, nb::handle n, nb::han
     md_level level = MD_LEVEL_INIT;
     level.entries = static_cast<std::int32_t>(q.count());
     level.requests = level.depths = zeros.data();
-    level.nodes = one_after_another.data();
+    level.nodes = numbers;
     md_children out = MD_CHILDREN_INIT;
     out.tokens = static_cast<std::int32_t*>(to_tokens.data());
     out.stride = children;
@@ -385,7 +397,7 @@ void define_usual_calls(nb::module_& m) {
           "draft"_a.none(), "law"_a.none(), "certain"_a.none(), "temperature"_a.none(), "top_k"_a.none(),
           "top_p"_a.none(), "min_p"_a.none(), "seed"_a.none(), "position"_a.none(), "id"_a.none(), "threads"_a.none(),
           "validate"_a.none(), "probabilities"_a.none());
-    m.def("draft_usual", &draft_usual, "method"_a.none(), "rows"_a.none(), "n"_a.none(), "temperature"_a.none(),
-          "top_k"_a.none(), "top_p"_a.none(), "min_p"_a.none(), "seed"_a.none(), "position"_a.none(), "id"_a.none(),
-          "threads"_a.none());
+    m.def("draft_usual", &draft_usual, "method"_a.none(), "rows"_a.none(), "n"_a.none(), "nodes"_a.none(),
+          "temperature"_a.none(), "top_k"_a.none(), "top_p"_a.none(), "min_p"_a.none(), "seed"_a.none(),
+          "position"_a.none(), "id"_a.none(), "threads"_a.none());
 }

@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -78,3 +80,67 @@ def test_refusals(call, argument):
     with pytest.raises(multidraft.InvalidInput) as refused:
         call()
     assert refused.value.argument == argument
+
+
+def test_the_methods_that_are_not_here():
+    from multidraft.methods import CPP_ONLY
+
+    readme = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+    assert f"{len(multidraft.methods())} of\nthe library's {len(multidraft.methods()) + len(CPP_ONLY)} methods" in readme
+    assert f"The other {len(CPP_ONLY)} are in C++ only" in readme
+    families = {name.split("/")[0] for name in CPP_ONLY}
+    assert not set(CPP_ONLY) & set(multidraft.methods()) and all(f"`{family}" in readme for family in families)
+    with pytest.raises(multidraft.InvalidInput, match="naive/deterministic verifies candidates of any origin"):
+        multidraft.method("naive/lookup")
+
+
+ROW, OTHER = [0.4, 0.3, 0.2, 0.1], [0.1, 0.2, 0.3, 0.4]
+
+
+@pytest.mark.parametrize("method, n", [("recursive_rejection/sequential", 2), ("naive/iid", 3), ("greedy_optimal/top_then_one", 2),
+                                       ("speculative_sampling/iid", 1)])
+def test_accepted_tokens_of_one_level_are_the_acceptance_rate(method, n):
+    found = analysis.accepted_tokens(str(n), ROW, OTHER, method)
+    assert abs(found - analysis.acceptance(ROW, OTHER, n, method)) < 5 * found.error < 0.05
+    assert found.by_depth == (found,)
+
+
+@pytest.mark.parametrize("method, tree", [("traversal/iid", "2x2"), ("multi_path_block/iid", "fork:2x3"), ("block/iid", "chain:3"),
+                                          ("nested_ranked_block/stratified", "2x1x1"), ("spec_hub/top_paired", "2x2")])
+def test_accepted_tokens_of_whole_trees(method, tree):
+    def model(row):
+        return lambda texts: np.log([np.roll(row, len(text)) for text in texts])
+
+    calls = []
+    found = analysis.accepted_tokens(tree, lambda texts: calls.extend(map(tuple, texts)) or model(ROW)(texts), model(OTHER), method, text=[1, 2])
+    assert len(set(calls)) == len(calls)
+    assert all(a >= b for a, b in zip(found.by_depth, found.by_depth[1:])) and found == pytest.approx(sum(found.by_depth))
+    text = multidraft.speculate(method, tree, lambda texts: np.log([np.roll(ROW, 2)] * len(texts)), lambda texts: np.log([np.roll(OTHER, 2)] * len(texts)),
+                                [1, 2], tokens=3000)
+    constant = analysis.accepted_tokens(tree, np.roll(ROW, 2), np.roll(OTHER, 2), method)
+    low, high = text.interval(0.9999)
+    assert low < 1 + constant < high and high - low < 0.4
+    assert abs(analysis.accepted_tokens(tree, ROW, ROW, method) - multidraft.Tree.parse(tree).depth) < 1e-9 or method != "block/iid"
+
+
+def test_accepted_tokens_refuse():
+    assert analysis.accepted_tokens("0", ROW, OTHER, "naive/iid") == 0
+    for call, part in ((lambda: analysis.accepted_tokens("2", [0.5, 0.4], OTHER, "naive/iid"), "target = "),
+                       (lambda: analysis.accepted_tokens("2", ROW, OTHER, "naive/iid", text=[]), "text.size = 0"),
+                       (lambda: analysis.accepted_tokens("2", ROW, OTHER, "naive/iid", samples=1), "samples = 1"),
+                       (lambda: analysis.accepted_tokens("2", ROW, OTHER, "block/iid"), "block/iid"),
+                       (lambda: analysis.accepted_tokens("2", ROW, lambda texts: [1.0], "naive/iid"), r"draft\(..\).shape")):
+        with pytest.raises(multidraft.InvalidInput, match=part):
+            call()
+
+
+def test_intervals_hold_the_mean():
+    random = np.random.default_rng(1)
+    held = 0
+    for _ in range(400):
+        low, high = multidraft.Generation([], steps=random.choice([1, 2, 4], 200, p=[0.5, 0.3, 0.2]).tolist()).interval(0.9)
+        held += low < 1.9 < high
+    assert 320 < held < 390
+    assert multidraft.Generation([], steps=[3]).interval() == (0.0, np.inf)
+    with pytest.raises(multidraft.InvalidInput, match="level = 1"):
+        multidraft.Generation([], steps=[3, 2]).interval(1.0)

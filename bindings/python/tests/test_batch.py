@@ -100,6 +100,14 @@ def test_rows_lie_anywhere():
     place = np.argsort(order)
     assert same(first, decide(method, trees, target[order], draft[::-1], target_rows=place,
                               draft_rows=np.arange(len(draft))[::-1].copy()))
+    one = np.broadcast_to(target[:1], target.shape)  # a row that is seen several times
+    for rows in (one, one[::-1]):
+        assert same(decide(method, trees, np.ascontiguousarray(rows), draft), decide(method, trees, rows, draft))
+    assert same(first, decide(method, trees, target[::-1].copy()[::-1], draft))
+    assert np.array_equal(multidraft.distributions(target[::-1]), multidraft.distributions(target)[::-1])
+    with pytest.raises(ValueError, match="overlap"):
+        windows = np.lib.stride_tricks.as_strided(target, target.shape, (4, 4))
+        decide(method, trees, windows, draft)
     frozen = target.copy()
     frozen.flags.writeable = False
     assert same(first, decide(method, trees, frozen, draft))
@@ -132,24 +140,26 @@ def test_probabilities():
 
 def test_draws():
     q = np.random.default_rng(0).normal(size=(5, 30)).astype(np.float32)
-    a = multidraft.draft(q, 4, law="sequential", seeds=3)
-    b = multidraft.draft(q, 4, law="sequential", seeds=3, threads=2)
+    nodes = np.arange(5)
+    a = multidraft.draft(q, 4, law="sequential", seeds=3, nodes=nodes)
+    b = multidraft.draft(q, 4, law="sequential", seeds=3, nodes=nodes, threads=2)
     assert np.array_equal(a.tokens, b.tokens) and a.tokens.shape == (5, 4) and a.law == "sequential"
     assert all(len(set(row)) == 4 for row in a.tokens.tolist()) and (a.counts == 4).all()
-    assert not np.array_equal(a.tokens, multidraft.draft(q, 4, law="sequential", seeds=4).tokens)
-    few = multidraft.draft(q, 4, law="sequential", top_k=2)
-    assert (few.counts == 2).all() and (few.tokens[:, 2:] == -1).all()
-    top = multidraft.draft(q, 3, law="deterministic")
+    assert not np.array_equal(a.tokens, multidraft.draft(q, 4, law="sequential", seeds=4, nodes=nodes).tokens)
+    few = multidraft.draft(q, 4, law="sequential", top_k=2, nodes=nodes)
+    assert (few.counts == 2).all() and (few.tokens[:, 2:] == multidraft.SUPPORT_ENDED).all()
+    top = multidraft.draft(q, 3, law="deterministic", nodes=nodes)
     assert np.array_equal(top.tokens, np.argsort(-q, axis=1)[:, :3])
-    assert multidraft.draft(q[:0], 3, law="iid").tokens.shape == (0, 3)
-    assert multidraft.draft(q, 0, law="iid").tokens.shape == (5, 0)
-    gumbel = multidraft.draft(q, 4, method="recursive_rejection/gumbel_top_k")
+    assert multidraft.draft(q[:0], 3, law="iid", nodes=0).tokens.shape == (0, 3)
+    none = multidraft.draft(q, 0, law="iid", nodes=nodes)
+    assert none.tokens.shape == (5, 0) and none.counts.tolist() == none.certain.tolist() == [0] * 5
+    gumbel = multidraft.draft(q, 4, method="recursive_rejection/gumbel_top_k", nodes=nodes)
     assert gumbel.law == "sequential" and "recursive_rejection/sequential" in gumbel.law.methods
 
 
 def test_the_law_is_checked():
     q = np.zeros((3, 8), np.float32)
-    children = multidraft.draft(q[:1], 2, law="iid")
+    children = multidraft.draft(q[:1], 2, law="iid", nodes=0)
     tokens = [0, *children.tokens[0]]
     with pytest.raises(multidraft.InvalidInput) as refused:
         multidraft.verify("recursive_rejection/sequential", "2", tokens, q, q, law=children.law)
@@ -213,7 +223,7 @@ def test_the_boundary_refuses_and_does_not_fall():
     numbers = [None, "x", 1.5, -1, 2**70, [1, 2], [[1]], np.zeros(3), object(), True, [2**63], float("nan")]
     wrong = {"method": [None, 3, "", "x" * 10000, "naive/iid\0", b"naive/iid", ["naive/iid"]],
              "tree": [None, 3.5, "", "9" * 50, [[-1]], [-1, 5], [0], object(), [], [-1, 0, 0, 1], "chain:9"],
-             "tokens": [[], [0], [0, 1, 2, 3, 8], [0, 1, 2, 3, -2], [0, 1, 1, 3, 4], [0.5] * 5, "abcde", None,
+             "tokens": [[], [0], [0, 1, 2, 3, 8], [0, 1, 2, 3, -1], [0, 1, 2, 3, -4], [0, -2, 2, 3, 4], [0, 1, 1, 3, 4], [0.5] * 5, "abcde", None,
                         [2**40] * 5, 7, object(), {}, [None] * 5],
              "target_logits": arrays, "draft_logits": arrays, "law": [None, 3, "", "luck", object()],
              "seeds": numbers, "positions": numbers,
@@ -254,6 +264,7 @@ def test_the_usual_call_is_that_of_arrays(method, monkeypatch):
     usual = multidraft._core.verify_usual
     monkeypatch.setattr(multidraft._core, "verify_usual", lambda *a: seen.append(usual(*a)) or seen[-1])
     as_object = multidraft.method(method)
+    in_place = [True] * 4 + [multidraft._core.has_dtype(2) == 1]  # float16 may be converted
     for verdict in (multidraft.verify(method, shape, tokens, p, q, law=law, certain=certain, **calls),
                     multidraft.verify(as_object, shape, tokens.astype(np.int64), p, q, law=str(law), certain=certain.tolist(), **calls),
                     multidraft.verify(method, trees[0], None, p, q, **calls),
@@ -262,9 +273,12 @@ def test_the_usual_call_is_that_of_arrays(method, monkeypatch):
                     multidraft.verify(method, shape, tokens, p.astype(np.float16), q.astype(np.float16), law=law,
                                       certain=certain, **calls)):
         assert same([verdict], [general]) and type(verdict) is type(general) and verdict.path.dtype == np.int32
-        assert seen.pop(0) is verdict
+        assert (seen.pop(0) is verdict) == in_place.pop(0)
     monkeypatch.undo()
     rows = draft[:3]
+    calls["nodes"] = [1, 2, 3]
+    if multidraft.method(method).drawn_by_text:
+        calls["depths"] = 1
     alone = multidraft.draft(rows, 2, method=method, **calls)
     calls["seeds"] = [7] * 3
     general = multidraft.draft(rows, 2, method=method, **calls)
@@ -288,3 +302,166 @@ def test_the_usual_call_leaves_refusals_to_the_general_one(given):
     with pytest.raises(multidraft.InvalidInput) as second:
         multidraft.verify(**arguments, draft_sampling=(1.0, 0, 1.0, 0.0))
     assert str(first.value) == str(second.value)
+
+
+def own_loop(method, tree, p, q, seed, nodes_of):
+    """An engine's own loop over the levels, as in the README."""
+    tokens, certain, levels = [np.zeros(1, np.int32)], [], []
+    for level in range(tree.depth):
+        rows = [q[t] for t in tokens[-1]]
+        children = multidraft.draft(np.stack(rows), method=method, seeds=seed, positions=0, **nodes_of(tree, level))
+        tokens.append(children.tokens.ravel())
+        certain.append(children.certain)
+        levels += rows
+    tokens = np.concatenate(tokens)
+    certain = np.append(np.concatenate(certain), np.zeros(len(tree) - len(levels), np.int32))
+    return multidraft.verify(method, tree, tokens, np.stack([p[t] for t in tokens]), np.stack(levels), law=children.law,
+                             certain=certain, seeds=seed, positions=0)
+
+
+@pytest.mark.parametrize("method, shape", [("recursive_rejection/sequential", "2x2"), ("nested_ranked_block/stratified", "2x2"),
+                                           ("block/iid", "chain:2")])
+def test_a_loop_over_levels_keeps_the_law_of_the_target(method, shape):
+    """The emitted pairs of tokens, chi-squared of 15 degrees of freedom. With the root's draws once more on the second level it
+    is hundreds: a call that does not say which nodes its rows are is refused."""
+    rng = np.random.default_rng(4)
+    p, q = (rng.normal(size=(4, 4)).astype(np.float32) * 1.5 for _ in range(2))
+    tree = Tree.parse(shape)
+    runs = 4000
+
+    def statistic(nodes_of):
+        counts = np.zeros((4, 4))
+        for seed in range(runs):
+            found = own_loop(method, tree, p, q, seed, nodes_of).tokens
+            if len(found) < 2:  # the next step's token
+                row = np.exp(p[found[0]].astype(float))
+                counts[found[0]] += row / row.sum()
+            else:
+                counts[found[0], found[1]] += 1
+        law = np.exp(p.astype(float))
+        law /= law.sum(1, keepdims=True)
+        expected = runs * law[0][:, None] * law
+        return ((counts - expected) ** 2 / expected).sum()
+
+    assert statistic(lambda tree, level: dict(tree=tree, level=level)) < 45  # p = 1e-4
+    again = statistic(lambda tree, level: dict(n=len(tree.children(0)), nodes=np.arange(len(tree.children(0)) ** level)))
+    assert again > 90
+    with pytest.raises(multidraft.InvalidInput, match="address"):
+        statistic(lambda tree, level: dict(n=2))
+
+
+def test_the_nodes_of_draws():
+    rng = np.random.default_rng(2)
+    q = rng.normal(size=(6, 30)).astype(np.float32)
+    tree = Tree.parse("[[0], [1], [2], [0, 0], [0, 1], [2, 0]]")
+    # Two requests; of level 1 the first node has two children, the third has one.
+    both = multidraft.draft(q[:4], law="sequential", tree=tree, level=1, seeds=[3, 4], positions=9)
+    assert both.counts.tolist() == [2, 1, 2, 1] and both.tokens[1::2, 1].tolist() == [multidraft.PADDING] * 2
+    for row, (seed, node, n) in enumerate([(3, 1, 2), (3, 3, 1), (4, 1, 2), (4, 3, 1)]):
+        alone = multidraft.draft(q[row:row + 1], n, law="sequential", nodes=node, seeds=seed, positions=9)
+        assert alone.tokens[0].tolist() == both.tokens[row, :n].tolist()
+    by_text = multidraft.draft(q[:2], 1, method="shared_randomness", tree="2x1", level=1, seeds=3)
+    given = multidraft.draft(q[:2], 1, method="shared_randomness", nodes=[1, 2], depths=1, seeds=3)
+    assert np.array_equal(by_text.tokens, given.tokens)
+    for call, argument in ((dict(n=2), "nodes"), (dict(nodes=0), "n"), (dict(n=2, nodes=0), "nodes"), (dict(n=2, nodes=[1, 1] * 3), "nodes"),
+                           (dict(tree="6x2"), "level"), (dict(tree="6x2", level=2), "level"), (dict(tree="5x2", level=1), "logits.shape[0]"),
+                           (dict(tree="6x2", level=1, n=3), "n"), (dict(tree="6x2", level=1, nodes=0), "nodes"),
+                           (dict(tree="6x2", level=1, depths=0), "depths"), (dict(n=2, nodes=0, level=0), "level"),
+                           (dict(n=2, nodes=np.arange(6), method="shared_randomness", law=None), "depths"),
+                           (dict(n=2, nodes=0, seeds=[0, 1, 2, 3, 4, 1]), "nodes"), (dict(tree="0", level=0), "logits.shape[0]")):
+        with pytest.raises(multidraft.InvalidInput) as refused:
+            multidraft.draft(q, **{"law": "sequential", **call})
+        assert refused.value.argument == argument, str(refused.value)
+    assert multidraft.draft(q, 2, law="sequential", nodes=0, ids=np.arange(6)).counts.tolist() == [2] * 6
+
+
+def test_equal_draws_in_a_batch_are_refused():
+    trees, target, draft = make("recursive_rejection/sequential")
+    with pytest.raises(multidraft.InvalidInput, match="same draws"):
+        multidraft.verify("recursive_rejection/sequential", trees, None, target, draft, seeds=5, positions=2)
+
+
+def test_lists_that_nodes_share():
+    """One list of candidates for both nodes of a level."""
+    rows = np.zeros((7, 8), np.float32)
+    tokens = [0, 1, 2, 3, 4, 3, 4]
+    assert "traversal/sequential" not in multidraft.law("shared_lists/sequential").methods
+    verdict = multidraft.verify("recursive_rejection/sequential", "2x2", tokens, rows, rows, law="shared_lists/sequential")
+    assert verdict.tokens
+    with pytest.raises(multidraft.InvalidInput, match="recursive_rejection/sequential"):
+        multidraft.verify("traversal/sequential", "2x2", tokens, rows, rows, law="shared_lists/sequential")
+
+
+def test_absent_children():
+    rows = np.zeros((4, 8), np.float32)
+    for token in (multidraft.PADDING, -1):
+        refused = "shape, " if token == -1 else None
+        call = dict(tree="3", tokens=[0, 1, 2, token], target_logits=rows, draft_logits=rows, law="sequential")
+        if refused:
+            with pytest.raises(multidraft.InvalidInput, match="never left out"):
+                multidraft.verify("recursive_rejection/sequential", **call)
+        else:
+            assert multidraft.verify("recursive_rejection/sequential", **call).tokens
+        assert multidraft.verify("naive/sequential", **call).tokens
+    with pytest.raises(multidraft.InvalidInput, match="more tokens to draw"):
+        multidraft.verify("recursive_rejection/sequential", "3", [0, 1, 2, multidraft.SUPPORT_ENDED], rows, rows, law="sequential",
+                          validate=True)
+
+
+SHAPE_REFUSED = [("block/iid", "3x1"), ("speculative_sampling/iid", "2x1"), ("multi_path_block/iid", "2x2"), ("multi_path_block/iid", [-1, 0, 0, 1]),
+                 ("spec_hub/top_paired", "3x1")]
+
+
+@pytest.mark.parametrize("method, tree", SHAPE_REFUSED)
+def test_a_shape_that_the_method_does_not_take(method, tree, models):
+    nodes = len(Tree.parse(tree) if isinstance(tree, str) else Tree(tree))
+    rows = np.full((nodes, 8), np.nan, np.float32)  # the shape is named first
+    target, draft = models(8)
+    for call in (lambda: multidraft.verify(method, tree, [0] * nodes, rows, rows, law=multidraft.method(method).law, certain=[0] * nodes),
+                 lambda: multidraft.speculate(method, tree, target, draft, [1]), lambda: multidraft.draft_tree(method, tree, [1], draft)):
+        with pytest.raises(multidraft.InvalidInput, match=f"{method} takes") as refused:
+            call()
+        assert refused.value.argument == "tree"
+    assert target.calls == draft.calls == 0
+
+
+def test_every_shape_of_a_method_is_taken():
+    for method in multidraft.methods().values():
+        assert all(method.takes(Tree.parse(shape)) for shape in SHAPES[method.shapes])
+        assert all(method.takes(Tree.parse(shape)) == (method.shapes == "any") for shape in ("3x2", "2x3", "[[0], [1], [0, 0]]")
+                   if method.shapes != "pairs" or shape != "[[0], [1], [0, 0]]")
+
+
+def test_other_parameters_than_those_of_the_draws_are_named():
+    rng = np.random.default_rng(0)
+    p, q = (rng.normal(size=(4, 30)).astype(np.float32) for _ in range(2))
+    drawn = multidraft.draft(q[:1], 3, law="sequential", nodes=0, seeds=1)
+    call = dict(method="recursive_rejection/sequential", tree="3", tokens=[0, *drawn.tokens[0]], target_logits=p, draft_logits=q, law=drawn.law)
+    assert multidraft.verify(**call, validate=True).tokens[-1] >= 0
+    with pytest.raises(multidraft.InvalidInput, match="other sampling parameters"):
+        multidraft.verify(**call, draft_sampling=(1.0, 1, 1.0, 0.0), validate=True)
+
+
+def test_a_text_does_not_end_in_silence(models):
+    target, draft = models(8)
+    target.table[:, 3, :] = np.nan
+    with pytest.raises(multidraft.InvalidInput, match=r"target\[\d+\] = nan.*not a distribution"):
+        multidraft.speculate("recursive_rejection/sequential", "2x1", target, draft, [3], tokens=4)
+
+
+def test_numbers_are_not_cut_to_32_bits():
+    rows = np.zeros((3, 8), np.float32)
+    good = dict(method="naive/iid", tree="2", tokens=[0, 1, 2], target_logits=rows, law="iid")
+    large = 2**32 + 1
+    for change, argument in ((dict(tokens=np.array([0, 1, large])), "tokens"), (dict(ids=np.array([large])), "ids"),
+                             (dict(positions=np.array([large])), "positions"), (dict(top_k=[large]), "top_k"), (dict(top_k=large), "top_k"),
+                             (dict(tree=np.array([-1, 0, 2**32])), "parents")):
+        with pytest.raises(multidraft.InvalidInput) as refused:
+            multidraft.verify(**{**good, **change})
+        assert refused.value.argument == argument
+    with pytest.raises(multidraft.InvalidInput, match="float64"):
+        multidraft.verify(**{**good, "target_logits": rows.astype(float)})
+    with pytest.raises(multidraft.InvalidInput, match="temperature = None"):
+        multidraft.verify(**good, temperature=None)
+    with pytest.raises(multidraft.InvalidInput, match="branching"):
+        multidraft.verify(**{**good, "tree": [4, 2, 2]})

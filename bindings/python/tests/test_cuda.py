@@ -70,7 +70,7 @@ def case():
     # Multiples of 1/8, exact in all types.
     p, q = ((rng.integers(-64, 64, (9, 40)) / 8).astype(np.float32) for _ in range(2))
     tree = Tree.parse("2x1")
-    drawn = multidraft.draft(q[:3], 2, method=REJECTION, seeds=3, positions=5)
+    drawn = multidraft.draft(q[:3], 2, method=REJECTION, nodes=[0, 1, 2], seeds=3, positions=5)
     tokens = np.array([0, *drawn.tokens[0], drawn.tokens[1][0], drawn.tokens[2][0]], np.int32)
     return tree, tokens, p[:5], q[:5]
 
@@ -89,12 +89,12 @@ def same(verdicts, expected):
 @pytest.mark.skipif(cuda.is_built(), reason="the module is built with CUDA")
 def test_a_build_without_cuda_says_how_to_build_it():
     rows = np.zeros((5, 8), np.float32)
-    for call in (lambda: cuda.draft(rows, 1, law="sequential"), lambda: cuda.to_device(rows),
+    for call in (lambda: cuda.draft(rows, 1, law="sequential", nodes=0), lambda: cuda.to_device(rows),
                  lambda: cuda.verify(REJECTION, "2x1", [0] * 5, rows, rows, law="sequential")):
         with pytest.raises(RuntimeError, match="MULTIDRAFT_CUDA=ON"):
             call()
     with pytest.raises(multidraft.InvalidInput, match="MULTIDRAFT_CUDA=ON"):
-        multidraft.draft(Exported(rows, FLOAT, 32, device=2), 1, law="sequential")
+        multidraft.draft(Exported(rows, FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5))
     with pytest.raises(RuntimeError, match="MULTIDRAFT_CUDA=ON"):
         _core.cuda_device_count()
 
@@ -102,7 +102,7 @@ def test_a_build_without_cuda_says_how_to_build_it():
 @pytest.mark.skipif(not cuda.is_built(), reason="the module is built without CUDA")
 def test_the_host_functions_name_the_module_for_device_memory():
     with pytest.raises(multidraft.InvalidInput, match="multidraft.cuda"):
-        multidraft.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential")
+        multidraft.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5))
 
 
 @pytest.mark.skipif(not cuda.is_built() or has_device(), reason="for a module built with CUDA where there is no device")
@@ -112,7 +112,7 @@ def test_no_device_is_an_error_with_its_name():
     with pytest.raises(OSError, match="CUDA: cudaError"):
         cuda.to_device(np.zeros(3))
     with pytest.raises(OSError, match="CUDA: cudaError"):
-        cuda.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential")
+        cuda.draft(Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2), 1, law="sequential", nodes=np.arange(5))
 
 
 @pytest.mark.skipif(not cuda.is_built(), reason="the module is built without CUDA")
@@ -127,7 +127,7 @@ def test_no_device_is_an_error_with_its_name():
     (Exported(np.zeros((5, 8), np.float32), FLOAT, 32, device=2, fails=True), "logits")])
 def test_rows_that_are_refused(rows, argument):
     with pytest.raises(multidraft.InvalidInput) as refused:
-        cuda.draft(rows, 1, law="sequential")
+        cuda.draft(rows, 1, law="sequential", nodes=0)
     assert refused.value.argument == argument
 
 
@@ -137,7 +137,7 @@ def test_rows_that_are_refused(rows, argument):
 @needs_device
 def test_draws_are_those_of_the_host(case):
     _, _, _, q = case
-    kw = dict(seeds=3, positions=5, temperature=0.7, top_k=30)
+    kw = dict(seeds=3, positions=5, temperature=0.7, top_k=30, nodes=np.arange(5))
     host = multidraft.draft(q, 4, law="sequential", **kw)
     bits = bfloat16_bits(q)
     for rows in (cuda.to_device(q), Foreign(q), cuda.to_device(q.astype(np.float16)), Foreign(bits, BFLOAT)):
@@ -154,7 +154,10 @@ def test_draws_are_those_of_the_host(case):
                (("seeds", np.uint64), ("positions", np.int32), ("ids", np.uint32), ("nodes", np.int32))}
     found = cuda.draft(cuda.to_device(q), 2, method=REJECTION, **arrays)
     assert np.array_equal(found.tokens.numpy(), host.tokens)
-    assert cuda.draft(cuda.to_device(q), 0, law="sequential").counts.numpy().tolist() == [0] * 5
+    by_level = dict(law="sequential", tree="4x1", level=1, seeds=3)
+    found = cuda.draft(cuda.to_device(q[:4]), **by_level)
+    assert np.array_equal(found.tokens.numpy(), multidraft.draft(q[:4], **by_level).tokens)
+    assert cuda.draft(cuda.to_device(q), 0, law="sequential", nodes=0).counts.numpy().tolist() == [0] * 5
 
 
 @needs_device
@@ -176,7 +179,7 @@ def test_verdicts_are_those_of_the_host(case, method):
     assert same(cuda.verify(method, tree, tokens, *bits, **kw), [host])
     # A tree of its own draws, a batch, rows elsewhere, parameters of each tree.
     chain = Tree.chain(2)
-    first = multidraft.draft(q[:2], 1, method=method, seeds=8, ids=[1, 1], positions=2)
+    first = multidraft.draft(q[:2], 1, method=method, nodes=[0, 1], seeds=8, ids=[1, 1], positions=2)
     drafted = [multidraft.DraftedTree(tree, tokens, np.zeros(5, np.int32), multidraft.law("sequential")),
                multidraft.DraftedTree(chain, np.array([1, *first.tokens[:, 0]], np.int32), np.zeros(3, np.int32),
                                       multidraft.law("sequential"))]
@@ -197,7 +200,7 @@ def test_the_code_of_the_readme(case):
     text = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
     blocks = [block for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL) if "cuda." in block]
     assert len(blocks) == 3
-    drawn = multidraft.draft(q[:1], 3, law="sequential", seeds=5, positions=8)
+    drawn = multidraft.draft(q[:1], 3, law="sequential", nodes=0, seeds=5, positions=8)
     tokens = [0, *drawn.tokens[0].tolist()]
     names = {"tree": Tree.branching([3]), "tokens": tokens, "seed": 5, "position": 8,
              "target_logits": cuda.to_device(p[:4]), "draft_logits": cuda.to_device(q[:4])}
@@ -264,7 +267,7 @@ def test_streams_and_memory(case):
     cuda.verify(REJECTION, tree, tokens, on_default, cuda.to_device(q), law="sequential")
     assert on_default.asked == [1]  # DLPack's number of the default stream
     # Results are exported in the order of the reader's stream, and freed after it has read them.
-    children = cuda.draft(dq, 2, law="sequential", stream=ours, seeds=3, positions=5)
+    children = cuda.draft(dq, 2, law="sequential", stream=ours, nodes=np.arange(5), seeds=3, positions=5)
     next_rows = Foreign(children.tokens)
     assert cuda._Place("logits", next_rows, theirs).view("tokens", next_rows).shape == [5, 2]
     with pytest.raises(BufferError):
@@ -334,8 +337,8 @@ def test_the_stream_and_the_memory_are_the_frameworks(case, name, monkeypatch):
         assert dp.asked == [-1 if stream is None else other]  # its own stream needs no waiting
         assert getattr(dp, "recorded", None) == (other if stream and name == "torch" else None)
         assert same([x.array for x in verdicts], [expected]) and current == [own]
-        children = cuda.draft(dq, 2, stream=stream, **kw)
-        assert np.array_equal(children.tokens.array.numpy(), multidraft.draft(q, 2, **kw).tokens)
+        children = cuda.draft(dq, 2, stream=stream, nodes=np.arange(5), **kw)
+        assert np.array_equal(children.tokens.array.numpy(), multidraft.draft(q, 2, nodes=np.arange(5), **kw).tokens)
         mask = cuda.masks(tree, like=dq, stream=stream)
         assert isinstance(mask, array_type) and np.array_equal(mask.array.numpy(), tree.mask())
         plan = cuda.VerifyPlan(REJECTION, tree, law="sequential", like=dp, stream=stream)
@@ -358,8 +361,9 @@ def test_errors_of_cuda(case):
     for call in (b"cudaMallocAsync", b"cudaMemcpyAsync", b"cudaGetDevice", b"cudaLaunchKernelEx"):
         lib.standin_fail(call, 2)
         with pytest.raises(OSError, match="CUDA: cudaErrorMemoryAllocation"):
-            cuda.draft(rows, 2, law="sequential")
-    assert np.array_equal(cuda.draft(rows, 2, law="sequential").tokens.numpy(), multidraft.draft(q, 2, law="sequential").tokens)
+            cuda.draft(rows, 2, law="sequential", nodes=np.arange(5))
+    kw = dict(law="sequential", nodes=np.arange(5))
+    assert np.array_equal(cuda.draft(rows, 2, **kw).tokens.numpy(), multidraft.draft(q, 2, **kw).tokens)
 
 
 # --- Masks, positions, level order, caches
@@ -607,7 +611,7 @@ def test_graphs_of_plans(case, method):
                cuda.to_device(np.zeros(3, np.uint32))]
     root = cuda.to_device(q[:3])
     verifier = cuda.VerifyPlan(method, tree, law="sequential", temperature=0.9)
-    drafter = cuda.DraftPlan(3, 2, method=method, temperature=0.9)
+    drafter = cuda.DraftPlan(3, 2, method=method, temperature=0.9, nodes=[0, 1, 2])
     for array in (dp, dq, dtokens, seeds, positions, root, *of_rows):
         _core.cuda_synchronize(0, array.stream)
     gc.collect()
@@ -621,7 +625,7 @@ def test_graphs_of_plans(case, method):
     rng = np.random.default_rng(4)
     for position in range(5, 10):
         p, q = ((rng.integers(-64, 64, p.shape) / 8).astype(np.float32) for _ in range(2))
-        drawn = multidraft.draft(q[:3], 2, method=method, temperature=0.9, seeds=3, positions=position, ids=0)
+        drawn = multidraft.draft(q[:3], 2, method=method, temperature=0.9, nodes=[0, 1, 2], seeds=3, positions=position, ids=0)
         tokens = np.array([0, *drawn.tokens[0], drawn.tokens[1][0], drawn.tokens[2][0]], np.int32)
         for array, values in ((dp, p), (dq, q), (dtokens, tokens), (positions, [position]), (root, q[:3]), (of_rows[1], [position] * 3)):
             write(array, values)
@@ -645,11 +649,11 @@ def test_what_plans_refuse(case):
     seeds, positions = cuda.to_device(np.array([3], np.uint64)), cuda.to_device(np.array([5], np.int32))
     good = dict(tokens=cuda.to_device(tokens), target_logits=dp, draft_logits=dq, seeds=seeds, positions=positions)
     plan.verify(**good)
-    drafts = cuda.DraftPlan(5, 2, law="sequential")
+    drafts = cuda.DraftPlan(5, 2, law="sequential", nodes=0)
     five = dict(seeds=cuda.to_device(np.zeros(5, np.uint64)), positions=cuda.to_device(np.zeros(5, np.int32)))
     for call, argument in (
-            (lambda: cuda.VerifyPlan(REJECTION, tree, law="stratified"), "law"), (lambda: cuda.DraftPlan(0, 2, law="sequential"), "rows"),
-            (lambda: cuda.DraftPlan(5, 0, law="sequential"), "n"), (lambda: cuda.DraftPlan(5, 2), "law"),
+            (lambda: cuda.VerifyPlan(REJECTION, tree, law="stratified"), "law"), (lambda: cuda.DraftPlan(0, 2, law="sequential", nodes=0), "rows"),
+            (lambda: cuda.DraftPlan(5, 0, law="sequential", nodes=0), "n"), (lambda: cuda.DraftPlan(5, 2, nodes=0), "law"),
             (lambda: cuda.VerifyPlan(REJECTION, tree, law="sequential", temperature=[1.0, 2.0]), "temperature.shape"),
             (lambda: cuda.VerifyPlan(REJECTION, tree, law="sequential", like=p), "like.device"),
             (lambda: plan.verify(**good | dict(tokens=None)), "tokens"), (lambda: plan.verify(**good | dict(seeds=3)), "seeds.device"),

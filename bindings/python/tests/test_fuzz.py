@@ -94,7 +94,7 @@ FUNCTIONS = [
                              target_rows=None, draft_rows=None, certain=None, draft_sampling=None, threads=1, validate=False,
                              probabilities=False)),
     (multidraft.draft, dict(logits=rows(), n=2, law="sequential", method=None, temperature=1.0, top_k=0, top_p=1.0, min_p=0.0, seeds=0,
-                            positions=0, nodes=None, depths=None, ids=None, threads=1)),
+                            positions=0, nodes=[0, 1, 2, 3, 4], tree=None, level=None, depths=None, ids=None, threads=1)),
     (multidraft.distributions, dict(logits=rows(), temperature=1.0, top_k=0, top_p=1.0, min_p=0.0)),
     (multidraft.compact, dict(cache=rows(9, 4), context=2, kept=[0, 2], axis=0, entries=None)),
     (multidraft.Tree, dict(parents=[-1, 0, 0, 1])),
@@ -158,7 +158,7 @@ def test_the_library_lets_other_threads_work():
     try:
         for call in (lambda: multidraft.verify("traversal/sequential", tree, tokens, logits[: len(tree)], logits[: len(tree)],
                                                law="sequential"),
-                     lambda: multidraft.draft(logits, 4, law="sequential", top_p=0.9)):
+                     lambda: multidraft.draft(logits, 4, law="sequential", top_p=0.9, nodes=np.arange(len(logits)))):
             assert any(lets_others_count(call) for _ in range(2000))
         assert not any(lets_others_count(lambda: sum(range(100_000))) for _ in range(5))
     finally:

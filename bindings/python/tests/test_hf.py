@@ -1,5 +1,6 @@
 """Generation with models of transformers: the shipped models, and small ones of other architectures."""
 
+import functools
 import json
 import os
 import subprocess
@@ -18,6 +19,9 @@ from multidraft import hf  # noqa: E402
 PROMPTS = [[1, 376, 264, 474, 568, 425, 1400, 4024], [1, 260, 651, 421], [1, 503, 4028, 4046, 4070, 4051, 4041, 4024, 303, 4027]]
 RECORDED = json.loads((Path(__file__).parent / "generate.json").read_text(encoding="utf-8"))["runs"]
 METHODS = list(multidraft.methods().values())
+
+
+sample = functools.partial(hf.generate, temperature=1.0)
 
 
 def tensor(*texts, pad=0):
@@ -97,12 +101,12 @@ def test_every_method(method):
     ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
     wanted = plain(target, ids, torch.ones_like(ids), 12)
     assert torch.equal(wanted, hf.generate(target, draft, ids, method=method, temperature=0, max_new_tokens=12, pad_token_id=0))
-    both = hf.generate(target, draft, ids, method=method, seed=[3, 4], eos_token_id=[], max_new_tokens=12, return_dict=True)
+    both = sample(target, draft, ids, method=method, seed=[3, 4], eos_token_id=[], max_new_tokens=12, return_dict=True)
     assert both.sequences.shape == (2, 15) and sum(both.accepted) > 0
-    again = hf.generate(target, draft, ids, method=method, seed=[3, 4], eos_token_id=[], max_new_tokens=12, threads=2)
+    again = sample(target, draft, ids, method=method, seed=[3, 4], eos_token_id=[], max_new_tokens=12, threads=2)
     assert torch.equal(both.sequences, again)
     # Draws depend on the text's id and not on the batch: the first text has id 0 in every batch.
-    alone = hf.generate(target, draft, ids[:1], method=method, seed=3, eos_token_id=[], max_new_tokens=12)
+    alone = sample(target, draft, ids[:1], method=method, seed=3, eos_token_id=[], max_new_tokens=12)
     assert torch.equal(alone, both.sequences[:1])
 
 
@@ -140,7 +144,7 @@ def test_prompts_are_read_with_the_first_tree(kind, attention, monkeypatch):
             for entries in (hf._MASK_ENTRIES, 0):
                 monkeypatch.setattr(hf, "_MASK_ENTRIES", entries)
                 of_target.clear(), of_draft.clear()
-                result = hf.generate(target, draft, ids, **kw)
+                result = sample(target, draft, ids, **kw)
                 gap = max(map(len, prompts)) - 1
                 alone = [(gap, None)] * (entries == 0 and gap > 0)
                 assert of_target[: len(alone)] == alone and len(of_target) == result.target_calls + len(alone)
@@ -162,7 +166,7 @@ def test_models_that_return_all_logits():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids, mask = tensor([5, 6, 7, 8], [9])
     how = dict(attention_mask=mask, max_new_tokens=12, eos_token_id=[], seed=2)
-    wanted = hf.generate(target, draft, ids, **how)
+    wanted = sample(target, draft, ids, **how)
 
     class Older(transformers.LlamaForCausalLM):
         def forward(self, input_ids, attention_mask=None, position_ids=None, past_key_values=None, use_cache=None):
@@ -171,7 +175,7 @@ def test_models_that_return_all_logits():
 
     for model in (target, draft):
         model.__class__ = Older
-    assert torch.equal(hf.generate(target, draft, ids, **how), wanted)
+    assert torch.equal(sample(target, draft, ids, **how), wanted)
 
 
 def law_of(model, text, **sampling):
@@ -181,16 +185,19 @@ def law_of(model, text, **sampling):
 
 @pytest.mark.parametrize("method, tree, seed", [("recursive_rejection/sequential", "3x1", 100),
                                                 ("nested_ranked_block/stratified", "2x2", 200),
-                                                ("traversal/iid", "2x1", 300)])
+                                                ("traversal/iid", "2x1", 300),
+                                                ("traversal/iid", "chosen", 400)])
 def test_the_law_of_sampled_tokens(shipped, method, tree, seed):
     """The first two tokens together, by chi-squared."""
     target, draft = shipped
+    if tree == "chosen":
+        tree = controller()
     sampling = dict(temperature=0.9, top_k=6)
     prompt = PROMPTS[0]
     rows, rounds = 128, 8
     counts = {}
     for k in range(rounds):
-        result = hf.generate(target, draft, torch.tensor([prompt] * rows), method=method, tree=tree, seed=seed + k,
+        result = sample(target, draft, torch.tensor([prompt] * rows), method=method, tree=tree, seed=seed + k,
                              max_new_tokens=2, eos_token_id=[], **sampling)
         for pair in map(tuple, result[:, len(prompt):].tolist()):
             counts[pair] = counts.get(pair, 0) + 1
@@ -208,6 +215,43 @@ def test_the_law_of_sampled_tokens(shipped, method, tree, seed):
     assert z < 5, (statistic, freedom)
 
 
+def controller(**kw):
+    """One whose choices do not depend on a clock, for models of which the target is slow."""
+    return multidraft.Controller({1: 1.0, 17: 1.1}, {1: 0.01}, learns_times=False, **kw)
+
+
+def test_trees_chosen_at_each_step(shipped):
+    target, draft = shipped
+    ids, mask = tensor(*PROMPTS)
+    wanted = plain(target, ids, mask, 70)
+    how = dict(attention_mask=mask, max_new_tokens=70, pad_token_id=0, return_dict=True)
+    assert target not in hf._TIMES
+    for tree in ("auto", "auto", controller()):
+        found = hf.generate(target, draft, ids, tree=tree, temperature=0, **how)
+        assert torch.equal(found.sequences, wanted)
+    assert len(hf._TIMES[target]) == 1 and found.block_efficiency > 1.3 and found.tried_by_depth[2] > 0
+    texts = [sample(target, draft, ids, tree=controller(nodes=8, depth=3), seed=7, **how) for _ in range(2)]
+    assert torch.equal(texts[0].sequences, texts[1].sequences) and len(texts[0].tried_by_depth) == 3
+    looked_up = hf.generate(target, None, ids, tree=controller(), temperature=0, **how)
+    assert torch.equal(looked_up.sequences, wanted)
+    assert torch.equal(target.generate(ids, attention_mask=mask, max_new_tokens=70, pad_token_id=0, do_sample=False,
+                                       custom_generate=hf.custom_generate(draft, tree=controller())), wanted)
+    # Too few tokens for measurements.
+    short = hf.generate(target, draft, ids[:1], tree="auto", temperature=0, attention_mask=mask[:1], max_new_tokens=9, pad_token_id=0)
+    assert torch.equal(short, plain(target, ids[:1], mask[:1], 9)) and len(hf._TIMES[target]) == 1
+
+
+def test_trees_that_are_not_chosen(shipped):
+    target, draft = shipped
+    ids, mask = tensor(PROMPTS[1])
+    for method, tree, part in (("multi_path_block/iid", "auto", "tree = auto: .*branch at the root only"),
+                               ("shared_randomness", "auto", "fixed by the place"),
+                               ("spec_hub/top_paired", controller(), "tree.children = 4: .*2 per node"),
+                               ("block/iid", controller(), "tree.children = 4: .*1 per node")):
+        with pytest.raises(multidraft.InvalidInput, match=part):
+            hf.generate(target, draft, ids, attention_mask=mask, method=method, tree=tree, max_new_tokens=5)
+
+
 def of_generate(run):
     return [run["token_ids"], run["target_calls"], pytest.approx(run["accepted_by_depth"])]
 
@@ -217,7 +261,7 @@ def test_text_and_acceptance_are_those_of_generate(shipped, run):
     """The same draws and decisions as the C++ program with the same seed; the logits are equal up to rounding."""
     target, draft = shipped
     count = len(run["token_ids"])
-    result = hf.generate(target, draft, torch.tensor([run["prompt_ids"]]), method=run["method"], tree=run["tree"],
+    result = sample(target, draft, torch.tensor([run["prompt_ids"]]), method=run["method"], tree=run["tree"],
                          temperature=run["temperature"], top_k=run["top_k"], top_p=run["top_p"], seed=run["seed"],
                          max_new_tokens=count, eos_token_id=[], return_dict=True)
     rates = [a / t for a, t in zip(result.accepted_by_depth, result.tried_by_depth)]
@@ -238,7 +282,7 @@ def test_the_record_is_what_generate_writes(run):
 
 def test_a_perfect_draft_is_accepted_and_caches_hold_the_text():
     target = tiny(seed=3)
-    result = hf.generate(target, target, torch.tensor([[5, 6]]), tree="chain:4", method="speculative_sampling/iid",
+    result = sample(target, target, torch.tensor([[5, 6]]), tree="chain:4", method="speculative_sampling/iid",
                          max_new_tokens=41, eos_token_id=[], return_dict=True)
     assert result.steps == [[5] * 8 + [1]] and result.accepted == [32] and result.drafted == [32]
     assert result.block_efficiency == 41 / 9 and result.acceptance_rate == 1
@@ -248,23 +292,23 @@ def test_a_perfect_draft_is_accepted_and_caches_hold_the_text():
 def test_ends():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
-    text = hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1)
+    text = sample(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1)
     assert text.shape == (2, 23) and text.dtype == torch.int64
     stop = int(text[0, 9])
-    ended = hf.generate(target, draft, ids, eos_token_id=stop, pad_token_id=59, max_new_tokens=20, seed=1)
+    ended = sample(target, draft, ids, eos_token_id=stop, pad_token_id=59, max_new_tokens=20, seed=1)
     for row, whole in zip(ended.tolist(), text.tolist()):
         new = whole[3:]
         new = new[: new.index(stop) + 1] if stop in new else new
         assert row == (whole[:3] + new + [59] * 20)[: ended.shape[1]]
     # The last trees are no deeper than the tokens left, so texts of different lengths differ in their last draws.
-    assert hf.generate(target, draft, ids, eos_token_id=[], max_length=10, seed=1).shape == (2, 10)
-    assert torch.equal(hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=1, seed=1)[:, :3], ids)
-    assert torch.equal(hf.generate(target, draft, ids, max_new_tokens=0), ids)
+    assert sample(target, draft, ids, eos_token_id=[], max_length=10, seed=1).shape == (2, 10)
+    assert torch.equal(sample(target, draft, ids, eos_token_id=[], max_new_tokens=1, seed=1)[:, :3], ids)
+    assert torch.equal(sample(target, draft, ids, max_new_tokens=0), ids)
     # At the last position of the model.
     for kind in ("llama", "gpt2"):
         sizes = dict(n_positions=16) if kind == "gpt2" else dict(max_position_embeddings=16)
         short = tiny(kind, seed=4, **sizes), tiny(kind, seed=5, **sizes)
-        full = hf.generate(*short, ids, eos_token_id=[], max_new_tokens=50, tree="2x2x2")
+        full = sample(*short, ids, eos_token_id=[], max_new_tokens=50, tree="2x2x2")
         assert full.shape == (2, 17)
         assert torch.equal(plain(short[0], ids, torch.ones_like(ids), 14, eos_token_id=1000),
                            hf.generate(*short, ids, eos_token_id=[], max_new_tokens=50, temperature=0))
@@ -273,9 +317,9 @@ def test_ends():
 def test_criteria_and_streamers():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids = torch.tensor([[5, 6, 7]])
-    text = hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1)
+    text = sample(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1)
     length = transformers.MaxLengthCriteria(max_length=9)
-    assert torch.equal(hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1, stopping_criteria=[length]),
+    assert torch.equal(sample(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1, stopping_criteria=[length]),
                        text[:, :9])
     seen = []
 
@@ -285,7 +329,7 @@ def test_criteria_and_streamers():
         return torch.tensor([input_ids.shape[1] == 6])
 
     two = torch.cat([ids, ids + 20])
-    assert hf.generate(target, draft, two, eos_token_id=[], max_new_tokens=20, stopping_criteria=[third_new_token]).shape == (2, 6)
+    assert sample(target, draft, two, eos_token_id=[], max_new_tokens=20, stopping_criteria=[third_new_token]).shape == (2, 6)
     assert sorted(seen) == [4, 4, 5, 5, 6, 6]
 
     class Streamer:
@@ -299,10 +343,10 @@ def test_criteria_and_streamers():
             self.ended = True
 
     streamer = Streamer()
-    assert torch.equal(text, hf.generate(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1, streamer=streamer))
+    assert torch.equal(text, sample(target, draft, ids, eos_token_id=[], max_new_tokens=20, seed=1, streamer=streamer))
     assert streamer.tokens == text[0].tolist() and streamer.ended
     with pytest.raises(ValueError, match="one text"):
-        hf.generate(target, draft, two, streamer=Streamer())
+        sample(target, draft, two, streamer=Streamer())
 
 
 def test_processors():
@@ -322,18 +366,18 @@ def test_processors():
         scores[:, 1::2] = -float("inf")
         return scores
 
-    sampled = hf.generate(target, draft, ids, attention_mask=mask, max_new_tokens=24, logits_processor=[even], eos_token_id=[])
+    sampled = sample(target, draft, ids, attention_mask=mask, max_new_tokens=24, logits_processor=[even], eos_token_id=[])
     assert (sampled[:, 4:] % 2 == 0).all()
     with pytest.raises(ValueError, match="scores were"):
-        hf.generate(target, draft, ids, attention_mask=mask, logits_processor=[lambda i, s: s[:, :5]])
+        sample(target, draft, ids, attention_mask=mask, logits_processor=[lambda i, s: s[:, :5]])
     with pytest.raises(ValueError, match="not a distribution"):
-        hf.generate(target, draft, ids, attention_mask=mask, method="naive/iid", logits_processor=[lambda i, s: s * np.nan])
+        sample(target, draft, ids, attention_mask=mask, method="naive/iid", logits_processor=[lambda i, s: s * np.nan])
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
 def test_other_types(dtype):
     target, draft = tiny(seed=4).to(dtype), tiny(seed=4).to(torch.bfloat16)
-    result = hf.generate(target, draft, torch.tensor([[5, 6], [7, 8]]), max_new_tokens=20, eos_token_id=[], return_dict=True)
+    result = sample(target, draft, torch.tensor([[5, 6], [7, 8]]), max_new_tokens=20, eos_token_id=[], return_dict=True)
     assert result.sequences.shape == (2, 22) and sum(result.accepted) > 10
 
 
@@ -341,10 +385,10 @@ def test_prompts():
     target, draft = tiny(seed=4), tiny(seed=5)
     ids, mask = tensor([5, 6, 7, 8], [9], pad=50)
     how = dict(max_new_tokens=8, seed=2, eos_token_id=[])
-    first = hf.generate(target, draft, ids, attention_mask=mask, **how)
+    first = sample(target, draft, ids, attention_mask=mask, **how)
     # Without a mask, pad tokens are padding unless they are end tokens.
-    assert torch.equal(first, hf.generate(target, draft, ids, pad_token_id=50, **how))
-    assert torch.equal(first, hf.generate(target, draft, ids.int(), attention_mask=mask.bool(), **how))
+    assert torch.equal(first, sample(target, draft, ids, pad_token_id=50, **how))
+    assert torch.equal(first, sample(target, draft, ids.int(), attention_mask=mask.bool(), **how))
     # Texts with the same seed have different draws.
     same = hf.generate(target, draft, torch.tensor([[5, 6]] * 8), max_new_tokens=8, eos_token_id=[], temperature=1.5)
     assert len({tuple(row) for row in same.tolist()}) > 1
@@ -384,3 +428,126 @@ def test_refusals():
     for wrong in (dict(temperature=-1), dict(top_p=0), dict(temperature=float("nan")), dict(top_k=-2), dict(tree="2x2", method="block/iid")):
         with pytest.raises(ValueError):
             hf.generate(target, draft, ids, **wrong)
+
+
+def test_greedy_where_transformers_are():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7], [8, 9, 10]])
+    wanted = plain(target, ids, torch.ones_like(ids), 16)
+    for how in (dict(), dict(do_sample=False), dict(temperature=0), dict(generation_config=transformers.GenerationConfig(max_new_tokens=16))):
+        how = dict(max_new_tokens=16, pad_token_id=0, tree="2x2") | how
+        if "generation_config" in how:
+            del how["max_new_tokens"]
+        assert torch.equal(hf.generate(target, draft, ids, **how), wanted), how
+    # What the generation_config says, the model's own too.
+    target.generation_config.repetition_penalty = 1.7
+    penalised = plain(target, ids, torch.ones_like(ids), 16)
+    assert not torch.equal(penalised, wanted) and torch.equal(hf.generate(target, draft, ids, max_new_tokens=16, pad_token_id=0), penalised)
+    target.generation_config.repetition_penalty = None
+    target.generation_config.do_sample = True
+    torch.manual_seed(3)
+    first = [hf.generate(target, draft, ids, max_new_tokens=16, eos_token_id=[]) for _ in range(2)]
+    torch.manual_seed(3)
+    again = [hf.generate(target, draft, ids, max_new_tokens=16, eos_token_id=[]) for _ in range(2)]
+    assert torch.equal(first[0], again[0]) and torch.equal(first[1], again[1]) and not torch.equal(*first)
+    target.generation_config.do_sample = False
+    assert torch.equal(hf.generate(target, draft, ids, do_sample=True, temperature=0.8, top_k=20, top_p=0.9, min_p=0.01, seed=4, eos_token_id=[],
+                                   max_new_tokens=16),
+                       hf.generate(target, draft, ids, temperature=0.8, top_k=20, top_p=0.9, min_p=0.01, seed=4, eos_token_id=[], max_new_tokens=16))
+    with pytest.raises(multidraft.InvalidInput, match="num_beams"):
+        hf.generate(target, draft, ids, num_beams=2)
+    with pytest.raises(multidraft.InvalidInput, match="draft here"):
+        hf.generate(target, draft, ids, assistant_model=draft)
+    with pytest.raises(ValueError, match="no_such_option"):
+        hf.generate(target, draft, ids, no_such_option=1)
+
+
+def test_options_of_transformers():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7]])
+    three = hf.generate(target, draft, ids, temperature=1.5, num_return_sequences=3, max_new_tokens=9, eos_token_id=[], seed=2)
+    assert three.shape == (3, 12) and len({tuple(row) for row in three.tolist()}) == 3
+    assert torch.equal(three[:1], hf.generate(target, draft, ids, temperature=1.5, max_new_tokens=9, eos_token_id=[], seed=2))
+    # All that a tokenizer returns.
+    whole = transformers.BatchEncoding({"input_ids": ids, "attention_mask": torch.ones_like(ids), "token_type_ids": torch.zeros_like(ids)})
+    wanted = plain(target, ids, torch.ones_like(ids), 9)
+    assert torch.equal(hf.generate(target, draft, whole, max_new_tokens=9), wanted)
+    assert torch.equal(hf.generate(target, draft, **whole, max_new_tokens=9), wanted)
+    with pytest.raises(multidraft.InvalidInput, match="reads them"):
+        hf.generate(tiny("gpt2"), tiny("gpt2"), whole)
+
+    tokenizers = pytest.importorskip("tokenizers")
+    words = tokenizers.Tokenizer(tokenizers.models.WordLevel({f"<{i}>": i for i in range(59)} | {"abcdef": 59}, unk_token="<1>"))
+    words = transformers.PreTrainedTokenizerFast(tokenizer_object=words, unk_token="<1>")
+    third = int(wanted[0, 5])
+    stopped = hf.generate(target, draft, ids, max_new_tokens=9, stop_strings=[f"<{third}>"], tokenizer=words)
+    assert int(stopped[0, -1]) == third and stopped.shape[1] <= 6
+    with pytest.raises(multidraft.InvalidInput, match="tokenizer"):
+        hf.generate(target, draft, ids, stop_strings=["x"])
+
+
+def test_as_an_argument_of_transformers():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids, mask = tensor([5, 6, 7, 8], [9, 10])
+    how = dict(attention_mask=mask, max_new_tokens=12, pad_token_id=0)
+    decode = hf.custom_generate(draft, tree="2x2x1", seed=3)
+    assert torch.equal(target.generate(ids, custom_generate=decode, **how), plain(target, ids, mask, 12))
+    sampled = target.generate(ids, custom_generate=decode, do_sample=True, temperature=0.7, top_k=0, **how)
+    assert torch.equal(sampled, hf.generate(target, draft, ids, tree="2x2x1", seed=3, temperature=0.7, **how))
+    told = target.generate(ids, custom_generate=decode, return_dict_in_generate=True, **how)
+    assert isinstance(told, hf.Generated) and told.target_calls > 0
+    # The parameters that the library has are its own; after others they stay processors.
+    warpers = [transformers.TemperatureLogitsWarper(0.7), transformers.TopKLogitsWarper(5), transformers.TopPLogitsWarper(0.9)]
+    assert hf._warpers([None, *warpers]) == ((0.7, 5, 0.9, 0.0), [None])
+    assert hf._warpers(warpers[::-1]) == ((1.0, 0, 1.0, 0.0), warpers[::-1])
+    assert hf._warpers([*warpers, None]) == ((1.0, 0, 1.0, 0.0), [*warpers, None])
+
+
+def test_look_up_without_a_draft_model(shipped):
+    target, _ = shipped
+    ids, mask = tensor(PROMPTS[0] * 3, PROMPTS[1])
+    wanted = plain(target, ids, mask, 40)
+    for tree in (None, "3x1x1", "0"):
+        found = hf.generate(target, None, ids, attention_mask=mask, tree=tree, temperature=0, max_new_tokens=40, pad_token_id=0, return_dict=True)
+        assert torch.equal(found.sequences, wanted) and found.draft_calls == 0
+        assert (sum(found.accepted) > 5) == (tree != "0")
+    assert torch.equal(target.generate(ids, attention_mask=mask, custom_generate=hf.custom_generate(), max_new_tokens=40, pad_token_id=0), wanted)
+    with pytest.raises(multidraft.InvalidInput, match="naive/deterministic"):
+        hf.generate(target, None, ids, attention_mask=mask, method="naive/iid")
+
+
+def test_what_is_looked_up():
+    target = tiny(seed=4)
+    ids = torch.tensor([[5, 6, 7, 9, 6, 7, 8, 5, 6, 7]])
+    loop = hf._Loop(target, None, ids, None, "3x2", None, 5, None, (1.0, 0, 1.0, 0.0), None, 1, [], 0, None, None, None, 1)
+    tokens = np.full((1, 10), multidraft.SUPPORT_ENDED, np.int32)
+    loop.look_up(tokens)
+    # After 5 6 7 a 9 came, after 6 7 an 8 too; nothing else after 7.
+    assert tokens[0].tolist() == [-2, 9, 8, -2, 6, -2, 5, -2, -2, -2]
+
+
+def test_the_law_of_look_up():
+    target = tiny(vocabulary=6, seed=4, bos_token_id=1, eos_token_id=2)
+    rows = 4000
+    ids = torch.tensor([[3, 4, 5, 3, 4]] * rows)
+    found = hf.generate(target, None, ids, tree="2x1", temperature=1.0, seed=5, max_new_tokens=2, eos_token_id=[], return_dict=True)
+    assert sum(found.accepted) > rows / 50
+    with torch.no_grad():
+        p = torch.softmax(target(ids[:1]).logits[0, -1].double(), 0).numpy()
+        texts = torch.cat([ids[:6], torch.arange(6)[:, None]], 1)
+        law = p[:, None] * torch.softmax(target(texts).logits[:, -1].double(), 1).numpy()
+    counts = np.zeros((6, 6))
+    np.add.at(counts, tuple(found.sequences[:, -2:].numpy().T), 1)
+    many = law * rows >= 5
+    statistic = ((counts - law * rows)[many] ** 2 / (law * rows)[many]).sum()
+    assert statistic < many.sum() + 6 * np.sqrt(2 * many.sum())
+
+
+def test_compiled_and_headless_models():
+    target, draft = tiny(seed=4), tiny(seed=5)
+    ids = torch.tensor([[5, 6, 7]])
+    wanted = plain(target, ids, torch.ones_like(ids), 6)
+    compiled = torch.compile(target, backend="eager")
+    assert torch.equal(hf.generate(compiled, draft, ids, temperature=0, max_new_tokens=6), wanted)
+    with pytest.raises(multidraft.InvalidInput, match="head is wanted"):
+        hf.generate(target, draft.model, ids, temperature=0, max_new_tokens=6)

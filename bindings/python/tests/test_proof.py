@@ -86,3 +86,74 @@ def test_floats_and_refusals():
         proof.enumerate_draws(lambda source: tuple(source.categorical([1] * 9) for _ in range(5)), limit=100)
     assert proof.enumerate_draws(lambda source: source.bernoulli(Fraction(1, 3))) == {False: Fraction(2, 3),
                                                                                      True: Fraction(1, 3)}
+
+
+def draft_not_renormalised(source, p, q, children):
+    """Bug: the second candidate was drawn from what is left of q, which sums to less than 1."""
+    for k, x in enumerate(children):
+        if source.bernoulli(min(1, p[x] / q[x])):
+            return k, None
+        p = proof.residual(p, q)
+        p = [a / sum(p) for a in p]
+        q = [0 if y == x else a for y, a in enumerate(q)]
+    return None, source.categorical(p)
+
+
+def first_residual_emitted(source, p, q, children):
+    """Bug: candidates are tested against residuals that are updated, but the token comes from the first of them."""
+    first = p
+    for k, x in enumerate(children):
+        if source.bernoulli(min(1, p[x] / q[x])):
+            return k, None
+        p = proof.residual(p, q)
+        p = [a / sum(p) for a in p]
+        first = p if k == 0 else first
+        q = [0 if y == x else a for y, a in enumerate(q)]
+        q = [a / sum(q) for a in q] if sum(q) else q
+    return None, source.categorical(first)
+
+
+@pytest.mark.parametrize("wrong", [draft_not_renormalised, first_residual_emitted])
+def test_the_bank_catches_what_one_pair_of_rows_does_not(wrong):
+    for n in (1, 2, 3):
+        assert proof.is_lossless(proof.draw_sequential, wrong, P, Q, n)
+    found = proof.prove_lossless(proof.draw_sequential, wrong)
+    assert not found and not found.holds and "not lossless" in str(found)
+    failure = next(f for f in found.failures if f.error is None)
+    assert failure.distance > 0 and not proof.is_lossless(proof.draw_sequential, wrong, failure.p, failure.q, int(failure.shape[4:]))
+    assert str(failure.p[0]) in str(failure)
+    by_kind = {f.kind for f in found.failures}
+    assert {"plain", "no_mass", "ties", "almost_ties"} <= by_kind
+    trees = proof.prove_lossless_of_trees(proof.draw_sequential, proof.node_by_node(wrong), trees=["2", "2x1"])
+    assert not trees and any(f.vocabulary == 3 for f in trees.failures)
+
+
+def test_right_verifiers_pass_the_bank():
+    found = proof.prove_lossless(proof.draw_sequential, recursive_rejection)
+    assert found, str(found)
+    assert found.cases == 17 * 2 * 4 * 3 and not found.left_out and str(found).startswith("lossless: 0 of 408")
+    assert proof.prove_lossless(proof.draw_iid, speculative_sampling, n=1, seeds=5)
+
+    def in_floats(source, p, q, children):
+        x = children[0]
+        if source.bernoulli(min(1, p[x] / q[x])):
+            return 0, None
+        left = proof.residual(p, q)
+        return None, source.categorical(left if any(left) else p)
+
+    found = proof.prove_lossless(proof.draw_iid, in_floats, n=1, exact=False, seeds=5)
+    assert found, str(found)
+    assert {f.kind for f in proof.prove_lossless(proof.draw_iid, speculative_sampling, n=1, exact=False).failures} <= {"steep", "sharp"}
+    found = proof.prove_lossless_of_trees(proof.draw_sequential, proof.node_by_node(recursive_rejection), seeds=1)
+    assert found, str(found)
+
+
+def test_what_else_the_bank_tells():
+    # An exception is a failure, and names its rows; too many draws are not.
+    found = proof.prove_lossless(proof.draw_sequential, lambda source, p, q, children: (None, [][0]), n=1, vocabularies=[2], seeds=1)
+    assert len(found.failures) == 17 and isinstance(found.failures[0].error, IndexError) and "IndexError" in str(found)
+    found = proof.prove_lossless(proof.draw_sequential, recursive_rejection, n=3, vocabularies=[4], seeds=1, limit=5)
+    assert found.left_out and "too many draws" in str(found)
+    # All cases left out prove nothing.
+    assert not proof.Proof()
+    assert not proof.prove_lossless(proof.draw_top, speculative_sampling, n=1)

@@ -1,6 +1,7 @@
 """The type stub of the compiled module matches its functions and their arguments."""
 
 import ast
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,3 +30,13 @@ def test_what_users_call_has_types():
         if callable(thing) and not isinstance(thing, type):
             assert "return" in thing.__annotations__, name
     assert (Path(multidraft.__file__).parent / "py.typed").exists()
+
+
+def test_types_of_a_users_program(tmp_path):
+    pytest.importorskip("mypy")
+    program = Path(__file__).parent / "typed_program.py"
+    subprocess.run([sys.executable, str(program)], check=True)
+    # The package lies where mypy looks for a project's own modules, whose findings are not the user's.
+    found = subprocess.run([sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path), str(program)],
+                           env={**os.environ, "MYPYPATH": str(Path(multidraft.__file__).parent.parent)}, stdout=subprocess.PIPE, text=True)
+    assert found.returncode == 0, found.stdout

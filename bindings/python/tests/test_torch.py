@@ -47,7 +47,7 @@ def test_verdicts_are_those_of_numpy(method):
         assert verdicts.accepted[b] == one.accepted and verdicts.next[b] == one.tokens[-1]
         assert verdicts.path[b].tolist() == [*one.path.tolist(), *[-1] * (2 - one.accepted)]
     for dtype in (torch.float16, torch.bfloat16):
-        drawn = ops.draft(q[:, 0].to(dtype), 2, method=method, nodes=0)
+        drawn = ops.draft(q[:, 0].to(dtype), 2, method=method, nodes=0, seeds=torch.arange(5))
         assert drawn.tokens.shape == (5, 2) and (drawn.tokens < 20).all()
     some = multidraft.draft(q[:, 0].numpy(), 2, method=method, seeds=np.arange(5), nodes=0, positions=4)
     assert np.array_equal(some.tokens, tokens[:, 1:3].numpy())
@@ -56,9 +56,9 @@ def test_verdicts_are_those_of_numpy(method):
 def test_a_seed_has_64_bits():
     q = torch.zeros(2, 30)
     large = 2**64 - 3
-    a = ops.draft(q, 4, method=METHOD, seeds=large, nodes=0).tokens
-    assert torch.equal(a, ops.draft(q, 4, method=METHOD, seeds=torch.tensor([large - 2**64] * 2), nodes=0).tokens)
-    assert np.array_equal(a.numpy(), multidraft.draft(q.numpy(), 4, method=METHOD, seeds=large, nodes=0).tokens)
+    a = ops.draft(q, 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0).tokens
+    assert torch.equal(a, ops.draft(q, 4, method=METHOD, seeds=torch.tensor([large - 2**64] * 2), ids=[0, 1], nodes=0).tokens)
+    assert np.array_equal(a.numpy(), multidraft.draft(q.numpy(), 4, method=METHOD, seeds=large, ids=[0, 1], nodes=0).tokens)
 
 
 def arguments():
@@ -156,7 +156,7 @@ def test_the_law_of_linked_trees():
 
 def test_refusals():
     tree, tokens, _, p, q = batch()
-    good = dict(method=METHOD, tree=tree, tokens=tokens, target_logits=p, draft_logits=q, law="sequential")
+    good = dict(method=METHOD, tree=tree, tokens=tokens, target_logits=p, draft_logits=q, law="sequential", seeds=[1, 2, 3])
     assert ops.verify(**good).next.shape == (3,)
     for argument, part, change in [
             ("tokens.shape", "(batch, 5)", dict(tokens=tokens[0])), ("target_logits.shape", "(3, 5, vocabulary)", dict(target_logits=p[:2])),
@@ -169,7 +169,7 @@ def test_refusals():
             ops.verify(**{**good, **change})
         assert refused.value.argument == argument and part in str(refused.value), refused.value
     with pytest.raises(multidraft.InvalidInput, match="logits.shape"):
-        ops.draft(p, 2, method=METHOD)
+        ops.draft(p, 2, method=METHOD, nodes=0, seeds=[1, 2, 3])
     names = ["predicts", "accept_index", "accept_token_num", "candidates", "retrieve_index", "retrieve_next_token",
              "retrieve_next_sibling", "target_probs", "draft_probs"]
     for name, value, argument in [
@@ -199,5 +199,23 @@ def test_no_trees():
     tree = Tree.parse("2")
     empty = ops.verify("naive/iid", tree, torch.zeros(0, 3, dtype=torch.int64), torch.zeros(0, 3, 8), law="iid")
     assert empty.path.shape == (0, 1) and empty.next.shape == (0,)
-    assert ops.draft(torch.zeros(0, 8), 3, method=METHOD).tokens.shape == (0, 3)
+    assert ops.draft(torch.zeros(0, 8), 3, method=METHOD, nodes=0).tokens.shape == (0, 3)
     assert [len(x) for x in _core.trees_of_links(np.zeros((0, 0), np.int32), np.zeros((0, 0), np.int32))] == [1, 0, 0]
+
+
+def test_tensors_for_tensors():
+    logits = torch.randn(6, 9, generator=torch.Generator().manual_seed(1))
+    for n, options in ((2, dict(nodes=0)), (None, dict(tree="2x1", level=0))):
+        children = multidraft.draft(logits[:1], n, law="sequential", seeds=3, **options)
+        assert all(isinstance(x, torch.Tensor) and x.dtype == torch.int32 for x in (children.tokens, children.counts, children.certain))
+        same = multidraft.draft(logits[:1].numpy(), n, law="sequential", seeds=3, **options)
+        assert isinstance(same.tokens, np.ndarray) and children.tokens.tolist() == same.tokens.tolist()
+    tokens = torch.cat([torch.zeros(1, dtype=torch.int32), children.tokens[0]])
+    for rows in (None, [0, 1, 2]):
+        verdict = multidraft.verify("recursive_rejection/sequential", "2", tokens, logits[:3], logits[:1], law=children.law, target_rows=rows)
+        assert isinstance(verdict.path, torch.Tensor) and len(verdict.path) == verdict.accepted
+    two = multidraft.verify("naive/sequential", ["2", "2"], [tokens, tokens], logits, law=children.law, seeds=[1, 2])
+    assert all(isinstance(v.path, torch.Tensor) for v in two)
+    tree = multidraft.Tree.parse("2x1")
+    assert torch.equal(tree.mask(torch.bool, 2), torch.from_numpy(tree.mask(bool, 2)))
+    assert tree.mask(torch.bfloat16).dtype == torch.bfloat16 and torch.equal(tree.mask(torch.bfloat16).float(), tree.mask(torch.float32))

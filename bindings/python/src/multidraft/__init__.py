@@ -13,11 +13,16 @@ Invalid arguments raise `InvalidInput`, a `ValueError` that names argument, inde
 """
 
 import importlib
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from . import cuda, hf, torch
 
 from . import analysis, proof
 from ._core import version as _version
 from ._errors import InvalidInput
-from .batch import Children, DraftedTree, Verdict, compact, distributions, draft, verify
+from .batch import PADDING, SUPPORT_ENDED, Children, DraftedTree, Verdict, compact, distributions, draft, verify
+from .controller import Controller
 from .methods import Law, Method, law, laws, method, methods
 from .speculate import Generation, draft_tree, speculate
 from .tree import Tree
@@ -26,11 +31,14 @@ __version__ = ".".join(str(_version() // 100**k % 100) for k in (2, 1, 0))
 
 __all__ = [
     "Children",
+    "Controller",
     "DraftedTree",
     "Generation",
     "InvalidInput",
     "Law",
     "Method",
+    "PADDING",
+    "SUPPORT_ENDED",
     "Tree",
     "Verdict",
     "analysis",
@@ -48,8 +56,10 @@ __all__ = [
 ]
 
 
-def __getattr__(name):
-    # PyTorch and CUDA are not always there, so these are imported on first use.
-    if name in ("cuda", "hf", "torch"):
-        return importlib.import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+if not TYPE_CHECKING:
+
+    def __getattr__(name: str) -> object:
+        # PyTorch and CUDA are not always there, so these are imported on first use.
+        if name in ("cuda", "hf", "torch"):
+            return importlib.import_module(f"{__name__}.{name}")
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,5 +1,7 @@
 """Conversion of users' arguments to the arrays that the compiled module takes."""
 
+import sys
+
 import numpy as np
 
 from ._errors import refuse
@@ -7,6 +9,13 @@ from ._errors import refuse
 _LIMITS = {t: (np.iinfo(t).min, np.iinfo(t).max) for t in (np.int32, np.int64, np.uint32, np.uint64)}
 _NUMBERS = (float, int, np.floating, np.integer)
 SAMPLING = np.dtype([("temperature", "<f4"), ("top_k", "<i4"), ("top_p", "<f4"), ("min_p", "<f4")])
+
+
+def like(given, array):
+    """A tensor over the same memory where `given` is a tensor of PyTorch."""
+    if isinstance(given, np.ndarray) or type(given).__module__.partition(".")[0] != "torch":
+        return array
+    return sys.modules["torch"].from_numpy(array)
 
 
 def integers(name, values, dtype=np.int32):
@@ -88,10 +97,14 @@ def sampling(temperature, top_k, top_p, min_p, count):
     table = np.empty(count, SAMPLING)
     for name, values in zip(SAMPLING.names, given):
         array = np.asarray(values)
+        if values is None:
+            refuse(name, None, "a number is wanted")
         if array.dtype.kind not in ("iu" if name == "top_k" else "iuf"):
             refuse(name + ".dtype", array.dtype, "numbers are wanted")
         if array.ndim > 1 or (array.ndim == 1 and len(array) != count):
             refuse(name + ".shape", array.shape, f"there is one value, or one for each of {count} requests")
+        if name == "top_k" and array.size and not -(2**31) <= int(array.min()) <= int(array.max()) < 2**31:
+            refuse(name, int(array.max() if int(array.max()) >= 2**31 else array.min()), f"it lies in [{-(2**31)}, {2**31 - 1}]")
         with np.errstate(over="ignore"):  # the result is infinity, which is refused
             table[name] = array
     return table.view(np.uint8).reshape(count, SAMPLING.itemsize)

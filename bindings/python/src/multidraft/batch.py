@@ -6,25 +6,29 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 
 from . import _core
-from ._arrays import each, four, integer, integers, rows, sampling, thread_count, two_dimensional
+from ._arrays import each, four, integer, integers, like, rows, sampling, thread_count, two_dimensional
 from ._errors import refuse
-from .methods import Law, Method, law as law_of, laws, method as method_of
+from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_core.forget_pools)
 
 
+SUPPORT_ENDED = -2  #: in the place of a token: a child was wanted, and no token was left to draw
+PADDING = -3  #: in the place of a token: outside the tree's shape, which was fixed before the draws
+
+
 @dataclass(frozen=True)
 class Children:
     """The children drawn for each row, and their law."""
 
-    tokens: np.ndarray  #: (rows, n) int32; -1 if the row's support was exhausted
+    tokens: np.ndarray  #: (rows, n) int32; `SUPPORT_ENDED` (-2) where no token was left to draw, `PADDING` (-3) beyond n
     counts: np.ndarray  #: (rows,) int32: number drawn
     certain: np.ndarray  #: (rows,) int32: number that are certain
     law: Law
@@ -38,7 +42,7 @@ class Verdict(NamedTuple):
     """The verdict on one tree."""
 
     path: np.ndarray  #: (accepted,) int32: the accepted nodes, root excluded, in order
-    tokens: list  #: the emitted tokens: those of these nodes and the one that follows
+    tokens: list[int]  #: the emitted tokens: those of these nodes and the one that follows
     accepted: int  #: the number of accepted nodes
 
 
@@ -46,7 +50,7 @@ class DraftedTree(NamedTuple):
     """A tree with tokens and the law of their draws."""
 
     tree: Tree
-    tokens: np.ndarray  #: (N,) int32; the root's first; -1 for a child that could not be drawn
+    tokens: np.ndarray  #: (N,) int32; the root's first; `SUPPORT_ENDED` for a child that could not be drawn
     certain: np.ndarray  #: (N,) int32: of each node, the number of its children that are certain
     law: Law
 
@@ -69,40 +73,101 @@ def _sampler(method, law):
     return method_of(law_of(law).methods[0])
 
 
-def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method | str | None = None, temperature: Any = 1.0,
-          top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0, nodes: Any = None,
-          depths: Any = None, ids: Any = None, threads: int = 1) -> Children:
-    """Draws n children for each row of the draft's logits.
+def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, method: Method | str | None = None,
+          temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0,
+          nodes: Any = None, tree: Tree | str | Sequence[int] | None = None, level: int | None = None, depths: Any = None,
+          ids: Any = None, threads: int = 1) -> Children:
+    """Draws children for each row of the draft's logits.
 
     logits: (rows, vocabulary), float32, float16 or bfloat16; a NumPy array, or any array on the CPU that DLPack exports.
+    n: the number of children of each row; not needed with `tree`.
     law, method: the sampler: that of the law ("sequential", "iid", "stratified" ..) or of the method.
-    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one per row.
-    nodes: the node of each row in its tree; by default 0, 1, 2 .. Rows with the same seed, position and id need different
-        nodes: equal ones give equal draws.
-    depths: levels of these nodes below the root; read for law "shared_randomness".
 
-    Returns `Children`, whose law `verify` checks. The draws do not depend on the batch or on `threads`. Raises
-    `InvalidInput` for invalid arguments. Releases the GIL.
+    A node's number in its tree addresses its draws, so it is said which nodes the rows are, in one of two ways.
+    tree, level: those nodes of this level of the tree that have children, in order; the root is level 0. With several
+        requests, those of the first request come first.
+    nodes: the node of each row, or one for all; 0 for roots. Each row is then a request of its own.
+    depths: levels of these nodes below the root; with `nodes` below the root, for law "shared_randomness" only.
+
+    seeds, positions, ids, temperature, top_k, top_p, min_p: one, or one per request. positions: of the root in its text.
+
+    Returns `Children`, whose law `verify` checks; tensors for a tensor of PyTorch. The draws do not depend on the batch or on `threads`. Raises
+    `InvalidInput` for invalid arguments, and for rows with the same node, seed and position and no ids, which would have
+    the same draws. Releases the GIL.
     """
     chosen = _sampler(method, law)
-    if nodes is None and depths is None:
-        drawn = _core.draft_usual(chosen.name, logits, n, temperature, top_k, top_p, min_p, seeds, positions, ids, threads)
+    if nodes is not None and tree is None and depths is None and level is None:
+        drawn = _core.draft_usual(chosen.name, logits, n, nodes, temperature, top_k, top_p, min_p, seeds, positions, ids, threads)
         if drawn is not None:
+            if type(logits) is not np.ndarray:
+                drawn = [like(logits, x) for x in drawn]
             return Children(*drawn, laws()[chosen.law])
     array, is_bfloat16 = rows(logits)
     count, _ = two_dimensional("logits", array)
-    n = integer("n", n, 0, 2**24)
-    requests = np.arange(count, dtype=np.int32)
-    nodes = requests if nodes is None else each("nodes", nodes, count, np.int32)
-    depths = np.zeros(count, np.int32) if depths is None else each("depths", depths, count, np.int32)
+    requests, nodes, depths, wanted, n = _level_of(chosen, count, n, nodes, depths, tree, level)
+    of = int(requests[-1]) + 1 if count else 0
     tokens, counts, certain = _core.draft(
-        chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, count),
-        each("seeds", seeds, count, np.uint64), each("positions", positions, count, np.int32),
-        None if ids is None else each("ids", ids, count, np.uint32), None, thread_count(threads))
-    return Children(tokens, counts, certain, laws()[chosen.law])
+        chosen.name, array, is_bfloat16, requests, nodes, depths, n, sampling(temperature, top_k, top_p, min_p, of),
+        each("seeds", seeds, of, np.uint64), each("positions", positions, of, np.int32),
+        None if ids is None else each("ids", ids, of, np.uint32), None, wanted, thread_count(threads))
+    return Children(like(logits, tokens), like(logits, counts), like(logits, certain), laws()[chosen.law])
 
 
-def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any], tokens: Any = None,
+def _level_of(chosen, count, n, nodes, depths, tree, level):
+    """(requests, nodes, depths, numbers of children where they differ, the largest) of the rows of `draft`."""
+    if tree is None:
+        if level is not None:
+            refuse("level", level, "it is a level of tree=..")
+        if nodes is None:
+            refuse("nodes", None, "a node's number addresses its draws: say nodes=.. (0 for roots), or tree=.. and level=..")
+        if n is None:
+            refuse("n", None, "it is the number of children of each row")
+        nodes = each("nodes", nodes, count, np.int32)
+        if depths is None:
+            if chosen.drawn_by_text and nodes.any():
+                refuse("depths", None, f"{chosen.name} draws by the position in the text: say depths=.., or tree=.. and level=..")
+            depths = 0
+        return (np.arange(count, dtype=np.int32), nodes, each("depths", depths, count, np.int32), None,
+                integer("n", n, 0, 2**24))
+    for name, value in (("nodes", nodes), ("depths", depths)):
+        if value is not None:
+            refuse(name, value, "tree=.. and level=.. say it")
+    tree = as_tree(tree)
+    if level is None:
+        refuse("level", None, "say which level of the tree these rows are: 0 is the root")
+    level = integer("level", level, 0, max(tree.depth - 1, 0))
+    children = np.bincount(tree.parents[1:], minlength=len(tree))
+    found = np.flatnonzero((tree.depths == level) & (children > 0)).astype(np.int32)
+    if count % max(len(found), 1) or (len(found) == 0 and count):
+        refuse("logits.shape[0]", count, f"{len(found)} nodes of level {level} have children: there is a row for each of them, "
+               "for every request")
+    wanted = children[found].astype(np.int32)
+    most = int(wanted.max(initial=0))
+    if n is not None and (wanted != integer("n", n, 0, 2**24)).any():
+        refuse("n", n, f"the nodes of level {level} have {', '.join(map(str, sorted(set(wanted.tolist()))))} children")
+    of = count // max(len(found), 1)
+    return (np.repeat(np.arange(of, dtype=np.int32), len(found)), np.tile(found, of), np.full(count, level, np.int32),
+            None if (wanted == most).all() else np.tile(wanted, of), most)
+
+
+_OneTree = Tree | DraftedTree | str | Sequence[int] | np.ndarray
+
+
+@overload
+def verify(method: Method | str, tree: _OneTree, tokens: Any = ..., target_logits: Any = ..., draft_logits: Any = ..., *,
+           law: Law | str | None = ..., certain: Any = ..., temperature: Any = ..., top_k: Any = ..., top_p: Any = ..., min_p: Any = ...,
+           draft_sampling: Sequence[Any] | None = ..., seeds: Any = ..., positions: Any = ..., ids: Any = ..., target_rows: Any = ...,
+           draft_rows: Any = ..., threads: int = ..., validate: bool = ..., probabilities: bool = ...) -> Verdict: ...
+
+
+@overload
+def verify(method: Method | str, tree: Sequence[_OneTree], tokens: Any = ..., target_logits: Any = ..., draft_logits: Any = ..., *,
+           law: Law | str | None = ..., certain: Any = ..., temperature: Any = ..., top_k: Any = ..., top_p: Any = ..., min_p: Any = ...,
+           draft_sampling: Sequence[Any] | None = ..., seeds: Any = ..., positions: Any = ..., ids: Any = ..., target_rows: Any = ...,
+           draft_rows: Any = ..., threads: int = ..., validate: bool = ..., probabilities: bool = ...) -> list[Verdict]: ...
+
+
+def verify(method: Method | str, tree: _OneTree | Sequence[_OneTree], tokens: Any = None,
            target_logits: Any = None, draft_logits: Any = None, *, law: Law | str | None = None, certain: Any = None,
            temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0,
            draft_sampling: Sequence[Any] | None = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
@@ -115,28 +180,31 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     tokens: N integers, the root's first; for several trees one after another, or a list of arrays.
     target_logits: (N, vocabulary): row i is the target's after node i, for several trees one after another; float32,
         float16 or bfloat16, a NumPy array or any array on the CPU that DLPack exports.
-    draft_logits: the rows that children were drawn from, of the same type; rows of nodes without children are not read.
-        Optional for methods that do not read them.
+    draft_logits: the rows that children were drawn from, of the same type; rows of nodes without children are not read,
+        and those of the last nodes may be missing. Optional for methods that do not read them.
     law: how the children were drawn (`Children.law`): a method of another law is refused.
     certain: of each node, the number of its children that are certain (`Children.certain`); for laws "stratified" and
         "top_then_one".
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft, if they differ from the target's.
     seeds, positions, ids, temperature ..: one, or one per tree.
     target_rows, draft_rows: the row of each node, by default row i.
-    validate: check all rows first and raise `InvalidInput` for a row that is not a distribution. Otherwise such a tree
-        gets the token -1, and other trees are not affected.
+    validate: check all rows first and raise `InvalidInput` for a row that is not a distribution, for children that were not
+        drawn from the draft's row (with these parameters), and for a tree that cannot be decided for another reason.
+        Otherwise such a tree gets the token -1 where that is noticed, and other trees are not affected.
     probabilities: the rows are float32 probabilities, to which no sampling parameter applies.
 
-    Returns a `Verdict`, or a list of them. O(nodes), plus the cost of the method. Releases the GIL.
+    Returns a `Verdict`, or a list of them, with paths as tensors for target_logits of PyTorch. O(nodes), plus the cost of the method. Releases the GIL.
     """
     if target_rows is None and draft_rows is None and draft_sampling is None:
         verdict = _core.verify_usual(method, tree, tokens, target_logits, draft_logits, law, certain, temperature, top_k,
                                      top_p, min_p, seeds, positions, ids, threads, validate, probabilities)
         if verdict is not None:
-            return verdict
+            return verdict if type(target_logits) is np.ndarray else verdict._replace(path=like(target_logits, verdict.path))
     chosen = method_of(method)
     trees, single, tokens, certain, law = _trees_of(tree, tokens, certain, law)
     count = len(trees)
+    for each_tree in trees if chosen.shapes != "any" else ():
+        check_shape(chosen, each_tree)
     if tokens is None or target_logits is None:
         refuse("target_logits" if tokens is not None else "tokens", None, "this is read")
     if count == 1:
@@ -169,12 +237,23 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
     if validate:
         _core.verify(*arguments, True, bool(probabilities))
     path, accepted, following = _core.verify(*arguments, False, bool(probabilities))
+    if validate and count and following.min() < 0:
+        refuse("tree", int(np.argmin(following)), "it cannot be decided with these rows: its children are not those that the law "
+               "draws from them")
     if single:
-        return _verdict(path, tokens, int(accepted[0]), int(following[0]))
+        return _verdict(path, tokens, int(accepted[0]), int(following[0]), target_logits)
     verdicts = []
     for b in range(count):
         here = slice(int(offsets[b]), int(offsets[b + 1]))
-        verdicts.append(_verdict(path[here], tokens[here], int(accepted[b]), int(following[b])))
+        verdicts.append(_verdict(path[here], tokens[here], int(accepted[b]), int(following[b]), target_logits))
+    return verdicts
+
+
+def decided(*arguments: Any, **options: Any) -> Any:
+    """`verify` that raises for a tree that cannot be decided, with the reason."""
+    verdicts = verify(*arguments, **options)
+    if min(v.tokens[-1] for v in (verdicts if isinstance(verdicts, list) else [verdicts])) < 0:
+        verify(*arguments, **options, validate=True)
     return verdicts
 
 
@@ -204,9 +283,9 @@ def _trees_of(tree, tokens, certain, law):
     return trees, single, tokens, certain, law
 
 
-def _verdict(path, tokens, accepted, following):
+def _verdict(path, tokens, accepted, following, target):
     path = path[:accepted]
-    return Verdict(path, [*tokens.take(path).tolist(), following] if accepted else [following], accepted)
+    return Verdict(like(target, path), [*tokens.take(path).tolist(), following] if accepted else [following], accepted)
 
 
 def _joined(name, values, count):

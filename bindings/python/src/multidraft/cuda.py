@@ -34,8 +34,8 @@ import numpy as np
 from . import _core
 from ._arrays import each, four, integer, integers, sampling
 from ._errors import refuse
-from .batch import DraftedTree, _joined, _listed, _sampler, _trees_of
-from .methods import Law, Method, law as law_of, laws, method as method_of
+from .batch import DraftedTree, _joined, _level_of, _listed, _sampler, _trees_of
+from .methods import Law, Method, check_shape, law as law_of, laws, method as method_of
 from .tree import Tree, as_tree, mask_type
 
 _DEVICE_MEMORY = (2, 13)  # DLPack's kDLCUDA and kDLCUDAManaged
@@ -362,6 +362,8 @@ def _rows(place, name, array):
         refuse(name + ".strides", view.strides[1], "the entries of a row lie together, as a stride of 1 says")
     if not 1 <= vocabulary <= 2**31 - 4097:
         refuse(name + ".shape[1]", vocabulary, "a row has 1 to 2^31 - 4097 entries")
+    if count > 1 and view.strides[0] < vocabulary:
+        refuse(name + ".strides", view.strides[0], "rows lie one after another: contiguous() copies those that do not")
     return _Rows(view.pointer, _ROWS[view.code, view.bits], view.strides[0], vocabulary, count)
 
 
@@ -406,9 +408,10 @@ def _draws(at):
     return at["seeds"], at["positions"], at["ids"]
 
 
-def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method | str | None = None, temperature: Any = 1.0,
-          top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0, nodes: Any = None,
-          depths: Any = None, ids: Any = None, stream: int | None = None) -> Children:
+def draft(logits: Any, n: int | None = None, *, law: Law | str | None = None, method: Method | str | None = None,
+          temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, seeds: Any = 0, positions: Any = 0,
+          nodes: Any = None, tree: Tree | str | Sequence[int] | None = None, level: int | None = None, depths: Any = None,
+          ids: Any = None, stream: int | None = None) -> Children:
     """Draws n children for each row of the draft's logits, which lie in device memory.
 
     The arguments are those of `multidraft.draft`. seeds, positions, nodes, depths and ids may be device arrays of one entry
@@ -419,14 +422,17 @@ def draft(logits: Any, n: int, *, law: Law | str | None = None, method: Method |
     error of CUDA, `RuntimeError` in a build without CUDA.
     """
     chosen = _sampler(method, law)
-    n = integer("n", n, 0, 2**24)
     with _Place("logits", logits, stream) as place:
         rows = _rows(place, "logits", logits)
-        count = rows.count
-        order = np.arange(count, dtype=np.int32)
-        drawn = _launch_draft(place, chosen, rows, order, count, n, sampling(temperature, top_k, top_p, min_p, count),
-                              order if nodes is None else nodes, np.zeros(count, np.int32) if depths is None else depths,
-                              seeds, positions, ids)
+        on_device = {name: x for name, x in (("nodes", nodes), ("depths", depths)) if _is_on_device(x)}
+        requests, nodes, depths, wanted, n = _level_of(
+            chosen, rows.count, n, 0 if "nodes" in on_device else nodes, 0 if "depths" in on_device else depths, tree, level)
+        if wanted is not None:
+            refuse("tree", f"{wanted.min()} to {wanted.max()} children", "on a device the nodes of a call have equally many: "
+                   "say nodes=.., one call for each number of children")
+        count = int(requests[-1]) + 1 if rows.count else 0
+        drawn = _launch_draft(place, chosen, rows, requests, count, n, sampling(temperature, top_k, top_p, min_p, count),
+                              on_device.get("nodes", nodes), on_device.get("depths", depths), seeds, positions, ids)
         return Children(*drawn, laws()[chosen.law])
 
 
@@ -528,6 +534,8 @@ def verify(method: Method | str, tree: Tree | DraftedTree | str | Sequence[Any],
         refuse("certain", None, f"trees of law '{chosen.law}' say how many children of each node are certain")
     if chosen.reads_draft and draft_logits is None:
         refuse("draft_logits", None, f"{chosen.name} reads them")
+    for one in trees:
+        check_shape(chosen, one)
     sizes, offsets, parents = _joined_trees(trees)
     nodes = int(offsets[-1])
     stride = max(1, *(t.depth for t in trees))
@@ -598,16 +606,16 @@ class DraftPlan(_Plan):
     """
 
     def __init__(self, rows: int, n: int, *, law: Law | str | None = None, method: Method | str | None = None,
-                 temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, nodes: Any = None,
+                 temperature: Any = 1.0, top_k: Any = 0, top_p: Any = 1.0, min_p: Any = 0.0, nodes: Any,
                  depths: Any = None, like: Any = None, stream: int | None = None) -> None:
-        """rows: of the logits. n: children per row. Others as for `draft`; `nodes` and `depths` may be device arrays.
+        """rows: of the logits. n: children per row. Others as for `draft`; `nodes` is required, `nodes` and `depths` may be device arrays.
         like: an array of the framework that allocates, on the plan's device, by default an `Array` on device 0. Waits."""
         self._method = _sampler(method, law)
         self._rows, self._n = integer("rows", rows, 1, 2**31 - 1), integer("n", n, 1, 2**24)
         order = np.arange(rows, dtype=np.int32)
         with _Place("like", like, stream) as place:
             constants = _Arguments(place, _core.cuda_draft_workspace(rows))
-            self._of_rows = _add_level(constants, rows, order, order if nodes is None else nodes,
+            self._of_rows = _add_level(constants, rows, order, nodes,
                                        np.zeros(rows, np.int32) if depths is None else depths,
                                        sampling(temperature, top_k, top_p, min_p, rows))
             super().__init__(place, constants, place.results((rows, n), (rows,), (rows,)))
@@ -643,6 +651,8 @@ class VerifyPlan(_Plan):
             refuse("law", self._law, f"{self._method.name} verifies trees of law '{self._method.law}'; this one is verified by "
                    + ", ".join(laws()[self._law].methods))
         trees = [as_tree(t) for t in _listed(tree)[0]]
+        for one in trees:
+            check_shape(self._method, one)
         sizes, offsets, parents = _joined_trees(trees)
         count, largest = len(trees), int(sizes.max())
         self._sizes = (count, int(offsets[-1]), largest)

@@ -1,8 +1,9 @@
-"""Generation with causal language models of Hugging Face transformers: `generate`.
+"""Generation with causal language models of Hugging Face transformers: `generate`, and `custom_generate` for their own.
 
     target = AutoModelForCausalLM.from_pretrained(..)
     draft = AutoModelForCausalLM.from_pretrained(..)          # of the same tokenizer
     multidraft.hf.generate(target, draft, **tokenizer(text, return_tensors="pt"), temperature=0.7, max_new_tokens=100)
+    target.generate(**inputs, custom_generate=multidraft.hf.custom_generate(draft), do_sample=True, max_new_tokens=100)
 
 The target reads a whole draft tree in one call: by a 4-D attention mask each node attends to its ancestors only, position
 ids follow the depth, and the accepted path is compacted in the cache. Needs PyTorch and transformers 4.56 or later.
@@ -11,27 +12,41 @@ ids follow the depth, and the accepted path is compacted in the cache. Needs PyT
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+import time
+import weakref
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from transformers import DynamicCache, LogitsProcessorList, PreTrainedModel, StoppingCriteriaList
+from transformers import (DynamicCache, LogitsProcessorList, MinPLogitsWarper, PreTrainedModel, StoppingCriteriaList, StopStringCriteria,
+                          TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper)
+from transformers.generation.stopping_criteria import EosTokenCriteria, MaxLengthCriteria
 from transformers.utils import ModelOutput
 
 from . import _core
 from ._arrays import each, four, integer, sampling, thread_count
 from ._errors import refuse
-from .batch import DraftedTree, verify
-from .methods import Method, laws, method as method_of, methods
+from ._intervals import interval
+from .batch import SUPPORT_ENDED, DraftedTree, decided
+from .controller import Controller
+from .methods import Method, check_shape, laws, method as method_of, methods
 from .tree import Tree, as_tree
 
 _TREES = {"any": "3x1x1x1", "pairs": "2x1x1x1", "forks": "fork:3x4", "chains": "chain:4"}
+_LOOK_UP = "naive/deterministic"
+_LONGEST_SUFFIX = 4  # of the tokens that are looked up
 _GREEDY_DRAFT = 0.1  # with temperature 0 each node would have a single candidate
 # The mask of a call that reads prompts and a tree grows with the square of their length. Where it would have more entries, as
 # for one of 4096 tokens, prompts are read in a call of their own, with the model's causal mask: a call more is little there.
 _MASK_ENTRIES = 2**24
+_CHILDREN = {"any": 4, "pairs": 2, "chains": 1}  # of a node, in trees that are chosen at each step
+_MEASURED_FOR = 64  # new tokens: for fewer, times are not measured
+
+#: Times by target, then by the texts of a call and the method: (reference to the draft, `_Times`).
+_TIMES: weakref.WeakKeyDictionary = weakref.WeakKeyDictionary()
 
 
 @dataclass
@@ -54,6 +69,10 @@ class Generated(ModelOutput):
         calls = sum(map(len, self.steps))
         return sum(self.new_tokens) / calls if calls else 0.0
 
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """A confidence interval of the block efficiency, of texts like these; (0, inf) for fewer than two steps."""
+        return interval(self.steps, level)
+
     @property
     def acceptance_rate(self) -> float:
         """The fraction of reached nodes with candidates at which one was accepted."""
@@ -61,43 +80,140 @@ class Generated(ModelOutput):
         return sum(self.accepted_by_depth) / tried if tried else 0.0
 
 
-@torch.no_grad()
-def generate(target: PreTrainedModel, draft: PreTrainedModel, input_ids: torch.Tensor, *,
-             attention_mask: torch.Tensor | None = None, tree: Tree | str | None = None,
+def generate(target: PreTrainedModel, draft: PreTrainedModel | None, input_ids: torch.Tensor | Mapping, *,
+             attention_mask: torch.Tensor | None = None, token_type_ids: torch.Tensor | None = None, tree: Tree | Controller | str | None = None,
              method: Method | str | None = None, max_new_tokens: int | None = None, max_length: int | None = None,
-             temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
-             draft_sampling: Sequence[Any] | None = None, seed: Any = 0,
+             do_sample: bool | None = None, temperature: float | None = None, top_k: int | None = None, top_p: float | None = None,
+             min_p: float | None = None, draft_sampling: Sequence[Any] | None = None, seed: Any = None,
              eos_token_id: int | Sequence[int] | None = None, pad_token_id: int | None = None,
              logits_processor: Sequence[Callable] | None = None, stopping_criteria: Sequence[Callable] | None = None,
-             streamer: Any = None, return_dict: bool = False, threads: int = 1) -> torch.Tensor | Generated:
+             streamer: Any = None, return_dict: bool = False, threads: int = 1, **options: Any) -> torch.Tensor | Generated:
     """Continues texts with the target's distribution, by several tokens per call of the target.
 
     target, draft: causal language models with the same vocabulary and attention "sdpa" or "eager", on any devices. Models
-        whose state is not a cache of keys and values are refused.
-    input_ids: (batch, length) integers, the prompts, padded on the left. attention_mask: (batch, length), 0 for padding;
-        by default pad tokens are padding, as in `target.generate`.
+        whose state is not a cache of keys and values are refused. A draft of None: candidates are what followed the text's
+        last tokens before (prompt look-up), by default a chain of 6, verified by "naive/deterministic".
+    input_ids: (batch, length) integers, the prompts, padded on the left; or all that a tokenizer returned. attention_mask:
+        (batch, length), 0 for padding; by default pad tokens are padding, as in `target.generate`. token_type_ids: not read.
     method: a name of `multidraft.methods()`, by default the first. tree: the draft tree of each step, a `Tree` or the text
-        of its shape; by default "3x1x1x1", or a similar tree that the method accepts.
+        of its shape; by default "3x1x1x1", or a similar tree that the method accepts. "auto", or a `Controller`, chooses it at
+        each step, as the one with the most tokens per second. For "auto" the times of calls are measured, once for a pair of
+        models and a number of texts, if 64 new tokens or more are asked for; equal seeds then do not give equal texts.
     max_new_tokens: the largest number of new tokens; or max_length, including the prompt with its padding; by default 20
         new tokens. A text also ends at the last position of a model.
-    temperature (0: greedy), top_k, top_p, min_p: of the target. Those of `target.generation_config` are not read.
+    temperature (0: greedy), top_k, top_p, min_p: of the target. With one of these the others are by default off. Without any,
+        and with do_sample or one of `options`, the text is that of `target.generate`: greedy unless do_sample or the
+        generation_config say otherwise, with the generation_config's parameters.
     draft_sampling: (temperature, top_k, top_p, min_p) of the draft: by default the target's, with temperature 0.1 if the
         target's is 0. It does not change the distribution of the text.
-    seed: one, or one per text. Equal seeds give equal texts if the models' logits are equal. The texts of a batch have
-        different draws, even with one seed.
+    seed: one, or one per text; by default drawn by torch's generator, so that torch.manual_seed repeats it. Equal seeds give
+        equal texts if the models' logits are equal. The texts of a batch have different draws, even with one seed.
     eos_token_id, pad_token_id: by default those of `target.generation_config`. An empty list: no token ends a text.
     logits_processor: functions (input_ids, scores) -> scores, applied to both models, with (nodes, length) texts including
         the prompt's padding and (nodes, vocabulary) float32 scores. They must not keep state between calls.
     stopping_criteria: called after every new token with (1, length) input_ids and None for the scores.
     streamer: receives the prompt, then the new tokens of each step; for a batch of one text.
+    options: of `target.generate`, such as generation_config, num_return_sequences, repetition_penalty, max_time; stop_strings
+        with tokenizer.
 
     Returns (batch, length) tokens like `target.generate`, or with `return_dict` a `Generated`. Raises `InvalidInput`, a
     `ValueError`, for invalid arguments.
     """
-    loop = _Loop(target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length,
-                 (temperature, top_k, top_p, min_p), draft_sampling, seed, eos_token_id, pad_token_id, logits_processor,
-                 stopping_criteria, streamer, threads)
-    return loop.run(return_dict)
+    if isinstance(input_ids, Mapping):
+        attention_mask = input_ids.get("attention_mask") if attention_mask is None else attention_mask
+        token_type_ids = input_ids.get("token_type_ids") if token_type_ids is None else token_type_ids
+        input_ids = input_ids["input_ids"]
+    if token_type_ids is not None and "token_type_ids" in _parameters(target):
+        refuse("token_type_ids", type(token_type_ids).__name__, f"{type(target).__name__} reads them, and a tree has none")
+    for name in ("assistant_model", "custom_generate", "inputs_embeds"):
+        if options.get(name) is not None:
+            refuse(name, type(options[name]).__name__, {"assistant_model": "it is draft here"}.get(name, "it has no meaning here"))
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p}
+    ours = do_sample is None and any(value is not None for value in given.values())
+    params = tuple(off if value is None else value for value, off in zip(given.values(), (1.0, 0, 1.0, 0.0)))
+    # Checks all arguments, those of the other way too.
+    loop = _Loop(target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length, params, draft_sampling, seed,
+                 eos_token_id, pad_token_id, logits_processor, stopping_criteria, streamer, threads)
+    if ours and not options or not hasattr(target, "generate"):
+        with torch.no_grad():
+            return loop.run(return_dict)
+    if ours:
+        options |= {"do_sample": params[0] != 0}
+        given = dict(zip(given, params)) if params[0] != 0 else {}
+    elif do_sample is not None:
+        options["do_sample"] = do_sample
+    options |= {name: value for name, value in given.items() if value is not None}
+    criteria = list(stopping_criteria or [])
+    if options.get("stop_strings") is not None:  # custom loops do not get the tokenizer
+        if options.get("tokenizer") is None:
+            refuse("tokenizer", None, "stop_strings are texts of its tokens")
+        criteria.append(StopStringCriteria(options.pop("tokenizer"), options.pop("stop_strings")))
+    if max_length is not None:
+        options["max_length"] = max_length
+    elif max_new_tokens is not None or not any(
+            getattr(config, name, None) for config in (options.get("generation_config"), target.generation_config)
+            for name in ("max_new_tokens", "max_length")):
+        options["max_new_tokens"] = loop.room
+    if loop.room == 0:  # transformers refuses it
+        return loop.run(return_dict) if options.get("num_return_sequences", 1) == 1 else loop.sequences()
+    decode = custom_generate(draft, tree=tree, method=method, draft_sampling=draft_sampling, seed=seed, eos_token_id=eos_token_id,
+                             pad_token_id=pad_token_id, streamer=streamer, return_dict=return_dict, threads=threads)
+    mask = torch.from_numpy(loop.seen).to(input_ids.device)
+    return target.generate(input_ids.to(torch.int64), attention_mask=mask.to(torch.int64), custom_generate=decode,
+                           logits_processor=LogitsProcessorList(logits_processor or []),
+                           stopping_criteria=StoppingCriteriaList(criteria), pad_token_id=loop.pad, **options)
+
+
+def custom_generate(draft: PreTrainedModel | None = None, *, tree: Tree | Controller | str | None = None, method: Method | str | None = None,
+                    draft_sampling: Sequence[Any] | None = None, seed: Any = None, eos_token_id: int | Sequence[int] | None = None,
+                    pad_token_id: int | None = None, streamer: Any = None, return_dict: bool = False, threads: int = 1) -> Callable:
+    """The loop of `generate` as an argument of transformers: ``target.generate(.., custom_generate=custom_generate(draft))``.
+
+    All that `target.generate` makes of its arguments applies: do_sample, generation_config, logits processors, stopping criteria,
+    num_return_sequences, return_dict_in_generate (a `Generated`). Beams, contrastive search, guidance and scores as results are
+    refused. A streamer is given here, as transformers keeps it from such loops. The arguments are those of `generate`.
+    """
+
+    @torch.no_grad()
+    def decode(model, input_ids, logits_processor=None, stopping_criteria=None, generation_config=None, **model_kwargs):
+        for name, off in (("num_beams", 1), ("penalty_alpha", None), ("guidance_scale", 1), ("dola_layers", None), ("output_scores", False),
+                          ("output_logits", False), ("output_attentions", False), ("output_hidden_states", False)):
+            value = getattr(generation_config, name, None)
+            if value is not None and value != off and value != 0:
+                refuse("generation_config." + name, value, "a tree of draft tokens has nothing like it")
+        params, processors = _warpers(logits_processor or []) if generation_config.do_sample else ((0.0, 0, 1.0, 0.0), logits_processor)
+        mask = model_kwargs.get("attention_mask")
+        ends = generation_config.eos_token_id if eos_token_id is None else eos_token_id
+        pads = generation_config.pad_token_id if pad_token_id is None else pad_token_id
+        native = (MaxLengthCriteria, EosTokenCriteria)
+        loop = _Loop(model, draft, input_ids, torch.ones_like(input_ids) if mask is None else mask, tree, method, None,
+                     generation_config.max_length, params, draft_sampling, seed, [] if ends is None else ends, pads, processors,
+                     [c for c in stopping_criteria or [] if not isinstance(c, native)], streamer, threads)
+        return loop.run(return_dict or bool(generation_config.return_dict_in_generate))
+
+    return decode
+
+
+def _warpers(processors):
+    """((temperature, top_k, top_p, min_p), the other processors): the library's own parameters where the last processors are
+    these four in this order, as transformers lists them."""
+    params = [1.0, 0, 1.0, 0.0]
+    kinds = (TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper, MinPLogitsWarper)
+    names = ("temperature", "top_k", "top_p", "min_p")
+    first = next((k for k, x in enumerate(processors) if isinstance(x, kinds)), len(processors))
+    last = -1
+    for x in processors[first:]:
+        at = kinds.index(type(x)) if type(x) in kinds else -1
+        if at <= last or getattr(x, "min_tokens_to_keep", 1) != 1:
+            return (1.0, 0, 1.0, 0.0), list(processors)
+        params[at] = getattr(x, names[at])
+        last = at
+    return tuple(params), list(processors[:first])
+
+
+def _parameters(model):
+    forward = getattr(model, "forward", None)
+    return inspect.signature(forward).parameters if callable(forward) else {}
 
 
 class _CachedModel:
@@ -109,13 +225,13 @@ class _CachedModel:
     """
 
     def __init__(self, model, name, texts):
-        self.model = model
+        self.model, self.name = model, name
         self.cache = DynamicCache()
         self.lengths = np.zeros(texts, np.int64)
         self.base = 0
         self.columns = 0
         self.missing = np.zeros((texts, 0), bool)
-        parameters = inspect.signature(model.forward).parameters
+        parameters = _parameters(getattr(model, "_orig_mod", model))  # a compiled model's own takes anything
         for needed in ("position_ids", "past_key_values", "attention_mask"):
             if needed not in parameters:
                 refuse(name, type(model).__name__, f"its forward() takes no {needed}: it cannot read a tree")
@@ -176,9 +292,12 @@ class _CachedModel:
         """The logits of the last `kept` entries: those of every token of a prompt could be larger than the model."""
         device = self.model.device
         more = {"logits_to_keep": kept} if self.keeps_logits else {}
-        return self.model(input_ids=torch.from_numpy(tokens).to(device), attention_mask=mask,
-                          position_ids=torch.from_numpy(np.array(positions)).to(device),
-                          past_key_values=self.cache, use_cache=True, **more).logits[:, -kept:]
+        result = self.model(input_ids=torch.from_numpy(tokens).to(device), attention_mask=mask,
+                            position_ids=torch.from_numpy(np.array(positions)).to(device),
+                            past_key_values=self.cache, use_cache=True, **more)
+        if getattr(result, "logits", None) is None:
+            refuse(self.name, type(self.model).__name__, "it returns no logits: a model with a language modelling head is wanted")
+        return result.logits[:, -kept:]
 
     def keep(self, kept):
         """Moves the tokens that were missing and then nodes, in increasing order, behind their text, and drops the others."""
@@ -235,19 +354,156 @@ class _Shape:
         self.place[self.inner] = np.arange(len(self.inner))
 
 
+def _choices(tree, method):
+    """What chooses the trees, or None for one tree."""
+    if not isinstance(tree, Controller) and not (isinstance(tree, str) and tree == "auto"):
+        return None
+    most = _CHILDREN.get(method.shapes)
+    if most is None or method.drawn_by_text:
+        refuse("tree", tree if isinstance(tree, str) else "a Controller", f"the trees of {method} are not chosen at each step: " +
+               ("they are chains that branch at the root only" if most is None else "its draws are fixed by the place in the text"))
+    if isinstance(tree, str):
+        return _Auto(most)
+    if tree.children > most and method.shapes != "any":
+        refuse("tree.children", tree.children, f"{method} takes trees with {most} per node at most")
+    return _Given(tree)
+
+
+class _Given:
+    """A user's controller."""
+
+    def __init__(self, controller):
+        self.controller, self.depth, self.nodes = controller, controller.depth, controller.nodes
+
+    def start(self, loop):
+        self.controller.start()
+
+    def choose(self, depth, unread):
+        return self.controller.choose(depth, unread)
+
+    def learn(self, path, nodes, seconds):
+        self.controller.learn(path, nodes=nodes, **seconds)
+
+    def end(self, loop):
+        pass
+
+
+@dataclass
+class _Times:
+    """Seconds for one of the texts of a batch."""
+
+    target: dict
+    draft: dict
+    step: float
+    inner: float
+
+
+class _Auto:
+    """``tree="auto"``: a `Controller` with measured times. What a step takes apart from the models' calls is measured in the
+    text's first steps: they draft two tokens (and read the prompt), none, and two."""
+
+    depth, nodes = 6, 16
+    _first = (Tree([-1, 0, 1]), Tree([-1]), Tree([-1, 0, 1]))
+
+    def __init__(self, children):
+        self.children = children
+        self.controller = None
+        self.other = []
+
+    @staticmethod
+    def knows(target, draft, texts, method):
+        of, times = _TIMES.get(target, {}).get((texts, str(method)), (None, None))
+        return times if times is not None and (None if of is None else of()) is draft else None
+
+    def start(self, loop):
+        draft = None if loop.draft is None else loop.draft.model
+        times = self.knows(loop.target.model, draft, len(loop.texts), loop.method)
+        if times is not None:
+            self.make(times)
+            return
+        sizes = (1, 2, 4, 8, self.nodes + 1)
+        self.times = _Times(*({1: 0.0} if model is None else _call_seconds(model.model, model.name, len(loop.texts), sizes)
+                              for model in (loop.target, loop.draft)), 0.0, 0.0)
+
+    def make(self, times):
+        self.times = times
+        self.controller = Controller(times.target, times.draft, step=times.step, inner=times.inner, nodes=self.nodes,
+                                     depth=self.depth, children=self.children)
+        self.controller.start()
+
+    def choose(self, depth, unread):
+        if self.controller is None and len(self.other) == len(self._first):
+            _, none, two = self.other
+            self.make(_Times(self.times.target, self.times.draft, none, max(0.0, two - none) / 2))
+        if self.controller is not None:
+            return self.controller.choose(depth, unread)
+        self.other.append(0.0)
+        return self._first[len(self.other) - 1].up_to(depth)
+
+    def learn(self, path, nodes, seconds):
+        if self.controller is not None:
+            self.controller.learn(path, nodes=nodes, **seconds)
+        else:
+            self.other[-1] = max(0.0, seconds["other"] or 0.0)
+
+    def end(self, loop):
+        if self.controller is None:
+            return
+        draft = None if loop.draft is None else loop.draft.model
+        learnt = _Times(*({rows: self.controller.seconds(rows)[k] for rows in of} for k, of in
+                          enumerate((self.times.target, self.times.draft))), self.times.step, self.times.inner)
+        _TIMES.setdefault(loop.target.model, {})[len(loop.texts), str(loop.method)] = (
+            None if draft is None else weakref.ref(draft), learnt)
+
+
+def _call_seconds(model, name, texts, sizes):
+    """The seconds of a call for each of so many texts, by the number of its nodes."""
+    cached = _CachedModel(model, name, texts)
+    context = max(1, min(64, _positions(model) - max(sizes)))
+    cached.read([[0] * context] * texts)
+    result = {}
+    for rows in (sizes[-1], *sizes):  # the first one warms up
+        places = np.broadcast_to(np.minimum(context + np.arange(rows), _positions(model) - 1), (texts, rows))
+        seconds = []
+        for _ in range(2):
+            began = _now({model.device})
+            cached.forward([[0] * (context + 1)] * texts, np.zeros((texts, rows), np.int64), places,
+                           np.broadcast_to(np.tri(rows, dtype=bool), (texts, rows, rows)))
+            seconds.append((_now({model.device}) - began) / texts)
+            cached.keep([[]] * texts)
+        result[rows] = min(seconds)
+    return result
+
+
+def _now(devices):
+    for device in devices:
+        if device.type in ("cuda", "xpu", "mps"):
+            getattr(torch, device.type).synchronize()
+    return time.perf_counter()
+
+
 class _Loop:
     def __init__(self, target, draft, input_ids, attention_mask, tree, method, max_new_tokens, max_length, params,
                  draft_sampling, seed, eos_token_id, pad_token_id, processors, criteria, streamer, threads):
-        self.method = method_of(next(iter(methods())) if method is None else method)
-        self.shape = _Shape(as_tree(_TREES[self.method.shapes] if tree is None else tree))
-        vocabulary = _check_models(target, draft)
+        self.method = method_of((_LOOK_UP if draft is None else next(iter(methods()))) if method is None else method)
+        if draft is None and self.method.law != "deterministic":
+            refuse("method", self.method, f"without a draft model candidates are not drawn: {_LOOK_UP} verifies them")
+        self.choices = _choices(tree, self.method)
+        if tree is None or self.choices is not None:
+            tree = "chain:6" if draft is None else _TREES[self.method.shapes]
+        tree = as_tree(tree)
+        check_shape(self.method, tree)
+        self.shape = _Shape(tree)
+        self.shapes = {tree: self.shape}
+        models = {"target": target} if draft is None else {"target": target, "draft": draft}
+        vocabulary = _check_models(models)
         config = getattr(target, "generation_config", None)
         ends, pads = (getattr(config, name, None) if value is None else value
                       for name, value in (("eos_token_id", eos_token_id), ("pad_token_id", pad_token_id)))
         self.ends = _tokens("eos_token_id", ends, 0)
         pads = _tokens("pad_token_id", pads, -1)
         pad = pads[0] if pads else None
-        prompts, self.padded = _prompts(input_ids, attention_mask, pad, self.ends, vocabulary)
+        prompts, self.padded, self.seen = _prompts(input_ids, attention_mask, pad, self.ends, vocabulary)
         self.pad = pad if pad is not None else self.ends[0] if self.ends else 0
         count, width = self.padded.shape
         if max_new_tokens is not None and max_length is not None:
@@ -259,11 +515,15 @@ class _Loop:
         else:
             room = integer("max_new_tokens", 20 if max_new_tokens is None else max_new_tokens, 0, 2**31 - 1)
         self.room = room
-        self.limit = min(_positions(target), _positions(draft))
+        self.limit = min(map(_positions, models.values()))
+        if isinstance(self.choices, _Auto) and not self.choices.knows(target, draft, count, self.method) and room < _MEASURED_FOR:
+            self.choices = None
+        self.depth = tree.depth if self.choices is None else self.choices.depth
+        self.most_nodes = len(tree) if self.choices is None else max(len(tree), self.choices.nodes + 1)
         longest = max(map(len, prompts))
         if longest > self.limit:
             refuse("input_ids.shape[1]", longest, f"the models have {self.limit} positions")
-        for name, model in (("target", target), ("draft", draft)):
+        for name, model in models.items():
             window = _window(model)
             last = min(longest + room, self.limit)
             if window is not None and last > window:
@@ -271,7 +531,7 @@ class _Loop:
                        f"{last} are asked for: such windows are not made into trees")
             switch = _switch(model)
             # The nodes of the last tree lie beyond the text.
-            if switch is not None and min(map(len, prompts)) <= switch < last + self.shape.tree.depth:
+            if switch is not None and min(map(len, prompts)) <= switch < last + self.depth:
                 refuse(name, type(model).__name__, f"its rotary embedding changes at {switch} tokens, and texts of {last} are asked "
                        "for: the nodes of a tree would change it too early")
         if streamer is not None and count > 1:
@@ -289,12 +549,16 @@ class _Loop:
         self.device = input_ids.device
         self.texts = [prompt.tolist() for prompt in prompts]
         self.prompt_sizes = [len(t) for t in self.texts]
+        if seed is None:
+            seed = int(torch.randint(2**63 - 1, ()))
         self.seeds = each("seed", seed, count, np.uint64)
         self.ids = np.arange(count, dtype=np.uint32)
         self.rows = list(range(count))  # indices in the batch of the texts that have not ended
         self.target = _CachedModel(target, "target", count)
-        self.draft = _CachedModel(draft, "draft", count)
-        depth = self.shape.tree.depth
+        self.draft = None if draft is None else _CachedModel(draft, "draft", count)
+        depth = self.depth
+        self.seconds = dict.fromkeys(("target", "draft"), 0.0)
+        self.devices = {model.device for model in models.values()}
         self.steps = [[] for _ in self.texts]
         self.drafted = [0] * count
         self.accepted = [0] * count
@@ -307,14 +571,18 @@ class _Loop:
             self.streamer.put(torch.from_numpy(self.padded))
         if self.room > 0:
             longest = max(self.prompt_sizes) - 1
-            if longest and len(self.texts) * (longest + len(self.shape.tree)) ** 2 > _MASK_ENTRIES:
+            if longest and len(self.texts) * (longest + self.most_nodes) ** 2 > _MASK_ENTRIES:
                 read = [text[:-1] for text in self.texts]
                 self.target.read(read)
-                if self.shape.tree.depth and self.room > 1:
+                if self.draft is not None and self.depth and self.room > 1:
                     self.draft.read(read)
                     self.draft_calls += 1
+            if self.choices is not None:
+                self.choices.start(self)
             while self.rows:
                 self.step()
+            if self.choices is not None:
+                self.choices.end(self)
         if self.streamer is not None:
             self.streamer.end()
         sequences = torch.from_numpy(self.sequences()).to(self.device)
@@ -334,20 +602,30 @@ class _Loop:
 
     def step(self):
         """Drafts a tree for every text, verifies it, and keeps the accepted path."""
-        shape, rows = self.shape, self.rows
+        began = self.now()
+        self.seconds = dict.fromkeys(self.seconds, 0.0)
+        rows = self.rows
         length = np.array([len(self.texts[r]) for r in rows])
         left = np.array([self.room - (len(self.texts[r]) - self.prompt_sizes[r]) for r in rows])
         # No deeper than the tokens and positions that are left. The depth does not depend on draws.
-        depths = np.clip(np.minimum(left - 1, self.limit - length), 0, shape.tree.depth)
-        tokens = np.full((len(rows), len(shape.tree)), -1, np.int32)
+        deepest = np.maximum(np.minimum(left - 1, self.limit - length), 0)
+        reads_prompts = self.target.columns == 0
+        if self.choices is not None:
+            read = self.draft is None or self.draft.columns == 0
+            tree = self.choices.choose(int(deepest.max()), 1 if read else int((length - self.draft.lengths).max()))
+            self.shape = self.shapes.get(tree) or self.shapes.setdefault(tree, _Shape(tree))
+        shape = self.shape
+        depths = np.minimum(deepest, shape.tree.depth)
+        tokens = np.full((len(rows), len(shape.tree)), SUPPORT_ENDED, np.int32)
         tokens[:, 0] = [self.texts[r][-1] for r in rows]
         certain = np.zeros_like(tokens)
-        draft_logits = self.grow(tokens, certain, length, depths)
+        draft_logits = self.look_up(tokens) if self.draft is None else self.grow(tokens, certain, length, depths)
 
         nodes = len(shape.up_to[int(depths.max())])
         mask = np.broadcast_to(shape.mask[:nodes, :nodes], (len(rows), nodes, nodes))
-        logits = self.target.forward([self.texts[r] for r in rows], np.maximum(tokens[:, :nodes], 0).astype(np.int64),
-                                     self.places(length, np.arange(nodes)), mask)
+        with self.timing("target"):
+            logits = self.target.forward([self.texts[r] for r in rows], np.maximum(tokens[:, :nodes], 0).astype(np.int64),
+                                         self.places(length, np.arange(nodes)), mask)
         self.target_calls += 1
         logits = self.processed(logits, tokens, np.arange(nodes))
         trees = [shape.up_to[d] for d in depths.tolist()]
@@ -363,20 +641,32 @@ class _Loop:
         law = laws()[self.method.law]
         drafted = [DraftedTree(t, tokens[b, : len(t)], certain[b, : len(t)], law) for b, t in enumerate(trees)]
         reads = self.method.reads_draft
-        verdicts = verify(self.method, drafted, None, _matrix(logits), _matrix(draft_logits) if reads else None,
-                          temperature=self.params[0], top_k=self.params[1], top_p=self.params[2], min_p=self.params[3],
-                          draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
-                          positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
-                          draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
+        verdicts = decided(self.method, drafted, None, _matrix(logits), _matrix(draft_logits) if reads else None,
+                           temperature=self.params[0], top_k=self.params[1], top_p=self.params[2], min_p=self.params[3],
+                           draft_sampling=self.draft_params, seeds=self.seeds[rows], ids=self.ids[rows],
+                           positions=(length - 1).astype(np.int32), target_rows=np.concatenate(target_rows),
+                           draft_rows=np.concatenate(draft_rows) if reads else None, threads=self.threads)
         self.take(verdicts, tokens)
+        if self.choices is not None:
+            seconds = {**self.seconds, "other": self.now() - began - sum(self.seconds.values())}
+            share = {name: None if reads_prompts else value / len(rows) for name, value in seconds.items()}
+            for tree, verdict in zip(trees, verdicts):
+                self.choices.learn(verdict.path, len(tree), share)
+
+    def now(self):
+        """Seconds of a clock, after the work of all devices; 0 if trees are not chosen by them."""
+        return 0.0 if self.choices is None else _now(self.devices)
+
+    @contextmanager
+    def timing(self, kind):
+        began = self.now()
+        yield
+        self.seconds[kind] += self.now() - began
 
     def take(self, verdicts, tokens):
         rows, shape = self.rows, self.shape
         kept, kept_by_draft, on = [], [], []
         for b, (row, verdict) in enumerate(zip(rows, verdicts)):
-            if verdict.tokens[-1] < 0:
-                refuse("target(..).logits", "not a distribution", f"a row of text {row} has a NaN, plus infinity or no number "
-                       "above minus infinity")
             self.count(row, tokens[b], verdict)
             emitted, ended = self.emit(row, verdict.tokens)
             if self.streamer is not None:
@@ -387,13 +677,16 @@ class _Loop:
             on.append(b)
             path = [0, *verdict.path.tolist()]
             kept.append(path)
-            fed = shape.place[path]
-            kept_by_draft.append(fed[(fed >= 0) & (fed < self.draft.nodes)].tolist())
+            if self.draft is not None:
+                fed = shape.place[path]
+                kept_by_draft.append(fed[(fed >= 0) & (fed < self.draft.nodes)].tolist())
         self.rows = [rows[b] for b in on]
         if not on:
             return
         whole = len(on) == len(rows)
         for model, columns in ((self.target, kept), (self.draft, kept_by_draft)):
+            if model is None:
+                continue
             if not whole:
                 of_all = [[] for _ in rows]
                 for b, mine in zip(on, columns):
@@ -432,6 +725,28 @@ class _Loop:
         """Positions of nodes, limited to the model's; nodes beyond the limit are not used."""
         return np.minimum(length[:, None] - 1 + self.shape.tree.depths[nodes], self.limit - 1)
 
+    def look_up(self, tokens):
+        """Fills the trees with what followed the last tokens of each text before: after the longest suffix that occurred, the
+        last occurrence first, then after shorter ones. The children of a node are different tokens."""
+        tree = self.shape.tree
+        for b, row in enumerate(self.rows):
+            text = np.array(self.texts[row])
+            found = []
+            for n in range(min(_LONGEST_SUFFIX, len(text) - 1), 0, -1):
+                windows = np.lib.stride_tricks.sliding_window_view(text[:-1], n)
+                found += (np.flatnonzero((windows == text[-n:]).all(1))[::-1] + n).tolist()
+            follow = [text[at: at + tree.depth].tolist() for at in dict.fromkeys(found)]
+            paths = {0: ()}
+            for v in range(len(tree)):
+                children = tree.children(v)
+                if v not in paths or not len(children):
+                    continue
+                d = len(paths[v])
+                next_tokens = dict.fromkeys(f[d] for f in follow if len(f) > d and tuple(f[:d]) == paths[v])
+                for child, token in zip(children, next_tokens):
+                    tokens[b, child] = token
+                    paths[child] = (*paths[v], token)
+
     def grow(self, tokens, certain, length, depths):
         """Draws the trees level by level. Returns the draft's logits (texts, inner nodes, vocabulary)."""
         shape, rows = self.shape, self.rows
@@ -439,9 +754,10 @@ class _Loop:
         for d, level in enumerate(shape.levels[: int(depths.max())]):
             fed += len(level)
             # The draft has not read an accepted leaf: it reads it before the root, in the same call.
-            logits = self.draft.forward(
-                texts, np.maximum(tokens[:, level], 0).astype(np.int64), self.places(length, level),
-                np.broadcast_to(shape.mask[level][:, shape.inner[:fed]], (len(rows), len(level), fed)))
+            with self.timing("draft"):
+                logits = self.draft.forward(
+                    texts, np.maximum(tokens[:, level], 0).astype(np.int64), self.places(length, level),
+                    np.broadcast_to(shape.mask[level][:, shape.inner[:fed]], (len(rows), len(level), fed)))
             self.draft_calls += 1
             logits = self.processed(logits, tokens, level)
             found.append(logits)
@@ -463,7 +779,7 @@ class _Loop:
             drawn, _, sure = _core.draft(
                 self.method.name, flat, False, texts.astype(np.int32), of.astype(np.int32),
                 np.full(len(of), depth, np.int32), n, self.draft_table, self.seeds[rows], positions, self.ids[rows],
-                places, self.threads)
+                places, None, self.threads)
             tokens[texts[:, None], shape.first[of][:, None] + np.arange(n)] = drawn
             certain[texts, of] = sure
 
@@ -500,8 +816,8 @@ def _matrix(logits):
     return flat.detach().cpu().contiguous()
 
 
-def _check_models(target, draft):
-    for name, model in (("target", target), ("draft", draft)):
+def _check_models(models):
+    for name, model in models.items():
         config = getattr(model, "config", None)
         if config is None or not callable(getattr(model, "forward", None)):
             refuse(name, type(model).__name__, "a causal language model of transformers is wanted")
@@ -517,9 +833,9 @@ def _check_models(target, draft):
         attention = getattr(config, "_attn_implementation", "eager")
         if attention not in ("eager", "sdpa"):
             refuse(f"{name}.config._attn_implementation", attention, "a tree's mask is taken by 'sdpa' and 'eager'")
-    sizes = [model.config.get_text_config().vocab_size for model in (target, draft)]
-    if sizes[0] != sizes[1]:
-        refuse("draft.config.vocab_size", sizes[1], f"draft and target have one vocabulary, of {sizes[0]}")
+    sizes = [model.config.get_text_config().vocab_size for model in models.values()]
+    if sizes[0] != sizes[-1]:
+        refuse("draft.config.vocab_size", sizes[-1], f"draft and target have one vocabulary, of {sizes[0]}")
     return sizes[0]
 
 
@@ -593,4 +909,4 @@ def _prompts(input_ids, attention_mask, pad, ends, vocabulary):
     if len(wrong):
         b, i = wrong[0].tolist()
         refuse(f"input_ids[{b}]", ids[b, i], f"a token is in [0, {vocabulary})", i)
-    return [row[mask] for row, mask in zip(ids, seen)], ids
+    return [row[mask] for row, mask in zip(ids, seen)], ids, seen

@@ -10,17 +10,32 @@ a lossless verifier equals the target's.
             return 0, None                              # the child of rank 0
         return None, source.categorical(proof.residual(p, q))
 
-    proof.is_lossless(proof.draw_iid, accept_or_not, p, q, n=1)
+    proof.prove_lossless(proof.draw_iid, accept_or_not, n=1)      # a Proof: .holds, .failures
+
+`prove_lossless` runs a bank of rows: a wrong verifier is right on many a pair, p = 5:3:2 and q = 2:5:3 among them.
+`is_lossless` looks at one pair of rows.
 
 It is meant for some ten thousand combinations: vocabularies of three or four tokens, trees of a few nodes.
 """
 
-from collections import defaultdict
-from fractions import Fraction
-from typing import NamedTuple
+from __future__ import annotations
 
-from ._errors import refuse
-from .tree import as_tree
+import random
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+from ._arrays import integer
+from ._errors import InvalidInput, refuse
+from .tree import Tree, as_tree
+
+Row = Sequence[Any]  #: probabilities: Fractions for exact laws, or floats
+Draw = Callable[["Source", Row, int], Iterable[int]]  #: ``draw(source, q, n)``: the children of a node
+Decide = Callable[["Source", Row, Row, list], tuple]  #: ``decide(source, p, q, children)``: (rank, None) or (None, token)
+Verify = Callable[..., tuple]  #: ``verify(source, tree, tokens, target, draft)``: (path, token)
+Model = Callable[[tuple], Row]  #: from a tuple of tokens, the text so far, to a row
 
 
 class Source:
@@ -36,7 +51,7 @@ class Source:
         self._open = []
         self.probability = 1
 
-    def categorical(self, weights):
+    def categorical(self, weights: Iterable[Any]) -> int:
         """An index, with probability proportional to its weight."""
         weights = list(weights)
         for i, w in enumerate(weights):
@@ -52,14 +67,14 @@ class Source:
         self.probability = self.probability * weights[i] / total
         return i
 
-    def bernoulli(self, probability):
+    def bernoulli(self, probability: Any) -> bool:
         """True with the given probability."""
         if not 0 <= probability <= 1:
             refuse("probability", probability, "it lies in [0, 1]")
         return self.categorical([1 - probability, probability]) == 1
 
 
-def enumerate_draws(function, limit=2_000_000):
+def enumerate_draws(function: Callable[[Source], Any], limit: int = 2_000_000) -> dict:
     """Runs ``function(source)`` for every combination of outcomes of its draws, at most `limit`: {result: probability}.
     Results must be hashable."""
     source = Source()
@@ -79,17 +94,17 @@ def enumerate_draws(function, limit=2_000_000):
     refuse("limit", limit, "the draws can fall in more ways than this: take fewer tokens, nodes or children")
 
 
-def residual(p, q):
+def residual(p: Row, q: Row) -> list:
     """The part of p above q, (p - q)+, as weights."""
     return [max(a - b, 0) for a, b in zip(p, q)]
 
 
-def draw_iid(source, q, n):
+def draw_iid(source: Source, q: Row, n: int) -> list:
     """n independent draws."""
     return [source.categorical(q) for _ in range(n)]
 
 
-def draw_sequential(source, q, n):
+def draw_sequential(source: Source, q: Row, n: int) -> list:
     """n draws without replacement, fewer if the support is smaller."""
     left = list(q)
     drawn = []
@@ -100,7 +115,7 @@ def draw_sequential(source, q, n):
     return drawn
 
 
-def draw_top(source, q, n):  # noqa: ARG001
+def draw_top(source: Source, q: Row, n: int) -> list:  # noqa: ARG001
     """The n most likely tokens, in order."""
     return sorted((x for x in range(len(q)) if q[x] > 0), key=lambda x: (-q[x], x))[:n]
 
@@ -120,7 +135,7 @@ class NodeLaw(NamedTuple):
     accepted: object  #: the probability that a child is accepted
 
 
-def law_of_node(draw, decide, p, q, n):
+def law_of_node(draw: Draw, decide: Decide, p: Row, q: Row, n: int, limit: int = 2_000_000) -> NodeLaw:
     """The exact law of the token that one node emits.
 
     draw: ``draw(source, q, n)`` returns the children. decide: ``decide(source, p, q, children)`` returns (k, None) to
@@ -135,12 +150,12 @@ def law_of_node(draw, decide, p, q, n):
         rank, token = decide(source, p, q, children)
         return (children[rank], True) if rank is not None else (token, False)
 
-    found = enumerate_draws(run)
+    found = enumerate_draws(run, limit)
     tokens = [found.get((x, True), 0) + found.get((x, False), 0) for x in range(len(p))]
     return NodeLaw(tokens, sum(w for (_, accepted), w in found.items() if accepted))
 
 
-def node_by_node(decide):
+def node_by_node(decide: Decide) -> Verify:
     """A verifier for `law_of_tree` that descends from the root and calls `decide` at each node."""
 
     def verify(source, tree, tokens, target, draft):
@@ -160,7 +175,8 @@ def node_by_node(decide):
     return verify
 
 
-def law_of_tree(draw, verify, tree, target, draft, length):
+def law_of_tree(draw: Draw, verify: Verify, tree: Tree | str | Sequence[int], target: Model, draft: Model, length: int,
+                limit: int = 2_000_000) -> dict:
     """The exact law of the first `length` tokens if the first step is speculative and the target continues alone.
 
     draw: as in `law_of_node`, called for each node with children. verify: ``verify(source, tree, tokens, target, draft)``
@@ -195,7 +211,7 @@ def law_of_tree(draw, verify, tree, target, draft, length):
         return (*(tokens[v] for v in path), following)
 
     law = defaultdict(int)
-    for emitted, probability in enumerate_draws(run).items():
+    for emitted, probability in enumerate_draws(run, limit).items():
         ends = {emitted[:length]: probability}
         for _ in range(length - len(emitted)):
             ends = {(*text, x): w * px for text, w in ends.items()
@@ -205,27 +221,206 @@ def law_of_tree(draw, verify, tree, target, draft, length):
     return dict(law)
 
 
-def law_of_text(target, length):
+def law_of_text(target: Model, length: int) -> dict:
     """The law of the first `length` tokens of the target alone."""
-    law = {(): 1}
+    law: dict = {(): 1}
     for _ in range(length):
         law = {(*text, x): w * px for text, w in law.items()
                for x, px in enumerate(_row("target", target(text))) if px > 0}
     return law
 
 
-def distance(a, b):
+def distance(a: dict | Row, b: dict | Row) -> Any:
     """The total variation distance of two laws (dicts or rows): half the sum of the absolute differences."""
     a = a if isinstance(a, dict) else dict(enumerate(a))
     b = b if isinstance(b, dict) else dict(enumerate(b))
     return sum(abs(a.get(k, 0) - b.get(k, 0)) for k in {*a, *b}) / 2
 
 
-def is_lossless(draw, decide, p, q, n, tolerance=0):
-    """Whether a verifier at one node has the target's law, up to `tolerance` in total variation (for floats: 1e-12)."""
+def is_lossless(draw: Draw, decide: Decide, p: Row, q: Row, n: int, tolerance: float = 0) -> bool:
+    """Whether a verifier at one node has the target's law for this pair of rows, up to `tolerance` in total variation (for
+    floats: 1e-12). A wrong verifier is right on many pairs: `prove_lossless` takes a bank of them."""
     return distance(law_of_node(draw, decide, p, q, n).tokens, list(p)) <= tolerance
 
 
-def fractions(*weights):
+def fractions(*weights: Any) -> list[Fraction]:
     """A row of exact probabilities: ``fractions(1, 2, 1)`` is 1/4, 1/2, 1/4."""
     return [Fraction(w) / sum(Fraction(x) for x in weights) for w in weights]
+
+
+def _only(rng, vocabulary, keep):
+    weights = [rng.randint(1, 20) if keep(i) else 0 for i in range(vocabulary)]
+    return weights if any(weights) else [1] + [0] * (vocabulary - 1)
+
+
+def _ties(rng, vocabulary):
+    weights = [rng.randrange(4) for _ in range(vocabulary)]
+    return weights if any(weights) else [1] + [0] * (vocabulary - 1)
+
+
+def _tails(rng, vocabulary, low, high):
+    """10^low to 10^high for each token but one, and 0 for some."""
+    row = [0 if rng.random() < 0.2 else Fraction(rng.randint(1, 9), 10 ** rng.randint(-high, -low)) for _ in range(vocabulary)]
+    row[rng.randrange(vocabulary)] = Fraction(1)
+    return row
+
+
+def _almost(rng, weights):
+    return [w * (1 + Fraction(rng.randint(-5, 5), 10**14)) for w in weights]
+
+
+def _rows_of_kind(kind, vocabulary, rng):
+    a, b = rng.randrange(vocabulary), rng.randrange(vocabulary)
+    p, q = (_only(rng, vocabulary, lambda i: True) for _ in range(2))
+    if kind == "no_mass":
+        p, q = _only(rng, vocabulary, lambda i: i != a), _only(rng, vocabulary, lambda i: i != b)
+    elif kind == "disjoint":
+        p, q = _only(rng, vocabulary, lambda i: i % 2 == 0), _only(rng, vocabulary, lambda i: i % 2 == 1)
+    elif kind in ("one_hot_target", "greedy"):
+        p = _only(rng, vocabulary, lambda i: i == a)
+    if kind in ("one_hot_draft", "greedy"):
+        q = _only(rng, vocabulary, lambda i: i == b)
+    elif kind == "narrow_draft":
+        q = _only(rng, vocabulary, lambda i: i in (a, (a + 1) % vocabulary))
+    elif kind == "equal":
+        q = p
+    elif kind == "almost_equal":
+        q = _almost(rng, p)
+    elif kind == "ties":
+        p, q = _ties(rng, vocabulary), _ties(rng, vocabulary)
+    elif kind == "almost_ties":
+        p, q = _almost(rng, _ties(rng, vocabulary)), _almost(rng, _ties(rng, vocabulary))
+    elif kind == "cut":
+        p, q = (_only(rng, vocabulary, lambda i: rng.random() < 0.5) for _ in range(2))
+    if kind in ("sharp_draft", "sharp"):
+        q = _tails(rng, vocabulary, -10, -4)
+    if kind == "sharp":
+        p = _tails(rng, vocabulary, -10, -4)
+    if kind in ("steep_draft", "steep"):
+        q = _tails(rng, vocabulary, -45, -30)
+    if kind in ("steep_target", "steep"):
+        p = _tails(rng, vocabulary, -45, -30)
+    return fractions(*p), fractions(*q)
+
+
+#: The kinds of rows of `prove_lossless`: all tokens with mass; some without, none with mass in both; one-hot rows, at
+#: temperature 0 both; a draft of two tokens; equal rows, almost equal ones; ties of p, of q and of p / q, and almost ties; rows
+#: cut as by top-k; all but 1e-4 to 1e-10, or all but 1e-30 to 1e-45, on one token.
+KINDS = ("plain", "no_mass", "disjoint", "one_hot_target", "one_hot_draft", "narrow_draft", "equal", "almost_equal", "greedy", "ties",
+         "almost_ties", "cut", "sharp_draft", "sharp", "steep_draft", "steep_target", "steep")
+
+
+class Failure(NamedTuple):
+    """Rows for which the law is not the target's."""
+
+    kind: str  #: one of `KINDS`
+    vocabulary: int
+    shape: str  #: the number of children, or the tree
+    seed: int
+    p: list  #: the target's row, of a tree that at the root
+    q: list  #: the draft's
+    distance: Any  #: total variation from the target; None if the verifier raised an exception
+    error: Exception | None
+
+    def __str__(self):
+        what = f"raised {type(self.error).__name__}: {self.error}" if self.error else f"total variation {self.distance}"
+        return (f"{self.kind}, V = {self.vocabulary}, {self.shape}, seed {self.seed}: {what}; p = ({', '.join(map(str, self.p))}), "
+                f"q = ({', '.join(map(str, self.q))})")
+
+
+@dataclass
+class Proof:
+    """The result of `prove_lossless`. True in a condition if it holds."""
+
+    cases: int = 0
+    failures: list[Failure] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)  #: cases in which the draws can fall in too many ways
+
+    @property
+    def holds(self) -> bool:
+        """Whether the law was the target's in every case."""
+        return self.cases > 0 and not self.failures
+
+    def __bool__(self):
+        return self.holds
+
+    def __str__(self):
+        lines = [f"{'lossless' if self.holds else 'not lossless'}: {len(self.failures)} of {self.cases} cases failed"]
+        lines += [f"    {failure}" for failure in self.failures[:5]] + ["    .."] * (len(self.failures) > 5)
+        return "\n".join(lines + [f"    too many draws: {case}" for case in self.left_out])
+
+    def _add(self, where, p, q, law, wanted, tolerance):
+        try:
+            found = distance(law(), wanted())
+        except InvalidInput as error:
+            if error.argument == "limit":
+                self.left_out.append("{}, V = {}, {}, seed {}".format(*where))
+                return
+            self.failures.append(Failure(*where, p, q, None, error))
+        except Exception as error:
+            self.failures.append(Failure(*where, p, q, None, error))
+        else:
+            if not found <= tolerance:
+                self.failures.append(Failure(*where, p, q, found, None))
+        self.cases += 1
+
+
+def _bank(exact, tolerance, seeds, seed):
+    tolerance = (0 if exact else 1e-12) if tolerance is None else tolerance
+    convert = (lambda row: row) if exact else (lambda row: [float(x) for x in row])
+    return tolerance, convert, range(seed, seed + integer("seeds", seeds, 1, 10**6))
+
+
+def prove_lossless(draw: Draw, decide: Decide, *, n: int | Iterable[int] = (1, 2, 3), vocabularies: Iterable[int] = (1, 2, 3, 4),
+                   seeds: int = 2, seed: int = 1, exact: bool = True, tolerance: float | None = None, limit: int = 20_000) -> Proof:
+    """Proves that a verifier at one node has the target's law, or finds rows for which it does not, over a bank of rows: `KINDS`,
+    several vocabularies and numbers of children, `seeds` random pairs of each. A few seconds.
+
+    draw, decide: as for `law_of_node`. exact: rows of Fractions, else of floats, with a `tolerance` of 1e-12; a residual may
+    then vanish by rounding, which a verifier has to survive. An exception is a failure. limit: of the combinations of outcomes of one case.
+
+    >>> proof.prove_lossless(proof.draw_iid, accept_or_not, n=1).holds
+    True
+    """
+    result = Proof()
+    tolerance, convert, numbers = _bank(exact, tolerance, seeds, seed)
+    for vocabulary in vocabularies:
+        for children in (n,) if isinstance(n, int) else n:
+            for kind in KINDS:
+                for k in numbers:
+                    p, q = map(convert, _rows_of_kind(kind, vocabulary, random.Random(f"{kind} {vocabulary} {k}")))
+                    result._add((kind, vocabulary, f"n = {children}", k), p, q,
+                                lambda p=p, q=q, m=children: law_of_node(draw, decide, p, q, m, limit).tokens,
+                                lambda p=p: p, tolerance)
+    return result
+
+
+def prove_lossless_of_trees(draw: Draw, verify: Verify, *, trees: Iterable[Tree | str | Sequence[int]] = ("1", "2", "1x1", "2x1", "1x2"),
+                            vocabularies: Iterable[int] = (2, 3), seeds: int = 2, seed: int = 1, exact: bool = True,
+                            tolerance: float | None = None, limit: int = 20_000) -> Proof:
+    """`prove_lossless` for a verifier of trees, as for `law_of_tree`: the law of the tokens of one step and those that the target
+    adds, as many as the tree has levels and one. Each text has rows of its own."""
+    result = Proof()
+    tolerance, convert, numbers = _bank(exact, tolerance, seeds, seed)
+    for vocabulary in vocabularies:
+        for tree in map(as_tree, trees):
+            for kind in KINDS:
+                for k in numbers:
+                    models: dict = {}
+
+                    def rows(text, kind=kind, vocabulary=vocabulary, k=k, models=models):
+                        if text not in models:
+                            rng = random.Random(f"{kind} {vocabulary} {k} {text}")
+                            models[text] = tuple(map(convert, _rows_of_kind(kind, vocabulary, rng)))
+                        return models[text]
+
+                    def target(text, rows=rows):
+                        return rows(text)[0]
+
+                    def draft(text, rows=rows):
+                        return rows(text)[1]
+
+                    result._add((kind, vocabulary, repr(tree), k), *rows(()),
+                                lambda tree=tree, p=target, q=draft: law_of_tree(draw, verify, tree, p, q, tree.depth + 1, limit),
+                                lambda tree=tree, p=target: law_of_text(p, tree.depth + 1), tolerance)
+    return result

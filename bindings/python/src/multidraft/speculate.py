@@ -11,8 +11,9 @@ import numpy as np
 from . import _core
 from ._arrays import four, integer, integers, rows, sampling, thread_count
 from ._errors import refuse
-from .batch import DraftedTree, verify
-from .methods import Method, laws, method as method_of
+from ._intervals import interval
+from .batch import SUPPORT_ENDED, DraftedTree, decided
+from .methods import Method, check_shape, laws, method as method_of
 from .tree import Tree, as_tree
 
 Model = Callable[[list], Any]  #: from a list of token lists to an array (len, vocabulary) of logits
@@ -22,17 +23,21 @@ Model = Callable[[list], Any]  #: from a list of token lists to an array (len, v
 class Generation:
     """The result of `speculate`."""
 
-    tokens: list  #: the new tokens
+    tokens: list[int]  #: the new tokens
     target_calls: int = 0
     draft_calls: int = 0
     drafted: int = 0  #: the number of drafted tokens
     accepted: int = 0  #: the number of these that were accepted
-    steps: list = field(default_factory=list)  #: the number of tokens emitted by each target call
+    steps: list[int] = field(default_factory=list)  #: the number of tokens emitted by each target call
 
     @property
     def block_efficiency(self) -> float:
         """Tokens per target call."""
         return len(self.tokens) / self.target_calls if self.target_calls else 0.0
+
+    def interval(self, level: float = 0.95) -> tuple[float, float]:
+        """A confidence interval of the block efficiency, of texts like this one; (0, inf) for fewer than two steps."""
+        return interval([self.steps], level)
 
 
 def _call(model, name, contexts, vocabulary):
@@ -71,8 +76,9 @@ def draft_tree(method: Method | str, tree: Tree | str, text: Sequence[int], draf
 
 def _grow(chosen, tree, text, draft, params, seed, request, threads):
     """`draft_tree` with two more results: the texts up to the nodes that were drawn, and the number of calls."""
+    check_shape(chosen, tree)
     nodes = len(tree)
-    tokens = np.full(nodes, -1, np.int32)
+    tokens = np.full(nodes, SUPPORT_ENDED, np.int32)  # those below a child that could not be drawn stay so
     tokens[0] = text[-1]
     certain = np.zeros(nodes, np.int32)
     paths = {0: text}
@@ -104,7 +110,7 @@ def _grow(chosen, tree, text, draft, params, seed, request, threads):
             drawn, _, sure = _core.draft(
                 chosen.name, array, is_bfloat16, np.zeros(len(chosen_rows), np.int32), at[chosen_rows],
                 np.full(len(chosen_rows), depth, np.int32), wanted, params, seeds, position, ids,
-                np.array(chosen_rows, np.int64), threads)
+                np.array(chosen_rows, np.int64), None, threads)
             for k, row in enumerate(chosen_rows):
                 children = tree.children(level[row])
                 tokens[children.start:children.stop] = drawn[k]
@@ -143,6 +149,7 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
     """
     chosen = method_of(method)
     tree = as_tree(tree)
+    check_shape(chosen, tree)
     text = integers("text", text).tolist()
     if not text:
         refuse("text.size", 0, "there is a token to go on from")
@@ -165,13 +172,10 @@ def speculate(method: Method | str, tree: Tree | str, target: Model, draft: Mode
         else:
             draft_logits, scored = _same_type(logits, scored)
             draft_rows = None
-        verdict = verify(chosen, drafted, None, scored, draft_logits if chosen.reads_draft else None,
-                         temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, draft_sampling=of_draft,
-                         seeds=seed, positions=len(text) - 1, ids=request, target_rows=target_rows,
-                         draft_rows=draft_rows if chosen.reads_draft else None, threads=threads)
-        if verdict.tokens[-1] < 0:
-            refuse("target(..)", "not a distribution", "a row of a model has a NaN, plus infinity or no number above minus "
-                   "infinity")
+        verdict = decided(chosen, drafted, None, scored, draft_logits if chosen.reads_draft else None,
+                          temperature=temperature, top_k=top_k, top_p=top_p, min_p=min_p, draft_sampling=of_draft,
+                          seeds=seed, positions=len(text) - 1, ids=request, target_rows=target_rows,
+                          draft_rows=draft_rows if chosen.reads_draft else None, threads=threads)
         emitted = verdict.tokens[: wanted - len(result.tokens)]
         for k, token in enumerate(emitted):
             if token in stop:

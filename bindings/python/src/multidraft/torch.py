@@ -15,7 +15,8 @@ from torch import Tensor
 from . import _core, cuda
 from ._arrays import each, four, integer, sampling, thread_count
 from ._errors import refuse
-from .methods import Law, Method, law as law_of, method as method_of
+from .batch import _sampler
+from .methods import Law, Method, check_shape, law as law_of, method as method_of
 from .tree import Tree, as_tree
 
 _ROWS = (torch.float32, torch.float16, torch.bfloat16)
@@ -24,7 +25,7 @@ _ROWS = (torch.float32, torch.float16, torch.bfloat16)
 class Draws(NamedTuple):
     """The children drawn for rows of logits."""
 
-    tokens: Tensor  #: (rows, n) int32; -1 if the row's support was exhausted
+    tokens: Tensor  #: (rows, n) int32; `multidraft.SUPPORT_ENDED` where no token was left to draw
     counts: Tensor  #: (rows,) int32: number drawn
     certain: Tensor  #: (rows,) int32: number that are certain
 
@@ -98,7 +99,7 @@ def _to(array, device):
 
 @torch.library.custom_op("multidraft::draft", mutates_args=())
 def _draft(logits: Tensor, n: int, method: str, nodes: Tensor, depths: Tensor, requests: Tensor, seeds: Tensor,
-           positions: Tensor, ids: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+           positions: Tensor, ids: Optional[Tensor], temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
            min_p: float = 0.0, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     n = integer("n", n, 0, 2**24)
     if _on_stream(logits):
@@ -112,7 +113,7 @@ def _draft(logits: Tensor, n: int, method: str, nodes: Tensor, depths: Tensor, r
     out = _core.draft(method_of(method).name, _rows(logits, "logits"), False, _host(requests, "requests", np.int32),
                       _host(nodes, "nodes", np.int32), _host(depths, "depths", np.int32), n,
                       sampling(temperature, top_k, top_p, min_p, len(seeds)), _host(seeds, "seeds", np.uint64),
-                      _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), None,
+                      _host(positions, "positions", np.int32), _optional(ids, "ids", np.uint32), None, None,
                       thread_count(threads))
     return tuple(_to(x, logits.device) for x in out)
 
@@ -128,7 +129,7 @@ def _(logits, n, method, nodes, depths, requests, seeds, positions, ids, tempera
 @torch.library.custom_op("multidraft::verify", mutates_args=())
 def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Tensor, certain: Optional[Tensor],
             target: Tensor, draft: Optional[Tensor], target_rows: Optional[Tensor], draft_rows: Optional[Tensor],
-            seeds: Tensor, positions: Tensor, ids: Tensor, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
+            seeds: Tensor, positions: Tensor, ids: Optional[Tensor], temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
             min_p: float = 0.0, draft_temperature: float = 1.0, draft_top_k: int = 0, draft_top_p: float = 1.0,
             draft_min_p: float = 0.0, probabilities: bool = False, threads: int = 1) -> Tuple[Tensor, Tensor, Tensor]:
     kinds = (torch.float32,) if probabilities else _ROWS
@@ -144,7 +145,7 @@ def _verify(method: str, law: str, offsets: Tensor, parents: Tensor, tokens: Ten
         None if draft is None else _rows(draft, "draft", kinds), False, _optional(target_rows, "target_rows", np.int64),
         _optional(draft_rows, "draft_rows", np.int64), sampling(temperature, top_k, top_p, min_p, count),
         sampling(draft_temperature, draft_top_k, draft_top_p, draft_min_p, count), _host(seeds, "seeds", np.uint64),
-        _host(positions, "positions", np.int32), _host(ids, "ids", np.uint32), thread_count(threads), False,
+        _host(positions, "positions", np.int32), _optional(ids, "ids", np.uint32), thread_count(threads), False,
         probabilities)
     begins = offsets.detach().cpu().numpy()
     for b in range(count):
@@ -260,28 +261,28 @@ def _each(name, value, count, dtype):
     return torch.from_numpy(numbers.view(np.int64) if dtype is np.uint64 else numbers.astype(np.int64))
 
 
-def draft(logits: Tensor, n: int, *, method: Method | str, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
-          min_p: float = 0.0, nodes: Any = None, depths: Any = 0, seeds: Any = 0, positions: Any = 0, ids: Any = 0,
-          threads: int = 1) -> Draws:
+def draft(logits: Tensor, n: int, *, law: Law | str | None = None, method: Method | str | None = None,
+          temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0, nodes: Any, depths: Any = 0,
+          seeds: Any = 0, positions: Any = 0, ids: Any = None, threads: int = 1) -> Draws:
     """Draws n children for each row of the draft's logits, (rows, vocabulary) float32, float16 or bfloat16.
 
-    nodes: the node of each row in its tree; by default 0, 1, 2 .. seeds, positions, ids, nodes, depths: one, or one per
-    row. Returns `Draws`; for details see `multidraft.draft`.
+    law, method: the sampler. nodes: the node of each row in its tree, 0 for roots; required, as it addresses the draws.
+    seeds, positions, ids, nodes, depths: one, or one per row. Returns `Draws`; for details see `multidraft.draft`.
     """
     if logits.dim() != 2:
         refuse("logits.shape", tuple(logits.shape), "(rows, vocabulary) is wanted")
     count = logits.shape[0]
     at = torch.arange(count)
     return Draws(*torch.ops.multidraft.draft(
-        logits, n, method_of(method).name, at if nodes is None else _each("nodes", nodes, count, np.int32),
+        logits, n, _sampler(method, law).name, _each("nodes", nodes, count, np.int32),
         _each("depths", depths, count, np.int32), at, _each("seeds", seeds, count, np.uint64),
-        _each("positions", positions, count, np.int32), _each("ids", ids, count, np.uint32),
+        _each("positions", positions, count, np.int32), None if ids is None else _each("ids", ids, count, np.uint32),
         float(temperature), top_k, float(top_p), float(min_p), threads))
 
 
 def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits: Tensor, draft_logits: Tensor | None = None,
            *, law: Law | str, certain: Tensor | None = None, temperature: float = 1.0, top_k: int = 0, top_p: float = 1.0,
-           min_p: float = 0.0, draft_sampling: Any = None, seeds: Any = 0, positions: Any = 0, ids: Any = 0,
+           min_p: float = 0.0, draft_sampling: Any = None, seeds: Any = 0, positions: Any = 0, ids: Any = None,
            probabilities: bool = False, threads: int = 1) -> Verdicts:
     """Verifies a batch of trees of one shape.
 
@@ -299,6 +300,7 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
         if rows is not None and (rows.dim() != 3 or tuple(rows.shape[:2]) != (count, nodes)):
             refuse(name + ".shape", tuple(rows.shape), f"({count}, {nodes}, vocabulary) is wanted")
     chosen = method_of(method)
+    check_shape(chosen, tree)
     if chosen.reads_draft and draft_logits is None:
         refuse("draft_logits", None, f"{chosen.name} reads them")
     if chosen.counts_certain and certain is None:
@@ -310,7 +312,7 @@ def verify(method: Method | str, tree: Tree | str, tokens: Tensor, target_logits
         certain.reshape(-1) if chosen.counts_certain else None, target_logits.flatten(0, 1),
         draft_logits.flatten(0, 1) if chosen.reads_draft else None, None, None,
         _each("seeds", seeds, count, np.uint64), _each("positions", positions, count, np.int32),
-        _each("ids", ids, count, np.uint32), float(temperature), top_k, float(top_p), float(min_p), float(of_draft[0]),
+        None if ids is None else _each("ids", ids, count, np.uint32), float(temperature), top_k, float(top_p), float(min_p), float(of_draft[0]),
         of_draft[1], float(of_draft[2]), float(of_draft[3]), probabilities, threads)
     return Verdicts(path.reshape(count, nodes)[:, : tree.depth], accepted, following)
 

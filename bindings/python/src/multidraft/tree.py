@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -105,15 +107,21 @@ class Tree:
         """The tree without the nodes below a depth; the other nodes keep their numbers."""
         return self if depth >= self.depth else Tree(self._parents[self._depths <= depth])
 
-    def mask(self, dtype: object = bool, context: int = 0) -> np.ndarray:
+    def mask(self, dtype: object = bool, context: int = 0) -> Any:
         """The attention mask: each node attends to itself, its ancestors, and `context` columns before the tree.
 
         `dtype` bool: (N, context + N), True where a node attends. "float32", "float16" or "bfloat16": the same shape, 0
-        where it attends and -inf elsewhere, to be added to scores; bfloat16 needs ml_dtypes. "packed": (N, ceil(N / 64))
+        where it attends and -inf elsewhere, to be added to scores; bfloat16 needs ml_dtypes. A type of PyTorch, such as
+        torch.bool or torch.bfloat16: a tensor. "packed": (N, ceil(N / 64))
         uint64, bit j % 64 of word j // 64 for node j, without context.
         """
         context = integer("context", context, 0, 2**31 - 1)
         name = mask_type(dtype)
+        if type(dtype).__module__.partition(".")[0] == "torch":
+            torch = sys.modules["torch"]
+            if name == "bfloat16":
+                return torch.from_numpy(_core.mask_bias(self._parents, context, 3).view(np.int16)).view(torch.bfloat16)
+            return torch.from_numpy(self.mask(name, context))
         if name == "packed":
             if context:
                 refuse("context", context, "a packed mask is of the tree's nodes alone")
@@ -160,4 +168,8 @@ def as_tree(value: Tree | str | Sequence[int] | np.ndarray) -> Tree:
     """A `Tree` from a `Tree`, the text of a shape or parents."""
     if isinstance(value, Tree):
         return value
-    return Tree.parse(value) if isinstance(value, str) else Tree(value)
+    if isinstance(value, str):
+        return Tree.parse(value)
+    if isinstance(value, (list, tuple)) and value and type(value[0]) is int and value[0] > 0:
+        refuse("tree", value, "a list has parents, the root's -1 first: Tree.branching(..) takes the children per level")
+    return Tree(value)
