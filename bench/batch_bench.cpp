@@ -143,9 +143,9 @@ void in_a_loop(benchmark::State& state) {
             logits const q(rows_view<float>(b.rows.draft_logits.data(), tree.size(), vocabulary), sampling);
             auto const with = [&](auto const& target, auto const& draft) {
                 verdict const v = verify::verify_tree(
-                    Verifier{}, g, make_drafted<typename Sampler::law>(tree, b.trees().certain_of(r)), target, draft,
-                    source, b.positions[at], span<node_id>(b.path).subspan(static_cast<std::size_t>(b.offsets[at])),
-                    scratch);
+                    Verifier{}, g, make_drafted<typename Sampler::law>(tree, b.trees().certain_of(r)),
+                    target_rows(target), draft_rows(draft), source, b.positions[at],
+                    span<node_id>(b.path).subspan(static_cast<std::size_t>(b.offsets[at])), scratch);
                 b.accepted[at] = v.accepted;
                 b.next[at] = v.next;
             };

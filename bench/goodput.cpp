@@ -116,8 +116,9 @@ public:
             logit_rows<float>(rows_view<float>{logits_.data(), nodes, target_.vocabulary()}, options_.sampling),
             memory_);
         path_.resize(static_cast<std::size_t>(nodes));
-        verdict const v = verify::verify_tree(the_verifier{}, g, drafter_.tree(), p, drafter_.rows(), source_, context,
-                                              span<node_id>(path_), scratch_.of<the_verifier>(nodes, levels));
+        verdict const v =
+            verify::verify_tree(the_verifier{}, g, drafter_.tree(), target_rows(p), draft_rows(drafter_.rows()),
+                                source_, context, span<node_id>(path_), scratch_.of<the_verifier>(nodes, levels));
         path_.resize(static_cast<std::size_t>(v.accepted));
         tree_view const tree = drafter_.tree().tree;
         accepted_.assign(tree, path_, v, {left_, {}});

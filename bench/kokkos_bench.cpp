@@ -111,8 +111,8 @@ verdict verdict_on_host(batch const& b, std::size_t r, std::int32_t position, sp
     addressed_source source{addressed_uniforms(b.seeds[r])};
     auto const n = static_cast<std::size_t>(b.nodes);
     drafted<law::sequential> const tree{{{b.parents.data() + r * n, n}, {b.tokens.data() + r * n, n}}};
-    return verifier{}(host_group{}, tree, logit_rows<float>(b.target_rows(), sampling_params{}),
-                      logit_rows<float>(b.draft_rows(), sampling_params{}), source, position, path);
+    return verifier{}(host_group{}, tree, target_rows(logit_rows<float>(b.target_rows(), sampling_params{})),
+                      draft_rows(logit_rows<float>(b.draft_rows(), sampling_params{})), source, position, path);
 }
 
 void verify_on_host(benchmark::State& state) {

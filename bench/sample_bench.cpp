@@ -119,7 +119,7 @@ void mask(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));
     bench::rows const r(1, v);
     auto const words = mask_of(v, state.range(1));
-    normalise(state, adjusted_view(row_view<float>(r.target_logits.data(), v), token_mask(words.data())));
+    normalise(state, adjusted_view(row_view<float>(r.target_logits.data(), v), token_mask(words)));
 }
 void mask_of_ones_own(benchmark::State& state) {
     auto const v = static_cast<index_t>(state.range(0));

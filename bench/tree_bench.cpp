@@ -79,11 +79,12 @@ void verdict_of(benchmark::State& state, std::vector<int> const& children, bench
             make_drafted<typename Sampler::law>({trees.shape.parents(), trees.tokens[k]}, trees.certain[k]);
         verdict answer;
         if constexpr (std::is_same_v<Verifier, verify::shared_randomness>)
-            answer = verify::shared_randomness{}(g, tree, trees.target(), verify::no_draft_rows{}, trees.source,
-                                                 position % trees.count, path);
+            answer =
+                verify::shared_randomness{}(g, tree, target_rows(trees.target()), draft_rows(verify::no_draft_rows{}),
+                                            trees.source, position % trees.count, path);
         else
-            answer = verify::verify_tree(Verifier{}, g, tree, trees.target(), trees.draft(), trees.source, position,
-                                         span<node_id>(path), span<std::byte>(scratch));
+            answer = verify::verify_tree(Verifier{}, g, tree, target_rows(trees.target()), draft_rows(trees.draft()),
+                                         trees.source, position, span<node_id>(path), span<std::byte>(scratch));
         ++position;
         accepted += answer.accepted;
         benchmark::DoNotOptimize(answer);

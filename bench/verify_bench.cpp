@@ -227,11 +227,11 @@ void tree_from_logits(benchmark::State& state) {
     host_group const g;
     addressed_source source{addressed_uniforms(1)};
     std::vector<token_id> tokens(static_cast<std::size_t>(shape.size()), 0);
-    std::vector<softmax_row<row_view<float>>> draft_rows;
+    std::vector<softmax_row<row_view<float>>> of_draft;
     rows_view<float> const draft(r.draft_logits.data(), shape.size(), v);
     for (node_id node = 0; node < shape.size(); ++node) {
         auto q = process_logits(g, draft(node), sampling_params{});
-        draft_rows.push_back(q.row);
+        of_draft.push_back(q.row);
         if (shape.child_count(node) > 0)
             static_cast<void>(
                 draft::sequential{}(g, q.row, q.sums, source, draw_site{0, node},
@@ -239,13 +239,14 @@ void tree_from_logits(benchmark::State& state) {
                                                                    static_cast<std::size_t>(shape.child_count(node)))));
     }
     logit_rows<float> const target(rows_view<float>(r.target_logits.data(), shape.size(), v), sampling_params{});
-    prepared_rows<row_view<float>> const q(draft_rows, v);
+    prepared_rows<row_view<float>> const q(of_draft, v);
     std::vector<node_id> path(8);
     std::int32_t position = 0;
     std::int64_t accepted = 0;
     for (auto _ : state) {
         auto verdict = verify::recursive_rejection<law::sequential>{}(
-            g, drafted<law::sequential>{tree_view{shape.parents(), tokens}}, target, q, source, position++, path);
+            g, drafted<law::sequential>{tree_view{shape.parents(), tokens}}, target_rows(target), draft_rows(q), source,
+            position++, path);
         accepted += verdict.accepted;
         benchmark::DoNotOptimize(verdict);
     }

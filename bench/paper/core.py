@@ -50,7 +50,8 @@ class Runner:
         build.mkdir(parents=True, exist_ok=True)
         log = build.parent / "paper_tables.log"
         with log.open("w") as out:
-            for command in (["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release", "-DMULTIDRAFT_BUILD_TESTS=OFF",
+            for command in (["cmake", "-S", ROOT, "-B", build, "-DCMAKE_BUILD_TYPE=Release",
+                             "-DMULTIDRAFT_BUILD_EXAMPLES=ON", "-DMULTIDRAFT_BUILD_BENCH=ON",
                              "-DMULTIDRAFT_CUDA=OFF", "-DMULTIDRAFT_KOKKOS=OFF", "-DMULTIDRAFT_MPI=OFF"],
                             ["cmake", "--build", build, "--target", "multidraft_paper_runs", "--parallel", str(os.cpu_count())]):
                 if subprocess.run(command, stdout=out, stderr=out).returncode != 0:
