@@ -16,7 +16,6 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
@@ -27,6 +26,7 @@
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/spec_hub.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "reference/ranked.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"
 

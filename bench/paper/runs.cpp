@@ -45,9 +45,9 @@
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/distribution/softmax.hpp"
+#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/testing/certain_selection.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "paper/separate_paths.hpp"
@@ -242,7 +242,7 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
     found["naive/deterministic"] = analysis::acceptance_naive_deterministic(p, q, n);
     found["k_seq/iid"] = analysis::acceptance_k_seq(p, q, n);
     found["ranked/iid"] = found["bound/iid"];  // which it attains
-    multidraft::testing::certain_selection const chosen(draft::stratified{}, q, n);
+    multidraft::draft::certain_selection const chosen(draft::stratified{}, q, n);
     auto const certain = static_cast<index_t>(chosen.tokens.size());
     found["ranked/stratified"] = analysis::alpha_star_stratified(rows, certain + chosen.draws, chosen.draws);
     return found;

@@ -34,10 +34,9 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/methods.hpp"
-#include "multidraft/testing/certain_selection.hpp"
-#include "multidraft/testing/reference/ranked_node.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "pool.hpp"
@@ -58,14 +57,14 @@ struct node {
         if (n > max_nodes) refuse("n", n, "a tree has at most 2^24 nodes");
     }
     [[nodiscard]] analysis::ratio_rows sorted() const { return {rows.p, rows.q}; }
-    [[nodiscard]] testing::certain_selection certain() const { return {draft::stratified{}, rows.q, n}; }
+    [[nodiscard]] draft::certain_selection certain() const { return {draft::stratified{}, rows.q, n}; }
     void only(index_t count, std::string_view name) const {
         if (n != count) refuse("n", n, std::string(name) + " has n = " + std::to_string(count));
     }
 };
 
 double best_stratified(node const& at) {
-    testing::certain_selection const chosen = at.certain();
+    draft::certain_selection const chosen = at.certain();
     auto const certain = static_cast<index_t>(chosen.tokens.size());
     if (chosen.draws == 0) return analysis::alpha_star_deterministic(at.sorted(), certain);
     return analysis::alpha_star_stratified(at.sorted(), certain + chosen.draws, chosen.draws);
@@ -95,13 +94,6 @@ constexpr std::array<bound, 7> bounds{{
      }},
     {"deterministic", [](node const& at) { return analysis::alpha_star_deterministic(at.sorted(), at.n); }},
 }};
-
-double ranked(node const& at, std::span<token_id const> certain, index_t draws) {
-    auto const view = [](std::vector<double> const& of) {
-        return probabilities<double>(of.data(), static_cast<index_t>(of.size()));
-    };
-    return testing::reference::ranked_node(view(at.rows.p), view(at.rows.q), certain, draws).acceptance();
-}
 
 analysis::estimated_rate of_prefixes(node const& at, md_estimation const& how) {
     analysis::ratio_rows const rows = at.sorted();
@@ -152,14 +144,14 @@ constexpr std::array<formula, 12> formulas{{
          at.only(2, "spec_hub/top_paired");
          return {best_top_then_one(at), 0};
      }},
+    // Ranked verification reaches the bounds of its laws.
     {"ranked/stratified",
      [](node const& at, md_estimation const&) -> analysis::estimated_rate {
-         testing::certain_selection const chosen = at.certain();
-         return {ranked(at, chosen.tokens, chosen.draws), 0};
+         return {best_stratified(at), 0};
      }},
     {"ranked/iid",
      [](node const& at, md_estimation const&) -> analysis::estimated_rate {
-         return {ranked(at, {}, at.n), 0};
+         return {analysis::alpha_star_iid(at.sorted(), at.n), 0};
      }},
 }};
 

@@ -11,10 +11,9 @@
 #include "multidraft/analysis/rejected_prefixes.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/testing/certain_selection.hpp"
-#include "multidraft/testing/reference/ranked_node.hpp"
 
 namespace multidraft::examples {
 
@@ -56,8 +55,7 @@ rate k_seq(row_pair const& x, index_t n, estimation const& how) {
 
 /// By rank: a certain child is accepted whenever the target's token equals it, as the verifier is lossless and the
 /// draws are other tokens. Exchangeable draws share the rest.
-rate shared(double value, testing::certain_selection const& chosen, row_pair const& x, index_t n,
-            estimation const& how) {
+rate shared(double value, draft::certain_selection const& chosen, row_pair const& x, index_t n, estimation const& how) {
     rate result{value};
     if (!how.by_rank) return result;
     result.by_rank.assign(static_cast<std::size_t>(n), 0.0);
@@ -82,15 +80,13 @@ rate spec_hub(row_pair const& x, analysis::ratio_rows const& rows, estimation co
 
 }  // namespace
 
-double ranked_iid(row_pair const& pair, index_t drafts) {
-    return multidraft::testing::reference::ranked_node(view(pair.p), view(pair.q), {}, drafts).acceptance();
-}
+double ranked_iid(row_pair const& pair, index_t drafts) { return analysis::alpha_star_iid(pair.p, pair.q, drafts); }
 
 double ranked_stratified(row_pair const& pair, index_t drafts) {
-    testing::certain_selection const chosen(draft::stratified{}, pair.q, drafts);
-    return multidraft::testing::reference::ranked_node(view(pair.p), view(pair.q), span<token_id const>(chosen.tokens),
-                                                       chosen.draws)
-        .acceptance();
+    draft::certain_selection const chosen(draft::stratified{}, pair.q, drafts);
+    auto const certain = static_cast<index_t>(chosen.tokens.size());
+    if (chosen.draws == 0) return analysis::alpha_star_deterministic(pair.p, pair.q, certain);
+    return analysis::alpha_star_stratified(pair.p, pair.q, certain + chosen.draws, chosen.draws);
 }
 
 std::vector<measure> const& measures() {
@@ -139,7 +135,7 @@ std::vector<measure> const& measures() {
          }},
         {"stratified", "",
          [](pair x, rows r, index_t n, how) -> rate {
-             testing::certain_selection const chosen(draft::stratified{}, x.q, n);
+             draft::certain_selection const chosen(draft::stratified{}, x.q, n);
              auto const certain = static_cast<index_t>(chosen.tokens.size());
              if (chosen.draws == 0) return {analysis::alpha_star_deterministic(r, certain)};
              return {analysis::alpha_star_stratified(r, certain + chosen.draws, chosen.draws)};

@@ -20,9 +20,9 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "reference/exact_ranked_law.hpp"
 #if MULTIDRAFT_HAS_GLPK
 #include "acceptance/glpk_solver.hpp"
 #endif

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "generate/methods.hpp"
+#include "generate/proved_lossless.hpp"
 #include "multidraft/decode/controlled_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/methods.hpp"

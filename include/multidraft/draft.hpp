@@ -5,6 +5,7 @@
 #include "multidraft/draft/beam_sampling.hpp"
 #include "multidraft/draft/by_conditionals.hpp"
 #include "multidraft/draft/certain.hpp"
+#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"

@@ -18,9 +18,6 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
-#include "multidraft/testing/reference/ranked.hpp"
-#include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/detail/merged.hpp"
@@ -279,55 +276,6 @@ using of_drafters =
 /// The methods for engines (`any_method`); the first is the default.
 using for_engines = joined<of_shapes, of_drafters>;
 
-// The reference forms of the ranked verifiers: by sorting in double, on hosts only.
-
-struct reference_ranked_iid : listed_method<draft::iid, testing::reference::ranked<law::iid>> {
-    static constexpr std::string_view name = "reference ranked/iid";
-};
-
-struct reference_ranked_stratified : listed_method<draft::stratified, testing::reference::ranked<law::stratified>> {
-    static constexpr std::string_view name = "reference ranked/stratified";
-};
-
-struct reference_ranked_block_iid : listed_method<draft::iid, testing::reference::ranked_block<law::iid>> {
-    static constexpr std::string_view name = "reference ranked_block/iid";
-};
-
-struct reference_ranked_block_stratified
-    : listed_method<draft::stratified, testing::reference::ranked_block<law::stratified>> {
-    static constexpr std::string_view name = "reference ranked_block/stratified";
-};
-
-struct reference_nested_ranked_block_iid
-    : listed_method<draft::iid, testing::reference::nested_ranked_block<law::iid>> {
-    static constexpr std::string_view name = "reference nested_ranked_block/iid";
-    static constexpr proof_by proof = proof_by::integration;
-};
-
-struct reference_nested_ranked_block_stratified
-    : listed_method<draft::stratified, testing::reference::nested_ranked_block<law::stratified>> {
-    static constexpr std::string_view name = "reference nested_ranked_block/stratified";
-    static constexpr proof_by proof = proof_by::integration;
-};
-
-using references = method_list<reference_ranked_iid, reference_ranked_stratified, reference_ranked_block_iid,
-                               reference_ranked_block_stratified, reference_nested_ranked_block_iid,
-                               reference_nested_ranked_block_stratified>;
-
 }  // namespace methods
-
-/// Whether a verifier is in one of the lists, and so has a proof.
-template <class Verifier>
-inline constexpr bool is_proved =
-    methods::of_shapes::has<Verifier> || methods::of_drafters::has<Verifier> || methods::references::has<Verifier>;
-
-/// `Verifier::lossless`. Does not compile for a verifier that declares it but is in none of the lists.
-template <class Verifier>
-[[nodiscard]] constexpr bool proved_lossless() noexcept {
-    static_assert(!Verifier::lossless || is_proved<Verifier>,
-                  "multidraft: a verifier is lossless when it is proved: name it in multidraft/methods.hpp, from which "
-                  "the proofs are made");
-    return Verifier::lossless;
-}
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -20,12 +20,12 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/node_trial.hpp"
-#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/spec_hub.hpp"
+#include "reference/ranked.hpp"
 
 namespace {
 

@@ -32,7 +32,7 @@ MAY_INCLUDE = {
     "shards": BELOW_BACKENDS,
     "mpi": BELOW_BACKENDS + ("shards",),
     # Headers directly in multidraft/ gather others; version.hpp stands alone and is open to all.
-    "": BELOW_BACKENDS + ("analysis", "decode", "testing"),
+    "": BELOW_BACKENDS + ("analysis", "decode"),
 }
 
 # Single headers that a module may include of a module that is closed to it otherwise.
@@ -215,6 +215,7 @@ FORBIDDEN = [
     ("batch/call.hpp", "shards/s.hpp", "batch may not include shards"),
     ("cuda/launch.hpp", "cuda/group.cuh", "a .cuh for nvcc only"),
     ("core/a.hpp", "multidraft.hpp", "core may not include headers that gather others"),
+    ("multidraft.hpp", "testing/proof.hpp", "may not include testing"),
     ("version.hpp", "core/a.hpp", "may not include core"),
     ("core.hpp", "random/r.hpp", "it gathers core, and nothing else"),
     ("core/a.hpp", "core/missing.hpp", "which does not exist"),

@@ -1,7 +1,7 @@
 // expect: a verifier is lossless when it is proved.*multidraft/methods.hpp
-#include "multidraft/methods.hpp"
+#include "generate/proved_lossless.hpp"
 
 // The declaration alone is not enough.
 struct biased : multidraft::verify::naive<multidraft::law::iid> {};
 
-static_assert(multidraft::proved_lossless<biased>());
+static_assert(multidraft::examples::proved_lossless<biased>());

@@ -29,8 +29,6 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
-#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/block.hpp"
@@ -47,6 +45,8 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "reference/nested_ranked_block.hpp"
+#include "reference/ranked.hpp"
 
 std::atomic<std::int64_t> multidraft::testing::allocations{0};
 

@@ -11,10 +11,10 @@
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "reference/nested_ranked_block.hpp"
 #include "support/table_model.hpp"
 
 namespace multidraft {

@@ -24,7 +24,6 @@ Every lossless method is also proved by `tests/proof/methods_by_*_test.cpp`, fro
 Methods with the same verifier and another drafter (`/best_first`, `/lookup`, `/stochastic_beam`, `/early_stop`, `/by_threshold`, ..) have no line of their own: see their verifier here, and the drafter in `include/multidraft/decode/`.
 The headers and tests of the lossy methods are in [methods.md](methods.md).
 """
-# The reference forms are no methods of `generate`.
 LISTED = re.compile(r"struct (\w+)\s*:\s*listed_method<draft::(\w+),\s*(verify::[\w:<> ]+?)>\s*\{(.*?)\n\};", re.DOTALL)
 
 
@@ -65,16 +64,17 @@ def most_about(root, directory, verifier):
 
 def bugs_of(root, verifier):
     """Those that use the verifier, by name or through another bug's header, and those named for it."""
-    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "tests/bugs").glob("*.hpp"))}
+    texts = {path.name: path.read_text(encoding="utf-8") for path in sorted((root / "tests/bugs").iterdir())
+             if path.suffix in (".hpp", ".txt")}
 
     def uses(name, seen=()):
         text = texts[name]
-        if f"verify/{verifier}.hpp" in text:
+        if f"verify/{verifier}.hpp" in text or f"\nverifier: {verifier}\n" in text:
             return True
         return any(uses(other, (*seen, name)) for other in re.findall(r'#include "bugs/([\w.]+)"', text)
                    if other in texts and other not in seen)
 
-    return [name[:-4] for name in texts if uses(name) or name.startswith((f"{verifier}_", f"plain_{verifier}"))]
+    return [name for name in texts if uses(name) or name.startswith((f"{verifier}_", f"plain_{verifier}"))]
 
 
 def benchmarks_of(root, name):
@@ -113,7 +113,7 @@ def page(root):
         lines.append("| " + " | ".join((
             f"`{name}`", f"`{law}`" if law else "its own", linked(sampler_header), linked(header),
             ", ".join(linked(p.relative_to(root)) for p in proofs),
-            ", ".join(linked(f"tests/bugs/{bug}.hpp") for bug in bugs_of(root, verifier)),
+            ", ".join(linked(f"tests/bugs/{bug}") for bug in bugs_of(root, verifier)),
             ", ".join(linked(f"bench/{program}") for program in benchmarks), " ".join(f"[{key}]" for key in cited))) + " |")
     return "\n".join(lines) + "\n", missing
 

@@ -23,6 +23,7 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/testing/small_step.hpp"
+#include "reference/methods.hpp"
 
 namespace {
 
@@ -258,17 +259,18 @@ std::vector<pair_to_check> const& pairs_to_check() {
         auto const add = [&](auto listed) {
             using method = decltype(listed);
             if constexpr (method::proof == proof_by::enumeration)
-                list.push_back({method::name.data(), trees_of(method::trees), [](auto const& c, auto name) {
-                                    auto const sampler = sampler_of<typename method::sampler>(c);
-                                    if constexpr (methods::references::has<typename method::verifier>)
-                                        check_host(c, name, sampler, typename method::verifier{});
-                                    else
-                                        check(c, name, sampler, typename method::verifier{});
-                                }});
+                list.push_back(
+                    {method::name.data(), trees_of(method::trees), [](auto const& c, auto name) {
+                         auto const sampler = sampler_of<typename method::sampler>(c);
+                         if constexpr (multidraft::testing::reference::methods::has<typename method::verifier>)
+                             check_host(c, name, sampler, typename method::verifier{});
+                         else
+                             check(c, name, sampler, typename method::verifier{});
+                     }});
         };
         methods::of_shapes::for_each(add);
         methods::of_drafters::for_each(add);
-        methods::references::for_each(add);
+        multidraft::testing::reference::methods::for_each(add);
         list.insert(list.end(), std::begin(further), std::end(further));
         return list;
     }();

@@ -8,6 +8,7 @@
 
 #include "fuzz/problem.hpp"
 #include "multidraft/methods.hpp"
+#include "reference/methods.hpp"
 
 namespace {
 
@@ -22,7 +23,7 @@ void verify_law(fuzz::problem const& b, Target const& target, Draft const& draft
     };
     methods::best::for_each(one);
     methods::by_rank::for_each(one);
-    methods::references::for_each(one);
+    multidraft::testing::reference::methods::for_each(one);
 }
 
 /// Replaces the rows by those of a larger vocabulary: more ratios than a histogram has grid points, over many

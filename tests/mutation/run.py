@@ -35,8 +35,6 @@ TESTS_OF = {
     "verify/ranked_block.hpp": [*RANKED, "proof/ranked_block_test.cpp"],
     "verify/nested_ranked_block.hpp": [*RANKED, "proof/nested_ranked_block_test.cpp"],
     "verify/detail/nested_walk.hpp": [*RANKED, "proof/nested_ranked_block_test.cpp"],
-    "testing/reference/ranked.hpp": [*RANKED, "proof/reference_ranked_test.cpp"],
-    "testing/reference/ranked_block.hpp": [*RANKED, "proof/reference_ranked_test.cpp"],
     "verify/block.hpp": [*FURTHER, "proof/block_test.cpp"],
     "verify/detail/block_weights.hpp": [*FURTHER, "proof/block_test.cpp"],
     "verify/traversal.hpp": [*FURTHER, "proof/traversal_test.cpp"],

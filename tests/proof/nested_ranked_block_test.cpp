@@ -12,9 +12,6 @@
 #include <type_traits>
 #include <vector>
 
-#include "bugs/certain_unconditioned.hpp"
-#include "bugs/ranked_without_damping.hpp"
-#include "bugs/second_draw_into_first.hpp"
 #include "bugs/shape_by_siblings.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
@@ -22,6 +19,7 @@
 #include "multidraft/testing/engine_samplers.hpp"
 #include "support/chi_squared.hpp"
 #include "support/proved_methods.hpp"
+#include "support/simulated_step.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
@@ -42,86 +40,18 @@ using multidraft::testing::random_models;
 using multidraft::testing::shape;
 using multidraft::testing::shape_rule;
 using multidraft::testing::silent_group;
-using multidraft::testing::small_step;
+using multidraft::testing::simulate;
+using multidraft::testing::simulation;
 using multidraft::testing::text;
 using multidraft::testing::tree_case;
 
 template <class Law>
 using nested = verify::nested_ranked_block<Law>;
 
-struct outcome {
-    chi_squared fit;
-    double mean_accepted = 0;
-    double error = 0;  ///< of the mean, one standard deviation
-};
-
-/// Runs whole steps with addressed draws. Texts that ended early are completed from the target by separate draws.
-template <class Verifier, class Group = multidraft::host_group, class Sampler, class Real>
-outcome simulate(Sampler sampler, shape const& children, basic_model_pair<Real> const& models, int runs,
-                 std::uint64_t seed, shape_rule const& rule = {}, bool shared_lists = false) {
-    small_step<Sampler, Verifier, Real, Group> step(sampler, Verifier{}, models, rule, shared_lists);
-    auto const expected = law_of_target(models.target, children.size() + 1);
-    std::map<text, std::size_t> number;
-    std::vector<double> wanted;
-    for (auto const& [sequence, chance] : expected) {
-        number.emplace(sequence, wanted.size());
-        wanted.push_back(chance * runs);
-    }
-    wanted.push_back(0);
-    std::vector<std::uint64_t> counts(wanted.size());
-    double sum = 0;
-    double squares = 0;
-    text out;
-    for (int run = 0; run < runs; ++run) {
-        addressed_source source{addressed_uniforms(seed, static_cast<std::uint32_t>(run))};
-        out.clear();
-        auto const accepted = static_cast<double>(step(children, 0, 0, source, out));
-        sum += accepted;
-        squares += accepted * accepted;
-        std::size_t context = 0;
-        for (auto const x : out) context = models.target.after(context, x);
-        while (out.size() <= children.size()) {
-            double u =
-                source.uniform<double>({static_cast<std::int32_t>(out.size()), 0, multidraft::purpose::target, 0});
-            auto const& row = models.target[context];
-            std::size_t x = 0;
-            std::size_t last = 0;
-            for (; x < row.size(); ++x) {
-                if (!(row[x] > 0)) continue;
-                last = x;
-                if (u < static_cast<double>(row[x])) break;
-                u -= static_cast<double>(row[x]);
-            }
-            x = last;
-            out.push_back(static_cast<multidraft::token_id>(x));
-            context = models.target.after(context, out.back());
-        }
-        auto const found = number.find(out);
-        ++counts[found == number.end() ? counts.size() - 1 : found->second];
-    }
-    // Rare texts share a class.
-    std::vector<std::uint64_t> pooled{0};
-    std::vector<double> expected_pooled{0};
-    for (std::size_t i = 0; i < wanted.size(); ++i) {
-        if (wanted[i] >= 10 || wanted[i] == 0) {
-            pooled.push_back(counts[i]);
-            expected_pooled.push_back(wanted[i]);
-        } else {
-            pooled[0] += counts[i];
-            expected_pooled[0] += wanted[i];
-        }
-    }
-    outcome result;
-    result.fit = multidraft::testing::compare(pooled, expected_pooled);
-    result.mean_accepted = sum / runs;
-    result.error = std::sqrt((squares / runs - result.mean_accepted * result.mean_accepted) / runs);
-    return result;
-}
-
 /// Cases with all features: duplicates with subtrees, certain tokens, refused candidates, three levels.
 template <class Verifier, class Group = multidraft::host_group, class Real = double, class Sampler>
-outcome over_trees(Sampler sampler, std::vector<kind> const& kinds, int runs) {
-    outcome all;
+simulation over_trees(Sampler sampler, std::vector<kind> const& kinds, int runs) {
+    simulation all;
     std::vector<tree_case> const cases{{{2, 1}, 3}, {{2, 2}, 3}, {{3, 2}, 4}, {{2, 2, 2}, 2}, {{1, 2, 1}, 3}};
     for (tree_case const& t : cases) {
         for (kind const k : kinds) {
@@ -143,7 +73,7 @@ outcome over_trees(Sampler sampler, std::vector<kind> const& kinds, int runs) {
 
 std::vector<kind> const usual{kind::plain, kind::no_mass, kind::narrow_draft, kind::one_hot_target};
 
-void expect_fit(char const* name, outcome const& found) {
+void expect_fit(char const* name, simulation const& found) {
     std::printf("    %s: p = %.3g\n", name, found.fit.p_value());
     EXPECT_GE(found.fit.p_value(), multidraft::testing::failure_level) << name;
 }
@@ -161,22 +91,6 @@ TEST(nested_ranked_block, emits_the_law_of_the_target_whatever_the_rows) {
         expect_fit("floats", over_trees<nested<law::stratified>, multidraft::host_group, float>(sampler, all, runs));
         expect_fit("padded", over_trees<nested<law::stratified>, silent_group>(sampler, all, runs));
     }
-}
-
-/// Wrong variants fail the same test, on models that reveal them.
-template <class Sampler, class Verifier>
-void expect_caught(char const* name) {
-    chi_squared all;
-    for (auto const& c : multidraft::testing::golden_trees())
-        all += simulate<Verifier>(Sampler{}, c.children, c.models, 12000, 5).fit;
-    std::printf("    %s: chi-squared %.0f of %.0f, p = %.2g\n", name, all.statistic, all.freedom, all.p_value());
-    EXPECT_LT(all.p_value(), multidraft::testing::failure_level) << name;
-}
-
-TEST(nested_ranked_block, bugs_are_caught) {
-    expect_caught<draft::iid, bugs::second_draw_into_first<law::iid>>("second_draw_into_first");
-    expect_caught<draft::stratified, bugs::certain_unconditioned<law::stratified>>("certain_unconditioned");
-    expect_caught<draft::stratified, bugs::ranked_without_damping<law::stratified>>("ranked_without_damping");
 }
 
 /// Shapes by a node's own context are lossless; those by siblings are not, which is detected: 400,000 trees.

@@ -1,6 +1,6 @@
 // Ranked verification and its trees: exact laws and rates against golden values, the drawing code against the exact
 // laws.
-#include "multidraft/testing/reference/ranked.hpp"
+#include "reference/ranked.hpp"
 
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
-#include "multidraft/testing/certain_selection.hpp"
-#include "multidraft/testing/exact_ranked_law.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
-#include "multidraft/testing/reference/ranked_block.hpp"
+#include "reference/exact_ranked_law.hpp"
+#include "reference/nested_ranked_block.hpp"
+#include "reference/ranked_block.hpp"
 #include "support/chi_squared.hpp"
 #include "support/golden.hpp"
 #include "support/tree_cases.hpp"
@@ -40,7 +40,7 @@ probabilities<double> view(row const& r) { return {r.data(), static_cast<index_t
 
 template <class Sampler>
 multidraft::testing::reference::ranked_node node_of(row const& p, row const& q, index_t n, double pooled = 0) {
-    multidraft::testing::certain_selection const chosen(Sampler{}, q, n);
+    multidraft::draft::certain_selection const chosen(Sampler{}, q, n);
     return {view(p), view(q), span<token_id const>(chosen.tokens), chosen.draws, {}, pooled};
 }
 

@@ -14,6 +14,7 @@
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "reference/nested_ranked_block.hpp"
 
 namespace {
 

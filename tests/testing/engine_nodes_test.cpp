@@ -6,12 +6,12 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
-#include "multidraft/testing/reference/ranked.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "reference/ranked.hpp"
 #include "support/expect_proved.hpp"
 
 namespace {

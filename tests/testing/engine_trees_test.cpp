@@ -8,12 +8,12 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
-#include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/traversal.hpp"
+#include "reference/nested_ranked_block.hpp"
+#include "reference/ranked_block.hpp"
 #include "support/expect_proved.hpp"
 
 namespace {

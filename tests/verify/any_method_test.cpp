@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "multidraft/random/source.hpp"
+#include "reference/methods.hpp"
 #include "verify/any_method_rows.hpp"
 
 namespace {
@@ -24,7 +25,7 @@ TEST(any_method, decides_as_the_sampler_and_the_verifier_do) {
 }
 
 TEST(any_method, takes_other_lists) {
-    expect_all_the_same<methods::references, of_floats, of_floats>(20);
+    expect_all_the_same<multidraft::testing::reference::methods, of_floats, of_floats>(20);
     EXPECT_EQ((any_method_of<methods::best>::count), 1U);
     EXPECT_THROW(static_cast<void>(any_method_of<methods::best>::parse("naive/iid")), invalid_input);
 }

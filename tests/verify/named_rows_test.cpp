@@ -13,7 +13,6 @@
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"
@@ -27,6 +26,7 @@
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "reference/nested_ranked_block.hpp"
 
 namespace {
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "multidraft/methods.hpp"
+#include "reference/methods.hpp"
 #include "verify/recorded.hpp"
 
 namespace {
@@ -75,7 +76,7 @@ TEST(recorded_methods, texts_of_old_seeds) {
     };
     methods::of_shapes::for_each(check);
     methods::of_drafters::for_each(check);
-    methods::references::for_each(check);
+    multidraft::testing::reference::methods::for_each(check);
 }
 
 // Trees of other shapes, where subtrees decide.

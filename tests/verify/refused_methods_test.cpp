@@ -17,6 +17,7 @@
 #include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "reference/methods.hpp"
 
 namespace {
 
@@ -70,7 +71,7 @@ void for_every_verifier_of_drafts(F f) {
     };
     methods::of_shapes::for_each(call);
     methods::of_drafters::for_each(call);
-    methods::references::for_each(call);
+    multidraft::testing::reference::methods::for_each(call);
 }
 
 TEST(refused_methods, a_candidate_that_the_draft_cannot_have_drawn) {

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <exception>
@@ -22,9 +23,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/exact_ranked_law.hpp"
 #include "multidraft/testing/kinds.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/verify/takes_law.hpp"
@@ -222,18 +221,20 @@ template <sampler Sampler, class Real>
 
 namespace detail {
 
-/// Verifiers whose quantiles are integrated out by their own distribution functions (`law_of_ranked_step`).
-template <class Verifier>
-inline constexpr bool is_integrated = false;
-template <class Law>
-inline constexpr bool is_integrated<testing::reference::nested_ranked_block<Law>> = true;
+/// A verifier of quantiles that computes the law of a step itself, in doubles: `v.law_of_step(sampler, children,
+/// models, rule)`, by integration.
+template <class Verifier, class Sampler>
+concept integrates = requires(Verifier const& v, Sampler const& sampler, shape const& children,
+                              model_pair const& models, shape_rule const& rule) {
+    { v.law_of_step(sampler, children, models, rule) } -> std::same_as<output_law>;
+};
 
 /// The law of a step: by enumeration or integration.
 template <group Group, sampler Sampler, verify::verifier Verifier, class Real>
 [[nodiscard]] output_law law_to_prove(Sampler const& sampler, Verifier const& verifier, shape const& children,
                                       basic_model_pair<Real> const& models, enumeration const& how) {
-    if constexpr (is_integrated<Verifier> && std::is_same_v<Real, double>)
-        return law_of_ranked_step<true>(sampler, children, models, how.rule);
+    if constexpr (integrates<Verifier, Sampler> && std::is_same_v<Real, double>)
+        return verifier.law_of_step(sampler, children, models, how.rule);
     else
         return law_of_step<Group>(sampler, verifier, children, models, how);
 }
@@ -283,8 +284,7 @@ void prove_case(Sampler const& sampler, Verifier const& verifier, tree_case cons
 /// models of every kind (`all_kinds`), with rows of doubles and with the same rows rounded to floats. The law in floats
 /// is compared with the target given by those floats. The target's rows after texts of probability 0 are NaN. The
 /// output law is compared with the target's, and the mean accepted at a node with alpha* of its draws, which a lossless
-/// verifier cannot exceed. An exception is a failure too. For `verify::nested_ranked_block` quantiles are integrated
-/// out, in doubles only (`law_of_ranked_step`). For a verifier that accepts certain trees only there are
+/// verifier cannot exceed. An exception is a failure too. For a verifier that accepts certain trees only there are
 /// `chains_to_prove`, `pairs_to_prove`, `forks_to_prove`. Trees with a `shape_rule` prove that shapes may depend on
 /// draws. Trees with shared lists prove `verify::lists_may_be_shared`; other verifiers skip them.
 ///
@@ -311,7 +311,7 @@ template <group Group = host_group, sampler Sampler, verify::verifier Verifier>
                 if (options.doubles) detail::prove_case<Group>(sampler, verifier, t, models, where, most(), result);
                 where.in_floats = true;
                 where.tolerance = tolerance_of_floats(t.children);
-                if (options.floats && !detail::is_integrated<Verifier>)
+                if (options.floats && !detail::integrates<Verifier, Sampler>)
                     detail::prove_case<Group>(sampler, verifier, t, in_floats(models), where, most(), result);
             }
     }

@@ -25,17 +25,6 @@
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
-/// The rules for quantiles in nested ranked block verification; tests replace them by wrong ones.
-struct nested_rules {
-    /// The second draw of a token has a subtree, and so a quantile, of its own.
-    static constexpr bool all_draws_have_subtrees = true;
-    /// A candidate's conditional distribution function accounts for quantiles beyond the kept part being selected less
-    /// often.
-    static constexpr bool damps = true;
-    /// A certain token is selected by its quantile, which conditions its subtree.
-    static constexpr bool conditions_certain = true;
-};
-
 /// Nested ranked block verification ([Ranked] 6), from histograms: `ranked_block` where the rank of a draw in its
 /// token's set is not a fresh uniform but depends on how good the draws of the token's subtree are. The law of each
 /// level stays exact.
@@ -49,9 +38,9 @@ struct nested_rules {
 ///
 /// Lossless for `law::iid` and `law::stratified`, exactly. The sets of a node are computed only when the selection
 /// needs them (`nested_walk`). Each costs one counting pass over p and q (two in double); then come the passes of
-/// `stop_of_block`. Runs on every group; the exact form by sorting is `testing::reference::nested_ranked_block`.
-template <draft_law Law, class Rules = nested_rules>
-class nested_ranked_block : public whole_tree<nested_ranked_block<Law, Rules>, Law> {
+/// `stop_of_block`. Runs on every group.
+template <draft_law Law>
+class nested_ranked_block : public whole_tree<nested_ranked_block<Law>, Law> {
     static_assert(is_ranked_law<Law>,
                   "multidraft: verify::nested_ranked_block is for trees drawn independently, law::iid and "
                   "law::stratified; for law::sequential use verify::traversal; verify::naive<Law> fits every law");
@@ -73,7 +62,7 @@ public:
                                       span<std::byte> scratch) const {
         tree_view const tree = drafts.tree;
         using walk_type =
-            detail::nested_walk<Rules, G, Law, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>;
+            detail::nested_walk<G, Law, std::decay_t<decltype(target)>, std::decay_t<decltype(draft)>, Source>;
         detail::nested_memory<typename walk_type::real> const memory(scratch.data(), tree.size());
         walk_type walk(g, drafts, target, draft, source, position, memory);
         std::int32_t const levels = walk.pick_path();

@@ -33,9 +33,8 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// minus the loss due to the grid, which is below 1e-3 (see `ratio_grid`, `rank_table::build`).
 ///
 /// Where every candidate is certain a token is drawn from p. Cost: one counting pass over p and q for rows of floats
-/// (two for doubles); one more pass when the candidate is refused. Runs on every group, with scratch; the exact form by
-/// sorting is `testing::reference::ranked`. A draw to which q gives no mass cannot have been drawn: the verdict is "no
-/// token", an `invalid_input` on the host.
+/// (two for doubles); one more pass when the candidate is refused. Runs on every group, with scratch. A draw to which q
+/// gives no mass cannot have been drawn: the verdict is "no token", an `invalid_input` on the host.
 template <draft_law Law>
 class ranked : public node_by_node<ranked<Law>, Law> {
     static_assert(is_ranked_law<Law>,

@@ -34,8 +34,7 @@ namespace MULTIDRAFT_NAMESPACE::verify {
 /// Lossless for `law::iid` and `law::stratified`, exactly. One counting pass over p and q per level for rows of floats
 /// (two for doubles) and the passes of `stop_of_block`; rows off the selected path are not read. `draft(g, node)` and
 /// `target(g, node)` are called more than once for a row, so rows that cost a pass to normalise are better prepared
-/// beforehand (`remembered_rows`). Runs on every group; the exact form by sorting is
-/// `testing::reference::ranked_block`.
+/// beforehand (`remembered_rows`). Runs on every group.
 template <draft_law Law>
 class ranked_block : public whole_tree<ranked_block<Law>, Law> {
     static_assert(

@@ -24,7 +24,7 @@ template <draft_law Law>
 class recursive_rejection;
 template <draft_law Law>
 class traversal;
-template <draft_law Law, class Rules>
+template <draft_law Law>
 class nested_ranked_block;
 
 namespace detail {
@@ -68,8 +68,8 @@ template <draft_law Law>
 inline constexpr shape_depends_on shape_may_depend_on<recursive_rejection<Law>> = shape_depends_on::earlier_siblings;
 template <draft_law Law>
 inline constexpr shape_depends_on shape_may_depend_on<ranked_block<Law>> = shape_depends_on::earlier_draws;
-template <draft_law Law, class Rules>
-inline constexpr shape_depends_on shape_may_depend_on<nested_ranked_block<Law, Rules>> = shape_depends_on::own_context;
+template <draft_law Law>
+inline constexpr shape_depends_on shape_may_depend_on<nested_ranked_block<Law>> = shape_depends_on::own_context;
 template <draft_law Law>
 inline constexpr shape_depends_on shape_may_depend_on<traversal<Law>> = shape_depends_on::earlier_siblings;
 template <draft_law Law>

@@ -15,9 +15,6 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/optimal_transport.hpp"
-#include "multidraft/testing/reference/nested_ranked_block.hpp"
-#include "multidraft/testing/reference/ranked.hpp"
-#include "multidraft/testing/reference/ranked_block.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
@@ -87,9 +84,6 @@ bool every_method_decides() {
            decides<draft::shared_randomness, verify::shared_randomness>() &&
            decides<draft::top_n, verify::naive<law::deterministic>>() &&
            decides<draft::conditional_poisson, verify::naive<law::conditional_poisson>>() &&
-           decides<stratified, multidraft::testing::reference::ranked<law_of_stratified>>() &&
-           decides<stratified, multidraft::testing::reference::ranked_block<law_of_stratified>>() &&
-           decides<stratified, multidraft::testing::reference::nested_ranked_block<law_of_stratified>>() &&
            decides<stratified, verify::ranked<law_of_stratified>>() &&
            decides<stratified, verify::ranked_block<law_of_stratified>>() &&
            decides<stratified, verify::nested_ranked_block<law_of_stratified>>() &&

@@ -63,7 +63,7 @@ struct nested_memory {
 /// sets, and a certain child's quantile does not matter while candidates are kept.
 ///
 /// Every lane makes the walk; only the leader writes to the nodes.
-template <class Rules, group G, draft_law Law, row_source<G> Target, row_source<G> Draft, draw_source Source>
+template <group G, draft_law Law, row_source<G> Target, row_source<G> Draft, draw_source Source>
 class nested_walk {
 public:
     using real = probability_of<std::decay_t<std::invoke_result_t<Target const&, G const&, node_id>>>;
@@ -97,9 +97,8 @@ public:
         while (w > 0) {
             if (nodes_[node].is == nested_node::node_state::closed && !open(node)) return none;
             if (nodes_[node].is != nested_node::node_state::inner) break;
-            node_id next = pick_child(node);
+            node_id const next = pick_child(node);
             if (next == none) return none;
-            if constexpr (!Rules::all_draws_have_subtrees) next = first_of_equal(node, next);
             token_id const x = token_of(next);
             auto const p = target_(g_, node);
             auto const q = draft_(g_, node);
@@ -195,8 +194,7 @@ private:
         if (share > 0) limit = share < left ? share / left : 1.0;
         bool const informative = nests && limit >= least_informative;
         child.informative = informative ? 1 : 0;
-        child.kind = informative && Rules::conditions_certain ? nested_node::conditional_cdf::certain
-                                                              : nested_node::conditional_cdf::identity;
+        child.kind = informative ? nested_node::conditional_cdf::certain : nested_node::conditional_cdf::identity;
         child.limit = limit;
     }
 
@@ -219,7 +217,7 @@ private:
         double const limit = table.kept_part(where(x));
         if (!g_.leader()) return;
         child.limit = limit;
-        child.stays = Rules::damps ? 1 - static_cast<double>(numbers.passed) : 1.0;
+        child.stays = 1 - static_cast<double>(numbers.passed);
         set_pieces(curve_of(v), table.pieces + first, count, child);
         double const pick = fp::fma(1 - child.limit, child.stays, child.limit);
         bool const picked = child.mass > 1e-300 && pick >= least_informative;
@@ -383,14 +381,6 @@ private:
         for (node_id child = last; child < nodes_[v].first + nodes_[v].certain; ++child)
             if (p(token_of(child)) > 0) last = child;
         return last;
-    }
-
-    /// For a deliberate bug: the first draw of the same token.
-    [[nodiscard]] MULTIDRAFT_HD node_id first_of_equal(node_id v, node_id picked) const {
-        node_id first = picked;
-        for (node_id child = picked; --child >= nodes_[v].first + nodes_[v].certain;)
-            if (token_of(child) == token_of(picked)) first = child;
-        return first;
     }
 
     G const& g_;

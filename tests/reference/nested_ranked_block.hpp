@@ -4,7 +4,11 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/draft/law.hpp"
-#include "multidraft/testing/reference/ranked_block.hpp"
+#include "multidraft/testing/exact_law.hpp"
+#include "multidraft/testing/shape_rule.hpp"
+#include "multidraft/testing/small_models.hpp"
+#include "reference/exact_ranked_law.hpp"
+#include "reference/ranked_block.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
@@ -27,6 +31,13 @@ class nested_ranked_block : public detail::ranked_walk_verifier<Law, true> {
 
 public:
     using base::base;
+
+    /// For `prove_lossless`: quantiles cannot be enumerated, so they are integrated out.
+    template <class Sampler>
+    [[nodiscard]] output_law law_of_step(Sampler const& sampler, shape const& children, model_pair const& models,
+                                         shape_rule const& rule) const {
+        return law_of_ranked_step<true>(sampler, children, models, rule);
+    }
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::testing::reference

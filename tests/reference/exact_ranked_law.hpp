@@ -11,12 +11,12 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/testing/certain_selection.hpp"
+#include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/reference/ranked_node.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
+#include "reference/ranked_node.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
@@ -58,7 +58,7 @@ private:
             stop(context, chance, weight);
             return;
         }
-        certain_selection const chosen(sampler_, q, wanted);
+        draft::certain_selection const chosen(sampler_, q, wanted);
         double certain_mass = 0;
         for (token_id const x : chosen.tokens) certain_mass += p[static_cast<std::size_t>(x)];
         if (chosen.draws == 0 && certain_mass < verify::least_certain) {

@@ -14,7 +14,7 @@
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::testing {
+namespace MULTIDRAFT_NAMESPACE::draft {
 
 /// The children that a sampler takes from a row with certainty, and the number of draws that follow, of n children in
 /// all.
@@ -36,4 +36,4 @@ struct certain_selection {
     }
 };
 
-}  // namespace MULTIDRAFT_NAMESPACE::testing
+}  // namespace MULTIDRAFT_NAMESPACE::draft

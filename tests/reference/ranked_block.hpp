@@ -16,7 +16,6 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/reference/ranked_node.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
@@ -25,6 +24,7 @@
 #include "multidraft/verify/detail/ranked_pick.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/whole_tree.hpp"
+#include "reference/ranked_node.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 

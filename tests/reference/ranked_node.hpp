@@ -15,9 +15,9 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/reference/rank_sets.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
+#include "reference/rank_sets.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 

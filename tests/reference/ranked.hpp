@@ -12,7 +12,6 @@
 #include "multidraft/draft/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/reference/ranked_node.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/emit.hpp"
@@ -20,6 +19,7 @@
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
+#include "reference/ranked_node.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {
 
