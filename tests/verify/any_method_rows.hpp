@@ -54,12 +54,12 @@ struct any_rows {
     any_rows(node_id n, sampling_params const& of, std::uint64_t seed)
         : values(static_cast<std::size_t>(any_stride * n), T(0.0F)), nodes(n), w(of), numbers(seed, 78) {}
 
-    /// Writes the row of node v, whose text is known by a number.
-    void fill(node_id v, std::int32_t text) {
+    /// Writes the row of node v, whose text is known by this number.
+    void fill(node_id v, std::int32_t number) {
         std::vector<double> row(static_cast<std::size_t>(any_vocabulary));
         double sum = 0;
         for (index_t i = 0; i < any_vocabulary; ++i) {
-            double const x = 4 * numbers.uniform<double>({text, 0, purpose::test, i});
+            double const x = 4 * numbers.uniform<double>({number, 0, purpose::test, i});
             row[static_cast<std::size_t>(i)] = Probabilities ? (x < 1 ? 0.0 : x * x) : x;
             sum += row[static_cast<std::size_t>(i)];
         }
@@ -109,13 +109,14 @@ struct any_tree {
     friend bool operator==(any_tree const&, any_tree const&) = default;
 };
 
-/// The tree of a shape as far as `draw(node, depth, wanted)` gives children; `fill(node, text)` comes before, for all.
+/// The tree of a shape as far as `draw(node, depth, wanted)` gives children; `fill(node, number)` comes before, for
+/// all.
 template <class Fill, class Draw>
-any_tree grow(topology const& shape, Fill const& fill, Draw const& draw) {
+any_tree grow(topology const& wanted, Fill const& fill, Draw const& draw) {
     any_tree tree;
     std::vector<node_id> like{0};
     for (std::size_t v = 0; v < like.size(); ++v) {
-        std::vector<token_id> out(static_cast<std::size_t>(shape.child_count(like[v])), -9);
+        std::vector<token_id> out(static_cast<std::size_t>(wanted.child_count(like[v])), -9);
         drawn_children drawn;
         fill(static_cast<node_id>(v), tree.texts[v]);
         if (!out.empty()) drawn = draw(static_cast<node_id>(v), tree.depths[v], out);
@@ -127,7 +128,7 @@ any_tree grow(topology const& shape, Fill const& fill, Draw const& draw) {
             tree.texts.push_back(static_cast<std::int32_t>(
                 (static_cast<std::uint32_t>(tree.texts[v]) * 31U + static_cast<std::uint32_t>(tree.tokens.back())) &
                 0x7fffffffU));
-            like.push_back(shape.first_child(like[v]) + k);
+            like.push_back(wanted.first_child(like[v]) + k);
         }
     }
     return tree;
@@ -161,20 +162,20 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
     method_memory<decltype(std::declval<OfTarget>().rows()), decltype(std::declval<OfDraft>().rows())> memory;
     std::int64_t accepted = 0;
     for (std::uint64_t seed = 0; seed < seeds; ++seed) {
-        topology const shape = any_shape(Listed::trees, seed);
+        topology const wanted = any_shape(Listed::trees, seed);
         sampling_params const& w = any_warps[seed % any_warps.size()];
         draw_key const key{seed, static_cast<std::uint32_t>(seed % 3), static_cast<std::int32_t>(5 + seed)};
-        OfTarget target(shape.size(), w, 2 * seed);
+        OfTarget target(wanted.size(), w, 2 * seed);
         // A draft near the target, another one, and a second model.
-        std::vector<OfDraft> models{OfDraft(shape.size(), w, 2 * seed + seed % 2),
-                                    OfDraft(shape.size(), w, 3 * seed + 1)};
+        std::vector<OfDraft> models{OfDraft(wanted.size(), w, 2 * seed + seed % 2),
+                                    OfDraft(wanted.size(), w, 3 * seed + 1)};
         OfDraft const& draft = models[0];
 
-        auto const fill = [&](node_id v, std::int32_t text) {
-            target.fill(v, text);
-            for (OfDraft& model : models) model.fill(v, text);
+        auto const fill = [&](node_id v, std::int32_t number) {
+            target.fill(v, number);
+            for (OfDraft& model : models) model.fill(v, number);
         };
-        any_tree const mine = grow(shape, fill, [&](node_id v, std::int32_t depth, span<token_id> out) {
+        any_tree const mine = grow(wanted, fill, [&](node_id v, std::int32_t depth, span<token_id> out) {
             if constexpr (several) {
                 for (std::size_t k = 0; k < out.size(); ++k) {
                     drawn_children const one =
@@ -187,7 +188,7 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
             }
         });
         addressed_source source{addressed_uniforms(key.seed, key.request)};
-        any_tree const theirs = grow(shape, fill, [&](node_id v, std::int32_t depth, span<token_id> out) {
+        any_tree const theirs = grow(wanted, fill, [&](node_id v, std::int32_t depth, span<token_id> out) {
             constexpr bool by_text = requires { requires sampler::addressed_by_text; };
             draw_site const site{key.position + (by_text ? depth : 0), v};
             if constexpr (several) {  // child k: the k-th of several draws from the row of its own model
@@ -221,8 +222,8 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
         if constexpr (several)
             expected =
                 verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), target_rows(p),
-                                    draft_rows(detail::rows_of_several<std::decay_t<decltype(q)>>{all}), source,
-                                    key.position, span<node_id>(expected_path), scratch.bytes());
+                                    draft_rows(multidraft::detail::rows_of_several<std::decay_t<decltype(q)>>{all}),
+                                    source, key.position, span<node_id>(expected_path), scratch.bytes());
         else
             expected =
                 verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), target_rows(p),
