@@ -9,8 +9,6 @@
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/rejected_prefixes.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_then_one.hpp"
@@ -25,8 +23,6 @@ rate recursive_sequential(analysis::ratio_rows const& rows, index_t drafts, esti
 }
 
 namespace {
-
-probabilities<double> view(std::vector<double> const& row) { return {row.data(), static_cast<index_t>(row.size())}; }
 
 /// The rate of n candidates that are tried one after the other. The fate of the first k does not depend on later ones,
 /// so candidate k adds the rate of k minus that of k - 1.
