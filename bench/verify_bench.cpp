@@ -86,11 +86,12 @@ void ratio_histogram(benchmark::State& state) {
     bench::rows const r(1, v, 1, Cut ? nucleus : bench::sampling{});
     std::vector<Real> const target(r.target.begin(), r.target.end());
     std::vector<Real> const draft(r.draft.begin(), r.draft.end());
-    verify::ratio_of const rows{probabilities<Real>(target.data(), v), probabilities<Real>(draft.data(), v), Real(1)};
-    std::array<double, verify::ratio_grid::count> mass{};
+    verify::detail::ratio_of const rows{probabilities<Real>(target.data(), v), probabilities<Real>(draft.data(), v),
+                                        Real(1)};
+    std::array<double, verify::detail::ratio_grid::count> mass{};
     for (auto _ : state) {
         auto where = rows;
-        benchmark::DoNotOptimize(verify::ratio_histogram<false>(host_group{}, where, {}, mass.data()));
+        benchmark::DoNotOptimize(verify::detail::ratio_histogram<false>(host_group{}, where, {}, mass.data()));
         benchmark::DoNotOptimize(mass);
     }
     report_bytes(state, 2 * state.range(0) * static_cast<std::int64_t>(sizeof(Real)));

@@ -14,7 +14,7 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -11,7 +11,7 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/distribution/sampling_arrays.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"

@@ -1,4 +1,4 @@
-// All of draft/: laws and samplers.
+// All of draft/: samplers.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -10,7 +10,6 @@
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/lookup.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/sequences.hpp"

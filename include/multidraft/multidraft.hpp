@@ -11,6 +11,7 @@
 #include "multidraft/decode.hpp"
 #include "multidraft/distribution.hpp"
 #include "multidraft/draft.hpp"
+#include "multidraft/law.hpp"
 #include "multidraft/random.hpp"
 #include "multidraft/tree.hpp"
 #include "multidraft/verify.hpp"

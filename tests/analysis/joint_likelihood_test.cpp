@@ -14,7 +14,8 @@
 
 #include "multidraft/core/error.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/verify/lossy/joint_likelihood.hpp"

@@ -1,7 +1,7 @@
 // Bug: stratified drafts verified as independent ones: the certain tokens have ranks, and are tried with p / m.
 #pragma once
 
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/ranked.hpp"
 
 namespace multidraft::bugs {

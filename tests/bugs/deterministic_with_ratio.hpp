@@ -1,7 +1,7 @@
 // Bug: candidates without randomness are verified with the ratio p / q.
 #pragma once
 
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace multidraft::bugs {

@@ -1,7 +1,7 @@
 // Bug: independent drafts are verified as if they had been drawn without replacement.
 #pragma once
 
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace multidraft::bugs {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace multidraft::bugs {

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "bugs/plain_rejection.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 

@@ -1,7 +1,7 @@
 // Bug: tokens are pooled when they are ranked, but the law of the candidate treats them individually.
 #pragma once
 
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/ranked.hpp"
 
 namespace multidraft::bugs {
@@ -14,11 +14,13 @@ struct pool_forgotten : verify::node_by_node<pool_forgotten, law::iid> {
     verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates, Source& source,
                                 draw_site site) const {
         using real = probability_of<P>;
-        verify::ranked_rows<P, verify::in_units_of<Q, real>> rows(g, p, verify::in_units<real>(q), candidates);
-        verify::rank_table table;
-        verify::grid_density<real> density[verify::rank_table::grid_points];
-        if (!rows.template build<false>(g, verify::best_rank_cdf{candidates.draws()}, table, density)) return {};
-        index_t const best = verify::best_ranked(table, rows.where, candidates, source, site);
+        verify::detail::ranked_rows<P, verify::detail::in_units_of<Q, real>> rows(
+            g, p, verify::detail::in_units<real>(q), candidates);
+        verify::detail::rank_table table;
+        verify::detail::grid_density<real> density[verify::detail::rank_table::grid_points];
+        if (!rows.template build<false>(g, verify::detail::best_rank_cdf{candidates.draws()}, table, density))
+            return {};
+        index_t const best = verify::detail::best_ranked(table, rows.where, candidates, source, site);
         token_id const x = candidates[best];
         rows.where.pooled = 0;
         auto const m = rows.law(density);

@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "multidraft/decode/single_model_drafter.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 

@@ -1,7 +1,7 @@
 // Bug: drafts without replacement are verified as if they had been independent.
 #pragma once
 
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace multidraft::bugs {

@@ -10,7 +10,7 @@
 #include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/verify/verdict.hpp"
 

@@ -16,7 +16,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/tree/shapes.hpp"
-#include "multidraft/verify/detail/merged.hpp"
+#include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

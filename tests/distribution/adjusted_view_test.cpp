@@ -251,7 +251,7 @@ TEST_F(adjusted_logit_rows, have_masks_that_are_long_enough) {
 
 TEST_F(adjusted_logit_rows, of_which_every_token_is_forbidden_are_refused_by_name) {
     logit_rows const all(rows, sampling_params{}, {.allowed = {words, 2}});
-    verify::named_rows const named(all, "target");
+    verify::detail::named_rows const named(all, "target");
     EXPECT_EQ(refusal([&] { static_cast<void>(named(g, 1)); }),
               "target row of node 1.allowed = 0: a mask allows at least one token");
     for (float const temperature : {0.0F, 1.0F}) {

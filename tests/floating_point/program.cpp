@@ -67,9 +67,9 @@ unsigned long long numbers_of(mt::program_input<float> const& in) {
         g.top_k(q.size(), weight_of{q}, span<token_id>(children));
         for (index_t const certain : {0, 2}) {
             verify::candidate_list const candidates(children, certain);
-            static verify::rank_table table;
-            static verify::pick_numbers<float> numbers;
-            if (verify::detail::make_pick(g, p, q, candidates, verify::best_rank_cdf{candidates.draws()}, table,
+            static verify::detail::rank_table table;
+            static verify::detail::pick_numbers<float> numbers;
+            if (verify::detail::make_pick(g, p, q, candidates, verify::detail::best_rank_cdf{candidates.draws()}, table,
                                           numbers) != verify::detail::made::sets)
                 continue;
             for (double const x : table.length) record(x);

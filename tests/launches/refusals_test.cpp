@@ -14,7 +14,7 @@
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/refusal.hpp"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/verify/verdict.hpp"

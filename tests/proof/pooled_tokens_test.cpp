@@ -65,11 +65,11 @@ double lost(row const& p, row const& q, index_t draws, bool& pooled) {
     auto const size = static_cast<index_t>(p.size());
     using row_of = probabilities<double>;
     std::vector<token_id> const children(static_cast<std::size_t>(draws), 0);
-    verify::ranked_rows<row_of, verify::in_units_of<row_of, double>> rows(
-        host_group{}, {p.data(), size}, verify::in_units<double>(row_of(q.data(), size)), children);
-    verify::rank_table table;
-    verify::grid_density<double> density[verify::rank_table::grid_points];
-    EXPECT_TRUE(rows.build<false>(host_group{}, verify::best_rank_cdf{draws}, table, density));
+    verify::detail::ranked_rows<row_of, verify::detail::in_units_of<row_of, double>> rows(
+        host_group{}, {p.data(), size}, verify::detail::in_units<double>(row_of(q.data(), size)), children);
+    verify::detail::rank_table table;
+    verify::detail::grid_density<double> density[verify::detail::rank_table::grid_points];
+    EXPECT_TRUE(rows.build<false>(host_group{}, verify::detail::best_rank_cdf{draws}, table, density));
     pooled = rows.where.pooled > 0;
     auto const m = rows.law(density);
     double accepted = 0;

@@ -64,12 +64,12 @@ double acceptance(Sampler const& sampler, row const& p, row const& q, index_t n)
         for (token_id const x : candidates.tokens) result += target(x);
         best = analysis::alpha_star_deterministic(p, q, drawn.count);
     } else {
-        auto const draft_row = verify::in_units<double>(model);
-        verify::ranked_rows<multidraft::probabilities<double>, std::decay_t<decltype(draft_row)>> rows(
+        auto const draft_row = verify::detail::in_units<double>(model);
+        verify::detail::ranked_rows<multidraft::probabilities<double>, std::decay_t<decltype(draft_row)>> rows(
             g, target, draft_row, candidates);
-        static verify::rank_table table;
-        verify::grid_density<double> density[verify::rank_table::grid_points];
-        EXPECT_TRUE(rows.template build<false>(g, verify::best_rank_cdf{candidates.draws()}, table, density));
+        static verify::detail::rank_table table;
+        verify::detail::grid_density<double> density[verify::detail::rank_table::grid_points];
+        EXPECT_TRUE(rows.template build<false>(g, verify::detail::best_rank_cdf{candidates.draws()}, table, density));
         auto const m = rows.law(density);
         result = rows.certain_mass;
         double total = 0;
@@ -126,12 +126,14 @@ std::vector<double> law_in(std::vector<float> const& p, std::vector<float> const
     auto const size = static_cast<index_t>(p.size());
     using row_of = multidraft::probabilities<Real>;
     std::vector<token_id> const children(static_cast<std::size_t>(draws), 0);
-    using draft_row = verify::in_units_of<row_of, Real>;
-    verify::ranked_rows<row_of, draft_row> rows(multidraft::host_group{}, row_of(target.data(), size),
-                                                verify::in_units<Real>(row_of(model.data(), size)), children);
-    verify::rank_table table;
-    verify::grid_density<Real> density[verify::rank_table::grid_points];
-    EXPECT_TRUE(rows.template build<false>(multidraft::host_group{}, verify::best_rank_cdf{draws}, table, density));
+    using draft_row = verify::detail::in_units_of<row_of, Real>;
+    verify::detail::ranked_rows<row_of, draft_row> rows(multidraft::host_group{}, row_of(target.data(), size),
+                                                        verify::detail::in_units<Real>(row_of(model.data(), size)),
+                                                        children);
+    verify::detail::rank_table table;
+    verify::detail::grid_density<Real> density[verify::detail::rank_table::grid_points];
+    EXPECT_TRUE(
+        rows.template build<false>(multidraft::host_group{}, verify::detail::best_rank_cdf{draws}, table, density));
     std::vector<double> law;
     for (index_t i = 0; i < size; ++i) law.push_back(static_cast<double>(rows.law(density)(i)));
     return law;

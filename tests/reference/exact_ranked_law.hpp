@@ -44,8 +44,8 @@ private:
     void walk(std::size_t context, double chance, reference::conditional_cdf own) {
         double weight = 1;
         if (!levels_.empty())
-            weight = verify::next_weight(levels_.back().weight, models_.target[levels_.back().context][last()],
-                                         levels_.back().law[last()]);
+            weight = verify::detail::next_weight(levels_.back().weight, models_.target[levels_.back().context][last()],
+                                                 levels_.back().law[last()]);
         if (levels_.size() == children_.size() || !(weight > 0)) {
             stop(context, chance, weight);
             return;
@@ -61,7 +61,7 @@ private:
         draft::certain_selection const chosen(sampler_, q, wanted);
         double certain_mass = 0;
         for (token_id const x : chosen.tokens) certain_mass += p[static_cast<std::size_t>(x)];
-        if (chosen.draws == 0 && certain_mass < verify::least_certain) {
+        if (chosen.draws == 0 && certain_mass < verify::detail::least_certain) {
             stop(context, chance, weight);
             return;
         }

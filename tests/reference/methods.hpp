@@ -5,8 +5,8 @@
 #include <string_view>
 
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/methods.hpp"
 #include "reference/nested_ranked_block.hpp"
 #include "reference/ranked.hpp"

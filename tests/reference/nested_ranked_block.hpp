@@ -3,7 +3,7 @@
 #pragma once
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"

@@ -206,7 +206,8 @@ private:
             if (end.at < 1 && after - want >= slack) {
                 auto const excess = [&](double t) { return best(right_end(t + width)) - best(t) - want; };
                 double const last = 1.0 - width;
-                start = at(verify::decreasing_root(excess, cursor_.at, after - want, last, excess(last), 1e-15));
+                start =
+                    at(verify::detail::decreasing_root(excess, cursor_.at, after - want, last, excess(last), 1e-15));
                 end = at(start.at + width);
             }
             if (start.at > cursor_.at) gaps_.push_back({cursor_, start});
@@ -232,8 +233,8 @@ private:
                     continue;
                 }
                 double const t = all_of_it <= want ? full
-                                                   : verify::decreasing_root([&](double s) { return want - got(s); },
-                                                                             0.0, full, 1e-15);
+                                                   : verify::detail::decreasing_root(
+                                                         [&](double s) { return want - got(s); }, 0.0, full, 1e-15);
                 point const cut = at(y.at - t);
                 if (t >= y.at - x.at)
                     gaps_.pop_back();

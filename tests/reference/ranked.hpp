@@ -9,7 +9,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
@@ -67,7 +67,7 @@ public:
     template <group G, distribution P, distribution Q, draw_source Source>
     [[nodiscard]] verify::node_verdict decide(G const& g, P const& p, Q const& q, verify::candidate_list candidates,
                                               Source& source, draw_site site) const {
-        if (!verify::may_be_drawn(q, candidates)) return {};
+        if (!verify::detail::may_be_drawn(q, candidates)) return {};
         if (candidates.draws() == 0) return verify::found_among(candidates, verify::emit(g, p, source, site));
         ranked_node const node(p, q, candidates.certain_tokens(), candidates.draws(), {}, pooled_);
         if (!node.valid()) return {};

@@ -13,7 +13,8 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -86,8 +87,8 @@ public:
             std::vector<double> law(static_cast<std::size_t>(target_.size()));
             for (std::size_t i = 0; i < law.size(); ++i) law[i] = node.law(static_cast<token_id>(i));
             token_id const x = tree_.tokens[at(children.first + k)];
-            picked.weights.push_back(verify::next_weight(picked.weights.back(), target_(g_, v)(x),
-                                                         static_cast<real>(law[static_cast<std::size_t>(x)])));
+            picked.weights.push_back(verify::detail::next_weight(picked.weights.back(), target_(g_, v)(x),
+                                                                 static_cast<real>(law[static_cast<std::size_t>(x)])));
             picked.laws.push_back(std::move(law));
             v = children.first + k;
             picked.nodes.push_back(v);
@@ -109,11 +110,11 @@ private:
         auto const children = candidates(v);
         auto const p = target_(g_, v);
         auto const q = draft_(g_, v);
-        if (!verify::may_be_drawn(q, children)) verify::detail::refuse_node(g_, drafts_, target_, draft_, v);
+        if (!verify::detail::may_be_drawn(q, children)) verify::detail::refuse_node(g_, drafts_, target_, draft_, v);
         if (children.draws() == 0) {
             double certain_mass = 0;
             for (token_id const x : children.tokens) certain_mass += static_cast<double>(p(x));
-            if (certain_mass < verify::least_certain) return;
+            if (certain_mass < verify::detail::least_certain) return;
         }
         nodes_[at(v)] = std::make_unique<ranked_node>(p, q, children.certain_tokens(), children.draws(), own, pooled_);
         if (!nodes_[at(v)]->valid()) verify::detail::refuse_node(g_, drafts_, target_, draft_, v);

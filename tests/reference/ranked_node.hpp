@@ -220,12 +220,12 @@ public:
     [[nodiscard]] conditional_cdf conditional_cdf_of(index_t k, token_id x) const {
         if (k < certain()) {
             double const limit = certain_limit(k);
-            return limit >= verify::least_informative ? conditional_cdf(limit) : conditional_cdf();
+            return limit >= verify::detail::least_informative ? conditional_cdf(limit) : conditional_cdf();
         }
         int const s = set_of(x);
         if (s < 0 || !(sets_[s].mass > 1e-300)) return {};
         double const kept_part = kept(x);
-        if (kept_part + (1 - kept_part) * (1 - passed_) < verify::least_informative) return {};
+        if (kept_part + (1 - kept_part) * (1 - passed_) < verify::detail::least_informative) return {};
         return {*this, s, kept_part, 1 - passed_};
     }
 
@@ -285,8 +285,8 @@ template <group G, draw_source Source>
         auto const intervals = node.intervals(candidates[k]);
         auto const length = [intervals](index_t i) { return intervals[static_cast<std::size_t>(i)].length(); };
         auto const n = static_cast<index_t>(intervals.size());
-        index_t const at =
-            source.categorical(g, g.sum_chunks(n, length), n, length, {}, site(purpose::rank, verify::rank_index(k)));
+        index_t const at = source.categorical(g, g.sum_chunks(n, length), n, length, {},
+                                              site(purpose::rank, verify::detail::rank_index(k)));
         double const begin = at == none ? 2.0 : intervals[static_cast<std::size_t>(at)].begin;
         if (best == none || begin < least) {
             least = begin;
@@ -294,7 +294,7 @@ template <group G, draw_source Source>
             equal = 1;
         } else if (begin == least) {
             equal += 1;
-            if (source.bernoulli(site(purpose::rank, verify::rank_index(k) + 1000), 1.0, equal)) best = k;
+            if (source.bernoulli(site(purpose::rank, verify::detail::rank_index(k) + 1000), 1.0, equal)) best = k;
         }
     }
     return best;

@@ -19,7 +19,7 @@
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/softmax.hpp"
 #include "multidraft/distribution/truncation.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -9,7 +9,7 @@
 
 namespace {
 
-using multidraft::verify::decreasing_root;
+using multidraft::verify::detail::decreasing_root;
 
 TEST(DecreasingRoot, CurvesOfRanksTakeFewEvaluations) {
     int calls = 0;

@@ -13,9 +13,9 @@
 namespace {
 
 using multidraft::index_t;
-using multidraft::verify::best_rank_cdf;
-using multidraft::verify::rank_table;
-using multidraft::verify::ratio_grid;
+using multidraft::verify::detail::best_rank_cdf;
+using multidraft::verify::detail::rank_table;
+using multidraft::verify::detail::ratio_grid;
 
 /// Lengths by ratio of p to q; the rest of q lies at ratio 0.15.
 rank_table table_of(std::map<double, double> const& masses) {

@@ -8,7 +8,8 @@
 
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/verifier.hpp"
 

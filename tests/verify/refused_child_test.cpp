@@ -6,7 +6,8 @@
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/multi_round.hpp"
 

@@ -20,8 +20,8 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -7,7 +7,7 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -20,7 +20,7 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

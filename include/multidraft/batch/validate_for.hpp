@@ -9,7 +9,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verifier.hpp"
 

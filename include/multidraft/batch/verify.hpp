@@ -24,7 +24,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -25,7 +25,7 @@ MULTIDRAFT_HD MULTIDRAFT_INLINE void add_pair(std::uint64_t* counter, std::uint3
 /// stored waits for the store. So neighbours alternate between several tables, which are on the thread's stack.
 class pair_tables {
 public:
-    static constexpr index_t most_bins = 264;  ///< enough for `verify::ratio_histogram`
+    static constexpr index_t most_bins = 264;  ///< enough for `verify::detail::ratio_histogram`
 
     MULTIDRAFT_HD explicit pair_tables(index_t bins) noexcept : bins_(bins) {
         for (auto& t : table_)

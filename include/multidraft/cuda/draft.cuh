@@ -20,8 +20,8 @@
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/workspace.cuh"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -24,7 +24,7 @@
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -22,7 +22,7 @@
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/outlined_rows.hpp"
 #include "multidraft/cuda/workspace.cuh"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

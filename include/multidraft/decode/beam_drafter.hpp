@@ -13,8 +13,8 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -15,7 +15,7 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 

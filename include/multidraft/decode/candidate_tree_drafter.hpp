@@ -8,7 +8,8 @@
 
 #include "multidraft/core/config.hpp"
 #include "multidraft/decode/candidate_tree.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/tree/mask_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -17,8 +17,9 @@
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/distribution/sampling_params.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/lookup.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -15,8 +15,8 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sequences.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 

@@ -15,7 +15,8 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/distribution/softmax.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

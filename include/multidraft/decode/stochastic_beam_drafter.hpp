@@ -15,8 +15,8 @@
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 

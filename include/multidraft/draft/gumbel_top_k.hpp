@@ -8,8 +8,8 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {

@@ -19,9 +19,9 @@
 #include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
+#include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

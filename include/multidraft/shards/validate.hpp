@@ -18,7 +18,7 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/core/arithmetic.hpp"
 #include "multidraft/core/config.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"

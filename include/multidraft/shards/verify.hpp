@@ -22,7 +22,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/span.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/shards/detail/agreement.hpp"
 #include "multidraft/shards/detail/ready_rows.hpp"
 #include "multidraft/shards/detail/team_call.hpp"

@@ -10,9 +10,11 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/checks.hpp"
@@ -74,6 +76,9 @@ class block : public whole_tree<block<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
+    /// A node is accepted with its weight, whatever the shape below it: the shape carries no information about refused
+    /// nodes.
+    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
     static constexpr allowed_trees trees = allowed_trees::chains;
 
     /// One weight per level.
@@ -110,7 +115,7 @@ public:
                 detail::refuse_node_on_host(g, drafts, target, draft, levels);
                 return {};
             }
-            w = next_weight(w, target(g, levels)(x), qx);
+            w = detail::next_weight(w, target(g, levels)(x), qx);
             ++levels;
             if (g.leader()) weights[levels] = w;
         }

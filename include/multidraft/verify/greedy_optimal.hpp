@@ -11,7 +11,7 @@
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
@@ -32,7 +32,7 @@ namespace detail {
 template <distribution P, distribution Q>
 struct residual_beside {
     using real = probability_of<P>;
-    certain_tokens<Q> certain;
+    detail::certain_tokens<Q> certain;
     P p;
     real share;  ///< 1 / (q's mass outside the certain tokens)
 
@@ -51,16 +51,16 @@ template <group G, distribution P, distribution Q, draw_source Source>
                                                        candidate_list candidates, index_t drawn,
                                                        span<token_id const> certain, Source& source, draw_site site) {
     using real = probability_of<P>;
-    auto const q = in_units<real>(draft_row);
+    auto const q = detail::in_units<real>(draft_row);
     token_id const x = candidates[drawn];
     real const qx = q(x);
     if (!(qx > 0 && qx <= largest_number<real>)) return {};
-    real difference = units_in_1<real>;
+    real difference = detail::units_in_1<real>;
     for (token_id const t : certain) difference -= q(t);
-    real const left = certain.empty() ? units_in_1<real> : mass_left(g, q, certain, difference);
+    real const left = certain.empty() ? detail::units_in_1<real> : mass_left(g, q, certain, difference);
     if (!(left > 0)) return {};
     if (source.bernoulli(site(purpose::acceptance, 0), fp::mul(p(x), left), qx)) return {drawn, x};
-    residual_beside<P, in_units_of<Q, real>> const r{{q, certain}, p, fp::div(real(1), left)};
+    residual_beside<P, detail::in_units_of<Q, real>> const r{{q, certain}, p, fp::div(real(1), left)};
     return emit_or_accept(g, p, r, candidates, candidates, source, site);
 }
 

@@ -12,7 +12,7 @@
 #include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
@@ -106,7 +106,7 @@ public:
                 double const first = static_cast<double>(gamma) - (1 - wanted);
                 auto const most = static_cast<double>(n);
                 double const last = excess(most);
-                double const root = decreasing_root(excess, 1, first, most, last, slack);
+                double const root = detail::decreasing_root(excess, 1, first, most, last, slack);
                 if (rho != static_cast<real>(root)) static_cast<void>(excess(root));
                 gamma = gamma < rho ? gamma : rho;
             }

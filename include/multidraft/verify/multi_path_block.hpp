@@ -12,7 +12,8 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/truncation.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -193,7 +194,7 @@ public:
             auto const who = survivors(level);
             double const m = fp::mul(static_cast<double>(q(x)), who.factor(worse / all, same / all) / all);
             next[0] = static_cast<double>(
-                next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
+                detail::next_weight(static_cast<Real>(here[0]), static_cast<Real>(p(x)), static_cast<Real>(m)));
             next[1] = best.column;
             next[2] = who.after(worse / all, same / all, static_cast<double>(q(x)) / all, next + 3);
         }

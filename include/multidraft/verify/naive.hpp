@@ -6,9 +6,10 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 
@@ -23,6 +24,8 @@ template <draft_law Law>
 class naive : public node_by_node<naive<Law>, Law> {
 public:
     static constexpr bool lossless = true;
+    /// Its token does not depend on the candidates.
+    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::everything;
     /// Draft rows that are passed nevertheless are not read.
     static constexpr bool reads_draft = false;
     static constexpr bool few_passes = true;

@@ -11,8 +11,10 @@
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
@@ -47,6 +49,8 @@ class nested_ranked_block : public whole_tree<nested_ranked_block<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
+    /// Given its path a subtree is independent of all others, and its quantile is uniform (docs/ranked.md, section 7).
+    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::own_context;
 
     /// The sets of one node; for each node its quantile, its conditional distribution function and the numbers of its
     /// law; a step for each level.

@@ -9,7 +9,7 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
@@ -47,7 +47,8 @@ public:
 
     /// The sets of one node, and the densities of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t /*depth*/) {
-        return detail::whole_16(sizeof(rank_table)) + rank_table::grid_points * sizeof(grid_density<double>);
+        return detail::whole_16(sizeof(detail::rank_table)) +
+               detail::rank_table::grid_points * sizeof(detail::grid_density<double>);
     }
 
     /// The decision at one node, by a histogram of p / q and the rank table in `scratch`. No token where a draw cannot
@@ -56,15 +57,15 @@ public:
     [[nodiscard]] MULTIDRAFT_HD node_verdict decide(G const& g, P const& p, Q const& q, candidate_list candidates,
                                                     Source& source, draw_site site, span<std::byte> scratch) const {
         using real = probability_of<P>;
-        if (!may_be_drawn(q, candidates)) return {};
+        if (!detail::may_be_drawn(q, candidates)) return {};
         if (candidates.draws() == 0) return found_among(candidates, emit(g, p, source, site));
-        ranked_rows<P, in_units_of<Q, real>> rows(g, p, in_units<real>(q), candidates);
-        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
-        auto* const density =
-            reinterpret_cast<grid_density<real>*>(scratch.data() + detail::whole_16(sizeof(rank_table)));
+        detail::ranked_rows<P, detail::in_units_of<Q, real>> rows(g, p, detail::in_units<real>(q), candidates);
+        auto& table = *reinterpret_cast<detail::rank_table*>(scratch.data());
+        auto* const density = reinterpret_cast<detail::grid_density<real>*>(
+            scratch.data() + detail::whole_16(sizeof(detail::rank_table)));
         g.barrier();  // every lane has finished with the sets of the node above
-        if (!rows.template build<true>(g, best_rank_cdf{candidates.draws()}, table, density)) return {};
-        index_t const best = best_ranked(table, rows.where, candidates, source, site);
+        if (!rows.template build<true>(g, detail::best_rank_cdf{candidates.draws()}, table, density)) return {};
+        index_t const best = detail::best_ranked(table, rows.where, candidates, source, site);
         token_id const x = candidates[best];
         auto const m = rows.law(density);
         if (source.bernoulli(site(purpose::acceptance, 0), p(x), m(x))) return {best, x};

@@ -12,9 +12,11 @@
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
@@ -44,13 +46,15 @@ class ranked_block : public whole_tree<ranked_block<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
+    /// Ranks are fresh draws.
+    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_draws;
     static constexpr bool lists_may_be_shared = true;
 
     /// The sets of one node, and for each level a step with the numbers of its law.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
         auto const levels = static_cast<std::size_t>(depth) + 1;
-        return detail::whole_16(sizeof(rank_table)) +
-               levels * (detail::whole_16(sizeof(pick_numbers<double>)) + sizeof(detail::picked_step<double>));
+        return detail::whole_16(sizeof(detail::rank_table)) +
+               levels * (detail::whole_16(sizeof(detail::pick_numbers<double>)) + sizeof(detail::picked_step<double>));
     }
 
     /// The verdict on one tree; see `whole_tree::operator()`, which calls it.
@@ -61,10 +65,10 @@ public:
         using real = probability_of<std::decay_t<decltype(target(g, 0))>>;
         tree_view const tree = drafts.tree;
         std::int32_t const depth = tree.depth(tree.size() - 1);
-        auto& table = *reinterpret_cast<rank_table*>(scratch.data());
-        std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(rank_table));
-        auto* const numbers = reinterpret_cast<pick_numbers<real>*>(next_byte);
-        next_byte += (static_cast<std::size_t>(depth) + 1) * detail::whole_16(sizeof(pick_numbers<double>));
+        auto& table = *reinterpret_cast<detail::rank_table*>(scratch.data());
+        std::byte* next_byte = scratch.data() + detail::whole_16(sizeof(detail::rank_table));
+        auto* const numbers = reinterpret_cast<detail::pick_numbers<real>*>(next_byte);
+        next_byte += (static_cast<std::size_t>(depth) + 1) * detail::whole_16(sizeof(detail::pick_numbers<double>));
         auto* const steps = reinterpret_cast<detail::picked_step<real>*>(next_byte);  // aligned for its pointer
         real w = 1;
         node_id node = 0;
@@ -84,7 +88,7 @@ public:
             auto const p = target(g, node);
             auto const q = draft(g, node);
             auto const made =
-                detail::make_pick(g, p, q, children, best_rank_cdf{children.draws()}, table, numbers[level]);
+                detail::make_pick(g, p, q, children, detail::best_rank_cdf{children.draws()}, table, numbers[level]);
             if (made == detail::made::leaf) break;
             if (made == detail::made::nothing) {
                 detail::refuse_node_on_host(g, drafts, target, draft, node);
@@ -92,7 +96,7 @@ public:
             }
             index_t const next = pick(p, q, children, table, numbers[level], source, site);
             token_id const picked = children[next];
-            w = next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
+            w = detail::next_weight(w, static_cast<real>(p(picked)), numbers[level].law(p, q, children)(picked));
             node = range.first + next;
             ++level;
             if (g.leader()) steps[level] = {node, w, numbers + level};
@@ -105,8 +109,9 @@ private:
     /// The selected child: the candidate, or a certain one where it is refused.
     template <distribution P, distribution Q, class Real, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t pick(P const& p, Q const& q, candidate_list children,
-                                                    rank_table const& table, pick_numbers<Real> const& numbers,
-                                                    Source& source, draw_site site) {
+                                                    detail::rank_table const& table,
+                                                    detail::pick_numbers<Real> const& numbers, Source& source,
+                                                    draw_site site) {
         index_t const kept = children.draws() > 0 ? kept_candidate(p, q, children, table, numbers, source, site) : none;
         return kept != none ? kept : picked_certain<Real>(p, children, source, site);
     }
@@ -114,11 +119,11 @@ private:
     /// The candidate, or `none` where it is refused and a certain token is selected.
     template <distribution P, distribution Q, class Real, draw_source Source>
     [[nodiscard]] MULTIDRAFT_HD static index_t kept_candidate(P const& p, Q const& q, candidate_list children,
-                                                              rank_table const& table,
-                                                              pick_numbers<Real> const& numbers, Source& source,
+                                                              detail::rank_table const& table,
+                                                              detail::pick_numbers<Real> const& numbers, Source& source,
                                                               draw_site site) {
         auto const where = numbers.where(p, q);
-        index_t const best = best_ranked(table, where, children, source, site);
+        index_t const best = detail::best_ranked(table, where, children, source, site);
         if (children.certain == 0) return best;
         double const kept = table.kept_part(where(children[best]));
         if (source.bernoulli(site(purpose::path, 0), kept, 1.0)) return best;

@@ -13,9 +13,10 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/row_source.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/detail/reject_in_turn.hpp"
 #include "multidraft/verify/emit.hpp"
@@ -55,6 +56,8 @@ class recursive_rejection : public node_by_node<recursive_rejection<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
+    /// A stopping rule ([RSD], Theorem 3.1).
+    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
     /// The limit for laws with conditionals.
     static constexpr std::size_t most_children = 64;
 
@@ -80,11 +83,11 @@ private:
                                                                       span<token_id const> candidates, Source& source,
                                                                       draw_site site) {
         using real = probability_of<P>;
-        auto const q = in_units<real>(draft_row);
+        auto const q = detail::in_units<real>(draft_row);
         index_t const n = p.size();
         real c = 0;  // r_k = (p - c q)+ / z
         real z = 1;
-        real left = units_in_1<real>;  // of q's mass, for the candidate about to be tried
+        real left = detail::units_in_1<real>;  // of q's mass, for the candidate about to be tried
         for (std::size_t k = 0; k < candidates.size(); ++k) {
             token_id const x = candidates[k];
             real const qx = q(x);

@@ -6,26 +6,14 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
-
-template <draft_law Law>
-class block;
-template <draft_law Law>
-class naive;
-template <draft_law Law>
-class ranked_block;
-template <draft_law Law>
-class recursive_rejection;
-template <draft_law Law>
-class traversal;
-template <draft_law Law>
-class nested_ranked_block;
 
 namespace detail {
 
@@ -48,33 +36,13 @@ constexpr shape_depends_on shape_limit_of() noexcept {
 
 /// What the shape of a tree may depend on, at most, for a verifier to be lossless.
 ///
-/// - `naive`: everything, since its token does not depend on the candidates.
-/// - `recursive_rejection`: a stopping rule ([RSD], Theorem 3.1). `traversal` as well, and `block` on one path: a node
-///   is accepted with its weight, whatever the shape below it, so that the shape carries no information about refused
-///   nodes.
-/// - other verifiers that decide node by node, and `ranked_block`, whose ranks are fresh: anything drawn before the
-///   node's own children.
-/// - `nested_ranked_block`: the node's own context. Given its path a subtree is then independent of all others, and its
-///   quantile is uniform (docs/ranked.md, section 7).
-/// - all others: nothing. A user's verifier may declare a static member `shape_may_depend_on`.
+/// A verifier says it by a static member of the same name. Of those that do not, one that decides node by node may look
+/// at what was drawn before the node's own children, and any other at nothing.
 ///
 /// Where nodes share their lists (`law::shared_lists`), what was drawn for a cousin is the node's own list: then the
 /// shape may depend on the node's own context at most, except for `naive`.
 template <class V>
 inline constexpr shape_depends_on shape_may_depend_on = detail::shape_limit_of<V>();
-template <draft_law Law>
-inline constexpr shape_depends_on shape_may_depend_on<naive<Law>> = shape_depends_on::everything;
-template <draft_law Law>
-inline constexpr shape_depends_on shape_may_depend_on<recursive_rejection<Law>> = shape_depends_on::earlier_siblings;
-template <draft_law Law>
-inline constexpr shape_depends_on shape_may_depend_on<ranked_block<Law>> = shape_depends_on::earlier_draws;
-template <draft_law Law>
-inline constexpr shape_depends_on shape_may_depend_on<nested_ranked_block<Law>> = shape_depends_on::own_context;
-template <draft_law Law>
-inline constexpr shape_depends_on shape_may_depend_on<traversal<Law>> = shape_depends_on::earlier_siblings;
-template <draft_law Law>
-inline constexpr shape_depends_on shape_may_depend_on<block<Law>> = shape_depends_on::earlier_siblings;
-
 /// Whether children that were drawn may be left out of the tree for any reason: where the shape may depend on
 /// everything, and where the law is given up anyway.
 template <class V>

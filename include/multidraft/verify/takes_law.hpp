@@ -7,7 +7,8 @@
 #include <type_traits>
 
 #include "multidraft/core/config.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -34,6 +35,10 @@ constexpr bool allows_shared_lists() noexcept {
 }
 
 }  // namespace detail
+
+/// The laws that ranked verification is for: certain tokens and independent draws from the others.
+template <draft_law Law>
+inline constexpr bool is_ranked_law = std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::stratified>;
 
 /// Whether a verifier is lossless too where several nodes of a depth have the same list of children, or lists that
 /// depend on one another (`law::shared_lists`).

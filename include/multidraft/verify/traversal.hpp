@@ -13,9 +13,11 @@
 #include "multidraft/core/positive_part.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/accepted_path.hpp"
@@ -61,7 +63,7 @@ class traversal : public whole_tree<traversal<Law>, Law> {
     struct frame {
         Real c = 0;  // r = (p - c q)+ / z
         Real z = 1;
-        Real left = units_in_1<Real>;  // of q's mass, for the child about to be tried
+        Real left = detail::units_in_1<Real>;  // of q's mass, for the child about to be tried
         Real w = 1;
         node_id node = 0;
         index_t child = 0;
@@ -69,6 +71,9 @@ class traversal : public whole_tree<traversal<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
+    /// A node is accepted with its weight, whatever the shape below it: the shape carries no information about refused
+    /// nodes.
+    static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::earlier_siblings;
 
     /// One frame per level.
     [[nodiscard]] MULTIDRAFT_HD static constexpr std::size_t scratch_bytes(node_id /*nodes*/, std::int32_t depth) {
@@ -130,7 +135,7 @@ private:
         auto const p = target(g, at.node);
         auto const children = present_children<G>(tree, at.node);
         if (children.count == 0) return {outcome::stopped, at.node, emit(g, p, source, site)};  // the root alone
-        auto const q = in_units<Real>(draft(g, at.node));
+        auto const q = detail::in_units<Real>(draft(g, at.node));
         span<token_id const> const candidates =
             tree.tokens.subspan(static_cast<std::size_t>(children.first), static_cast<std::size_t>(children.count));
         for (;; ++at.child) {
@@ -155,7 +160,7 @@ private:
         if (!(qx > 0)) return {outcome::stopped, at.node};
         Real const rest = fp::fma(-at.c, qx, p(x));
         Real const owed = fp::mul(at.w, positive_part(rest));
-        Real const w = next_weight(at.left, owed, fp::mul(at.z, qx));
+        Real const w = detail::next_weight(at.left, owed, fp::mul(at.z, qx));
         if (!(w >= 0)) return {outcome::stopped, at.node};  // NaN
         if (!(w > 0)) return {outcome::next, child};
         if (!present_children<G>(tree, child).empty()) return {outcome::down, child, none, w};

@@ -12,7 +12,8 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/row_source.hpp"
 #include "multidraft/distribution/target_and_draft.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/named_rows.hpp"
@@ -54,8 +55,8 @@ public:
                                          span<node_id> path, [[maybe_unused]] span<std::byte> scratch = {}) const {
         require_law<Self, Drawn>();
         if constexpr (takes_law<Self, Drawn>) {
-            auto const& target = named<G>(p.rows, "target");
-            auto const& draft = named<G>(q.rows, "draft");
+            auto const& target = detail::named<G>(p.rows, "target");
+            auto const& draft = detail::named<G>(q.rows, "draft");
             auto const drafts = multidraft::detail::under_law<Law>(tree);
             detail::check_input<Self>(g, drafts, target, draft, path, scratch);
             auto const& self = static_cast<Self const&>(*this);

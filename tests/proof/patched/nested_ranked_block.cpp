@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include "multidraft/draft/iid.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/law/law.hpp"
 #include "support/chi_squared.hpp"
 #include "support/simulated_step.hpp"
 #include "support/tree_cases.hpp"

@@ -14,7 +14,7 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/host_group.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 

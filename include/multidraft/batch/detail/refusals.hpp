@@ -19,8 +19,8 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/error.hpp"
 #include "multidraft/core/float16.hpp"
-#include "multidraft/draft/law.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -15,7 +15,7 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/beam_sampling.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::lossy {

@@ -23,7 +23,7 @@
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// The weight of a path with one more token: min(1, w p(x) / m(x)); w = 1 at the root.
 ///
@@ -99,7 +99,6 @@ template <group G, block_path<G> Path, draw_source Source>
 }
 
 #if !MULTIDRAFT_ON_DEVICE
-namespace detail {
 
 /// Reports why a path gave no token: the first row on it that is not a distribution.
 template <group G, block_path<G> Path>
@@ -112,10 +111,7 @@ template <group G, block_path<G> Path>
            "the rows of the path down to node " + std::to_string(path.node(path.length())) + " leave nothing to emit");
 }
 
-}  // namespace detail
 #endif
-
-namespace detail {
 
 /// Verifies a path of a tree as a block, and writes its accepted part to `accepted`.
 template <group G, block_path<G> Path, draw_source Source>
@@ -132,6 +128,4 @@ template <group G, block_path<G> Path, draw_source Source>
     return result;
 }
 
-}  // namespace detail
-
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -7,7 +7,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// The certain children of a node, tested token by token inside a row loop.
 ///
@@ -50,4 +50,4 @@ private:
     real lightest_ = -minus_infinity<real>;
 };
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -14,27 +14,15 @@
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/named_rows.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/scratch.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
-
-/// The alignment of scratch in bytes.
-inline constexpr std::size_t scratch_alignment = 16;
-
-/// A verifier that needs memory for a tree: it declares how many bytes a tree of that many nodes and levels takes, and
-/// gets them as its last argument. The memory belongs to the caller, is visible to all lanes of the group, aligned to
-/// `scratch_alignment`, 16 bytes, and may have any content. On the host too few bytes or a misaligned address are an
-/// `invalid_input`, which states the requirement.
-template <class V>
-concept needs_scratch = requires(node_id nodes, std::int32_t depth) {
-    { V::scratch_bytes(nodes, depth) } -> std::same_as<std::size_t>;
-};
-
-namespace detail {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// Refuses impossible certain children: more than there are children, duplicates, or one that was drawn again; and,
 /// where the law draws different tokens, duplicate children.
@@ -210,5 +198,4 @@ MULTIDRAFT_HD void refuse_node_on_host([[maybe_unused]] G const& g, [[maybe_unus
 #endif
 }
 
-}  // namespace detail
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

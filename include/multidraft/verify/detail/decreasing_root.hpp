@@ -5,7 +5,7 @@
 #include "multidraft/core/config.hpp"
 #include "multidraft/core/fma.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// The point of [low, high] at which a decreasing function f is 0, within `slack` of that value or as near as doubles
 /// allow, given its values at both ends. If f has the same sign at both ends, the end with the smaller magnitude.
@@ -46,4 +46,4 @@ template <class F>
     return decreasing_root(f, low, f(low), high, f(high), slack);
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

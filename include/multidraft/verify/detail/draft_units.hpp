@@ -11,7 +11,7 @@
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// The number of units in a probability of 1: 2^64 where a verifier computes in float, 2^512 in double.
 ///
@@ -54,8 +54,6 @@ template <class Real, distribution Q>
 template <distribution Q, class Real>
 using in_units_of = decltype(in_units<Real>(std::declval<Q const&>()));
 
-namespace detail {
-
 /// The mass of q, a row in units, outside the tokens drawn. The difference is exact enough until little is left; then
 /// the rest is summed.
 template <group G, distribution Q, class Real>
@@ -76,6 +74,4 @@ template <group G, distribution Q, class Real>
     return sums.total;
 }
 
-}  // namespace detail
-
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -9,7 +9,7 @@
 #include "multidraft/core/fma.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// G(t) = 1 - (1 - t)^j: the probability that the best of j uniform ranks lies below t.
 struct best_rank_cdf {
@@ -187,4 +187,4 @@ private:
     double at_cursor_;  ///< the curve there
 };
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -13,7 +13,7 @@
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// The rows of a tree under a name: an `invalid_input` about the row of node 3 has the argument `target row of node 3`
 /// and that node. For hosts; the rows are otherwise unchanged.
@@ -77,4 +77,4 @@ template <class G, class Rows>
 #endif
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -13,7 +13,7 @@
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// The state of a node in nested ranked block verification: its kind, the position of its ranks among its siblings, and
 /// bounds of its own quantile. Also its conditional distribution function, the law of the quantile given that the node
@@ -130,4 +130,4 @@ struct conditional_rank_cdf {
     }
 };
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

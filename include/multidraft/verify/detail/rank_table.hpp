@@ -13,7 +13,7 @@
 #include "multidraft/core/numbers.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/candidates.hpp"
@@ -22,11 +22,7 @@
 #include "multidraft/verify/detail/left_curtain_coupling.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
-
-/// The laws that ranked verification is for: certain tokens and independent draws from the others.
-template <draft_law Law>
-inline constexpr bool is_ranked_law = std::is_same_v<Law, law::iid> || std::is_same_v<Law, law::stratified>;
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// Nodes that are selected with less than this probability, given everything before, draw their own quantiles, as
 /// leaves do: these do not depend on their subtrees. The loss of acceptance is negligible, and conditional distribution
@@ -281,7 +277,7 @@ struct ranked_rows {
             difference -= static_cast<real>(q(x));
             certain_mass += static_cast<double>(p(x));
         }
-        if (children.certain > 0) where.left = detail::mass_left(g, q, children.certain_tokens(), difference);
+        if (children.certain > 0) where.left = mass_left(g, q, children.certain_tokens(), difference);
         where.scale = fp::div(real(1), where.left);
     }
 
@@ -370,4 +366,4 @@ template <distribution P, distribution Q, draw_source Source>
     return best;
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -12,7 +12,8 @@
 #include "multidraft/core/optional_members.hpp"
 #include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
-#include "multidraft/draft/law.hpp"
+#include "multidraft/law/drafted.hpp"
+#include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
@@ -22,7 +23,7 @@
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/verdict.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 /// m, the law of the selected child: the candidate, if it is kept. Otherwise one of the certain tokens is selected with
 /// probability f, in proportion to p, and the candidate with probability 1 - f.
@@ -105,8 +106,6 @@ private:
         return static_cast<Real>(fp::fma(all - kept, 1 - f, kept));
     }
 };
-
-namespace detail {
 
 /// The outcome of computing the sets of a node.
 enum class made : std::uint8_t {
@@ -201,5 +200,4 @@ template <group G, draft_law Law, class Target, class Draft, class Real, draw_so
     return verify_block(g, drafts.tree, picked, source, position, path);
 }
 
-}  // namespace detail
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail

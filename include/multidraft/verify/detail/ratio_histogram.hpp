@@ -16,9 +16,7 @@
 #include "multidraft/distribution/distribution.hpp"
 #include "multidraft/distribution/truncation.hpp"
 
-namespace MULTIDRAFT_NAMESPACE::verify {
-
-namespace detail {
+namespace MULTIDRAFT_NAMESPACE::verify::detail {
 
 template <class Real>
 using bits_of_real = std::conditional_t<sizeof(Real) == 4, std::uint32_t, std::uint64_t>;
@@ -37,8 +35,6 @@ template <class Real>
     return __builtin_bit_cast(
         Real, multidraft::detail::blend(condition, __builtin_bit_cast(bits, a), __builtin_bit_cast(bits, b)));
 }
-
-}  // namespace detail
 
 /// The grid points of the ratio p/q between which tokens are interpolated: 16 per octave of p/q + 1/4, from 0 to 64.
 ///
@@ -93,7 +89,7 @@ struct ratio_of {
 
     /// Whether q is so small at token i that it is pooled.
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_pooled(index_t i) const {
-        return detail::is_below(static_cast<real>(q(i)), pooled);
+        return is_below(static_cast<real>(q(i)), pooled);
     }
 
     /// p / (q / left). Arbitrary for tokens without q, which have no mass to count.
@@ -102,13 +98,11 @@ struct ratio_of {
     }
 
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD ratio_grid::place operator()(index_t i) const {
-        return ratio_grid::of(detail::blend(is_pooled(i), 1.0F, ratio(i)));
+        return ratio_grid::of(blend(is_pooled(i), 1.0F, ratio(i)));
     }
 };
 template <class P, class Q, class Real>
 ratio_of(P, Q, Real) -> ratio_of<P, Q>;
-
-namespace detail {
 
 /// Below this a token is counted separately, in smaller units.
 template <class Real>
@@ -237,10 +231,6 @@ MULTIDRAFT_HD double count_at_knots(G const& g, ratio_of<P, Q> const& where, spa
     return all.value(unit);
 }
 
-}  // namespace detail
-
-namespace detail {
-
 /// Whether a token has enough of q to be counted individually.
 template <distribution Q, class Real>
 struct is_counted {
@@ -302,8 +292,6 @@ void look_ahead_to_counts(G const& g, ratio_of<P, Q> const& where, span<std::uin
     });
 }
 
-}  // namespace detail
-
 /// Pools the tokens of very little q where they are the majority and have little mass in total; returns their mass of q
 /// / left.
 ///
@@ -313,14 +301,14 @@ void look_ahead_to_counts(G const& g, ratio_of<P, Q> const& where, span<std::uin
 template <group G, distribution P, distribution Q>
 [[nodiscard]] MULTIDRAFT_HD double pool_small_tokens(G const& g, ratio_of<P, Q>& where, span<token_id const> certain) {
     using real = probability_of<P>;
-    real const limit = detail::pool_limit(where);
+    real const limit = pool_limit(where);
     for (token_id const x : certain)
-        if (detail::is_below(static_cast<real>(where.q(x)), limit)) return 0;
+        if (is_below(static_cast<real>(where.q(x)), limit)) return 0;
     index_t const size = where.q.size();
-    index_t const sample = size < detail::pooled_sample ? size : detail::pooled_sample;
-    if (detail::counted_in_sample(g, detail::is_counted<Q, real>{where.q, limit}, size) > sample / 4) return 0;
-    real const mass = g.sum(size, detail::pooled_part<Q, real>{where.q, limit, where.scale});
-    if (!(mass <= static_cast<real>(detail::pooled_most))) return 0;
+    index_t const sample = size < pooled_sample ? size : pooled_sample;
+    if (counted_in_sample(g, is_counted<Q, real>{where.q, limit}, size) > sample / 4) return 0;
+    real const mass = g.sum(size, pooled_part<Q, real>{where.q, limit, where.scale});
+    if (!(mass <= static_cast<real>(pooled_most))) return 0;
     where.pooled = limit;
     return static_cast<double>(mass);
 }
@@ -336,16 +324,15 @@ MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<tok
     constexpr index_t grid_points = ratio_grid::count;
     auto counters = multidraft::detail::selection_counters<std::size_t(4 * grid_points)>(g);
     span<std::uint64_t> const bins(counters.data(), std::size_t(4 * grid_points));
-    if constexpr (looks_ahead<G>) detail::look_ahead_to_counts(g, where, bins);
+    if constexpr (looks_ahead<G>) look_ahead_to_counts(g, where, bins);
     double const pooled = pool_small_tokens(g, where, certain);
     if (!Shared || g.leader()) {
         for (index_t b = 0; b < grid_points; ++b) mass[b] = 0;
         mass[ratio_grid::of(1.0F).grid_point] = pooled;
     }
-    double total = pooled + detail::count_at_knots<Shared, 0>(g, where, certain, bins, mass);
-    if constexpr (sizeof(probability_of<P>) > 4)
-        total += detail::count_at_knots<Shared, 1>(g, where, certain, bins, mass);
+    double total = pooled + count_at_knots<Shared, 0>(g, where, certain, bins, mass);
+    if constexpr (sizeof(probability_of<P>) > 4) total += count_at_knots<Shared, 1>(g, where, certain, bins, mass);
     return total;
 }
 
-}  // namespace MULTIDRAFT_NAMESPACE::verify
+}  // namespace MULTIDRAFT_NAMESPACE::verify::detail
