@@ -1,7 +1,8 @@
 # Every header compiles alone, may be included twice, and may be included in two translation units of one program.
 #
-# For each header there is one file that includes it twice and nothing else. All of them, and one file that includes
-# every header, are linked into one program: a function that lacks `inline` is then defined twice.
+# Two files that include every header, in opposite orders, are linked into one program: a function that lacks `inline` is
+# then defined twice. With MULTIDRAFT_TEST_ALL there is also a file for each header, which includes it twice and nothing
+# else.
 
 file(GLOB_RECURSE headers CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}/include"
      "${PROJECT_SOURCE_DIR}/include/multidraft/*.hpp" "${PROJECT_SOURCE_DIR}/include/multidraft/*.cuh")
@@ -15,16 +16,22 @@ function(multidraft_check_headers name extension libraries)
     set(directory "${CMAKE_CURRENT_BINARY_DIR}/headers/${name}")
     set(sources "")
     set(all "")
+    set(reversed "")
     foreach(header IN LISTS ARGN)
+        string(APPEND all "#include \"${header}\"\n")
+        string(PREPEND reversed "#include \"${header}\"\n")
+        if(NOT MULTIDRAFT_TEST_ALL)
+            continue()
+        endif()
         string(MAKE_C_IDENTIFIER "${header}" identifier)
         set(source "${directory}/${identifier}.${extension}")
         file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${header}\"\n#include \"${header}\"\n" @ONLY)
         list(APPEND sources "${source}")
-        string(APPEND all "#include \"${header}\"\n")
     endforeach()
     file(CONFIGURE OUTPUT "${directory}/all.${extension}" CONTENT "${all}\nint main() { return 0; }\n" @ONLY)
+    file(CONFIGURE OUTPUT "${directory}/reversed.${extension}" CONTENT "${reversed}" @ONLY)
     set(target multidraft_headers_${name})
-    add_executable(${target} ${sources} "${directory}/all.${extension}")
+    add_executable(${target} ${sources} "${directory}/all.${extension}" "${directory}/reversed.${extension}")
     target_link_libraries(${target} PRIVATE ${libraries} multidraft_warnings)
     # Nothing of it runs: not optimised, it compiles in half the time.
     target_compile_options(${target} PRIVATE "$<$<COMPILE_LANGUAGE:CXX>:-O0>")
@@ -47,7 +54,7 @@ endforeach()
 # The oldest clang that is promised, Debian 12's: all headers that need nothing but a C++ compiler, and not a warning.
 find_program(MULTIDRAFT_CLANG_14 clang++-14 DOC "Compiles all headers")
 mark_as_advanced(MULTIDRAFT_CLANG_14)
-if(MULTIDRAFT_CLANG_14)
+if(MULTIDRAFT_CLANG_14 AND MULTIDRAFT_TEST_ALL)
     set(plain ${headers})
     list(FILTER plain INCLUDE REGEX "\\.hpp$")
     list(FILTER plain EXCLUDE REGEX "^multidraft/((kokkos|mpi)/|(kokkos|mpi)\\.hpp$)|^multidraft/cuda/host_trees\\.hpp$")
@@ -72,7 +79,7 @@ if(multidraft_compiles_cuda)
     set(sources "${directory}/all.cu")
     foreach(header IN LISTS seen)
         string(APPEND all "#include \"${header}\"\n")
-        if(header MATCHES "\\.cuh$")
+        if(header MATCHES "\\.cuh$" AND MULTIDRAFT_TEST_ALL)
             string(MAKE_C_IDENTIFIER "${header}" identifier)
             set(source "${directory}/${identifier}.cu")
             file(CONFIGURE OUTPUT "${source}" CONTENT "#include \"${header}\"\n#include \"${header}\"\n" @ONLY)
