@@ -5,7 +5,6 @@
 #include "multidraft/decode/best_first_drafter.hpp"
 #include "multidraft/decode/independent_drafter.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
-#include "multidraft/decode/reach_drafter.hpp"
 #include "multidraft/decode/sequence_drafter.hpp"
 #include "multidraft/decode/stochastic_beam_drafter.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -34,18 +33,6 @@ best_first_options budget_of(topology const& shape) {
     options.width = std::max(1, shape.width());
     options.children = std::max(1, 2 * most_children(shape));
     options.least = settings().least;
-    return options;
-}
-
-/// The same for trees whose nodes have children by their reach. If only a node's own context is used, trees have that
-/// many nodes on average, and up to three times as many.
-reach_options reach_of(topology const& shape, bool mean) {
-    reach_options options;
-    std::int32_t const nodes = std::max(1, shape.size() - 1);
-    options.depth = std::max(1, shape.max_depth());
-    options.children = std::clamp(2 * most_children(shape), 1, 64);
-    options.nodes = mean ? 3 * nodes : nodes;
-    if (mean) options.mean_nodes = nodes;
     return options;
 }
 
@@ -79,17 +66,6 @@ void add_drafter_methods(std::vector<method>& all) {
     all.push_back(drafter_method<verify::merged<verify::k_seq<law::iid>>>(
         "k_seq/sequences", "the same sequences, each accepted with p/(rho q) (SpecTr)", tree,
         [](transformer& draft, topology const& shape) { return sequences_of(draft, shape); }));
-    all.push_back(drafter_method<verify::nested_ranked_block<law::stratified>>(
-        "nested_ranked_block/by_threshold",
-        "nodes with as many children as are reached often enough, in the tree's budget and depth", tree,
-        [](transformer& draft, topology const& shape) {
-            return reach_drafter<transformer, draft::stratified, by_threshold>(draft, reach_of(shape, true));
-        }));
-    all.push_back(drafter_method<verify::ranked_block<law::stratified>>(
-        "ranked_block/by_level_budget", "the nodes of a level where they are reached most often, over all its branches",
-        tree, [](transformer& draft, topology const& shape) {
-            return reach_drafter<transformer, draft::stratified, by_level_budget>(draft, reach_of(shape, false));
-        }));
     all.push_back(drafter_method<verify::naive<law::deterministic>>(
         "naive/best_first", "the likeliest nodes of an expanded tree, in the tree's budget (EAGLE-2)", tree,
         [](transformer& draft, topology const& shape) {

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/decode/acceptance_by_row.hpp"
 #include "multidraft/decode/acceptance_history.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/autoregressive.hpp"
@@ -30,7 +29,6 @@
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
 #include "multidraft/decode/options.hpp"
-#include "multidraft/decode/reach_drafter.hpp"
 #include "multidraft/decode/sequence_drafter.hpp"
 #include "multidraft/decode/single_model_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"

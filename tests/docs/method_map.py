@@ -21,7 +21,7 @@ HEAD = """# Map of methods
 One line per method, written by `tests/docs/method_map.py --write` and checked by the tests. The verifier's header has the formula and the guarantees.
 Every lossless method is also proved by `tests/proof/methods_by_*_test.cpp`, from the lists of `multidraft/methods.hpp`. Descriptions: [methods.md](methods.md). Keys: [references.md](references.md).
 
-Methods with the same verifier and another drafter (`/best_first`, `/lookup`, `/stochastic_beam`, `/early_stop`, `/by_threshold`, ..) have no line of their own: see their verifier here, and the drafter in `include/multidraft/decode/`.
+Methods with the same verifier and another drafter (`/best_first`, `/lookup`, `/stochastic_beam`, `/early_stop`, ..) have no line of their own: see their verifier here, and the drafter in `include/multidraft/decode/`.
 The headers and tests of the lossy methods are in [methods.md](methods.md).
 """
 LISTED = re.compile(r"struct (\w+)\s*:\s*listed_method<draft::(\w+),\s*(verify::[\w:<> ]+?)>\s*\{(.*?)\n\};", re.DOTALL)

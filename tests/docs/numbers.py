@@ -5,7 +5,7 @@ numbers.py [--root ROOT]
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
-           speed-ups of bench/padded, bench/controller, bench/adaptive or bench/goodput, is what the data say
+           speed-ups of bench/padded, bench/controller or bench/goodput, is what the data say
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -30,8 +30,6 @@ PADDED = {"parameters of the target": "padded", "parameters of the target, llama
 # Of bench/controller, by its first cell; and its tables of times.
 CONTROLLER = "times of a target of"
 TABLES_OF_TIMES = {"7M": "7m", "61M": "60m", "287M": "300m", "1,023M": "1b"}
-# Of bench/adaptive, by its first cell.
-ADAPTIVE = "trees that adapt: temperature, nodes"
 # Of bench/goodput, by its first cell.
 GOODPUT = "times of a target of, requests in flight"
 
@@ -50,7 +48,6 @@ class Data:
         self.calls = {t: by_method(root / f"bench/results/tokens_a_call/temperature_{t}.jsonl") for t in TEMPERATURES}
         self.controller = [row for row in csv.DictReader((root / "bench/results/controller/summary.csv").open(encoding="utf-8"))
                            if row["length"] == "64" and row["drafts"] == "auto"]
-        self.adaptive = list(csv.DictReader((root / "bench/results/adaptive/summary.csv").open(encoding="utf-8")))
         self.goodput = {(row["costs"], row["requests"], row["drafts"]): row
                         for row in csv.DictReader((root / "bench/results/goodput/summary.csv").open(encoding="utf-8"))}
         self.padded = {engine: list(csv.DictReader((root / f"bench/results/{directory}/summary.csv").open(encoding="utf-8")))
@@ -141,20 +138,6 @@ def auto_to_best(data, parameters, temperature):
     return "nothing"
 
 
-def adaptive_of(data, what, column):
-    """A cell of the table of bench/adaptive: "0.3, 10" and the column."""
-    temperature, nodes = what.split(", ")
-    for row in data.adaptive:
-        chosen = "draft's temperature chosen" in column
-        if (f"{float(row['temperature']):g}", row["nodes"], row["verifier"], row["draft_temperature"] == "chosen") == (
-                temperature, nodes, "nested_ranked_block", chosen):
-            if column.startswith("ratio"):
-                return "{:.3f} [{:.3f}, {:.3f}]".format(*(float(row[f"ratio{end}"]) for end in ("", "_low", "_high")))
-            name = {"mean nodes": "mean_nodes", "draft calls": "draft_calls", "tokens a call": "tokens_a_call"}[column.split(":")[0]]
-            return ", ".join(f"{float(row[f'{name}_{way}']):.2f}" for way in ("fixed", "adaptive"))
-    return "nothing"
-
-
 def goodput(data, cell, column):
     """A ratio of bench/goodput: of a tree to no drafts, of one budget to no drafts or to the best fixed tree."""
     parameters, requests = cell.split(", ")
@@ -208,7 +191,6 @@ CLAIMS = [
     ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d.root):.2f}"]),
     ("docs/benchmarks.md", rf"that is {NUMBER} of the best fixed tree of each kind, {NUMBER} in the worst cell, and the slowest of all texts runs at {NUMBER} times",
      lambda d: [of_kinds(d, "to_best", lambda x: sum(x) / len(x)), of_kinds(d, "to_best", min), of_kinds(d, "slowest", min)]),
-    ("docs/benchmarks.md", rf"The largest of these ratios is {NUMBER}", lambda d: [f"{max(float(row['ratio']) for row in d.adaptive if row['verifier'] == 'nested_ranked_block'):.3f}"]),
     ("docs/benchmarks.md", rf"One budget has {NUMBER} of the goodput of the best fixed tree on average over the table, {NUMBER} in the worst cell, and {NUMBER} of that without drafts at least; the slowest of all texts took its tokens at {NUMBER} times the rate.* it expects {NUMBER} times the tokens",
      lambda d: [of_goodput(d, "to_best", lambda x: sum(x) / len(x)), of_goodput(d, "to_best", min), of_goodput(d, "to_none", min), of_goodput(d, "slowest", min), of_goodput(d, "expected", max)]),
     ("docs/benchmarks.md", rf"three calls of the draft, takes {NUMBER} times a call of one row, and one of 4x2x2x1, 45 rows, {NUMBER} times",
@@ -292,12 +274,6 @@ def wrong_rows(name, text, data):
             for row in rows:
                 for column, cell in zip(head[1:], row[1:]):
                     expected = auto_to_best(data, row[0], column.split()[-1])
-                    if cell != expected:
-                        wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
-        elif head[0] == ADAPTIVE:
-            for row in rows:
-                for column, cell in zip(head[1:], row[1:]):
-                    expected = adaptive_of(data, row[0], column)
                     if cell != expected:
                         wrong.append(f"{name}: {row[0]}, {column}: {cell}, the data say {expected}")
         elif head[0] == GOODPUT:

@@ -39,8 +39,7 @@ shape_rule by_own_context() {
             }};
 }
 
-/// Like `by_threshold`: the number of children that adds the most less `least` for each, by the draft's row at the node
-/// and its depth.
+/// The number of children that adds the most less `least` for each, by the draft's row at the node and its depth.
 template <class Sampler>
 shape_rule by_threshold(double least) {
     return {"by_threshold", [least](undrawn_node const& v) {

@@ -66,7 +66,7 @@ _UNDRAFTED = "since nothing is drawn for it: naive/deterministic verifies candid
 CPP_ONLY = {
     **dict.fromkeys(("recursive_rejection/stochastic_beam", "recursive_rejection/sequences", "k_seq/sequences",
                      "recursive_rejection/best_first", "recursive_rejection/early_stop", "recursive_rejection/early_stop_hidden",
-                     "naive/best_first", "ranked_block/by_level_budget", "nested_ranked_block/by_threshold"), _GROWN),
+                     "naive/best_first"), _GROWN),
     **dict.fromkeys(("multi_round/independent", "naive/independent"), _SEVERAL),
     **dict.fromkeys(("lossy/typical_acceptance", "lossy/joint_likelihood", "lossy/target_initialised", "lossy/bild",
                      "lossy/joint_decoding"), _LOSSY),

@@ -1,9 +1,10 @@
 // expect: the shape of this drafter's trees depends on what was drawn
 // The shape of a tree whose branches share a budget depends on siblings and cousins: invalid for nested ranked block
 // verification.
-#include "multidraft/decode/reach_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
+#include "multidraft/decode/static_tree_drafter.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 
 struct model {
@@ -14,8 +15,12 @@ struct model {
     void keep(int, std::span<int const>);
 };
 
-auto make(model& target, model& draft) {
+struct my_drafter : multidraft::static_tree_drafter<model, multidraft::draft::stratified> {
+    static constexpr bool shape_depends_on_draws = true;
+    static constexpr multidraft::shape_depends_on shape_depends_on = multidraft::shape_depends_on::earlier_draws;
+};
+
+auto make(model& target, my_drafter drafter) {
     using namespace multidraft;
-    return make_speculative<verify::nested_ranked_block<law::stratified>>(
-        target, reach_drafter<model, draft::stratified, by_level_budget>(draft));
+    return make_speculative<verify::nested_ranked_block<law::stratified>>(target, drafter);
 }
