@@ -45,10 +45,9 @@ void with_rows(Rows const& rows, tree_batch const& trees, std::int32_t b, span<s
         use(rows, memory);
     } else {
         request_rows<Rows> const plain{rows, trees, b};
-        using kept = kept_rows<Rows, host_batch_group>;
-        if constexpr (verify::needs_scratch<Verifier> && kept::apply) {
+        if constexpr (verify::needs_scratch<Verifier> && can_be_kept<Rows, host_batch_group>) {
             std::size_t const of_rows = static_cast<std::size_t>(trees.size(b)) * kept_row_bytes;
-            use(kept(plain, memory.first(of_rows)), memory.subspan(of_rows));
+            use(kept_in<host_batch_group>(memory.first(of_rows), plain), memory.subspan(of_rows));
         } else {
             use(plain, memory);
         }

@@ -11,64 +11,76 @@
 #include "multidraft/core/group.hpp"
 #include "multidraft/core/host_group.hpp"
 #include "multidraft/core/optional_members.hpp"
+#include "multidraft/core/span.hpp"
 #include "multidraft/distribution/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
+/// A row that `remembered_rows` has normalised, or not yet.
+template <class Row>
+struct remembered_row {
+    Row value{};
+    bool is_known = false;
+};
+
 /// The memory of `remembered_rows`: a few numbers for each node. Reused from step to step it allocates nothing more.
 template <class Row>
 struct row_memory {
-    std::vector<Row> rows;
-    std::vector<char> known;
+    std::vector<remembered_row<Row>> rows;
 };
 
 /// The rows of a tree, each normalised when first read and then remembered. For verifiers of whole trees, which read a
 /// row several times, over rows that cost passes to normalise (`logit_rows`). Rows that are never read are never
-/// normalised. On the host.
-template <class Rows>
+/// normalised. The bits are the same as without. On the host: `G` is the group that the type of a row is taken from,
+/// and any of one lane reads them.
+template <class Rows, group G = host_group>
 class remembered_rows {
 public:
-    using row = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<host_group const&>(), node_id{}))>;
+    using row = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
 
-    /// Clears `memory` and resizes it to the number of rows.
-    remembered_rows(Rows rows, row_memory<row>& memory) : rows_(std::move(rows)), memory_(memory) {
-        auto const n = static_cast<std::size_t>(rows_.rows());
-        if (memory.rows.size() < n) memory.rows.resize(n);
-        memory.known.assign(n, 0);
+    /// In memory of the caller's: `memory[v]` for row v, one for each row.
+    remembered_rows(Rows rows, span<remembered_row<row>> memory) : rows_(std::move(rows)), memory_(memory) { forget(); }
+    /// Resizes `memory` to the number of rows where it is smaller.
+    remembered_rows(Rows rows, row_memory<row>& memory)
+        : rows_(std::move(rows)), memory_(resized(memory.rows, rows_.rows())) {
+        forget();
     }
 
     [[nodiscard]] auto rows() const noexcept { return rows_.rows(); }
     [[nodiscard]] auto size() const noexcept { return rows_.size(); }
-    template <group G>
-    [[nodiscard]] row operator()(G const& g, node_id node) const {
-        auto const i = static_cast<std::size_t>(node);
-        if (memory_.known[i] == 0) remember(node, rows_(g, node));
-        return memory_.rows[i];
+    template <group Other>
+    [[nodiscard]] row operator()(Other const& g, node_id node) const {
+        remembered_row<row>& here = memory_[node];
+        if (!here.is_known) here = {rows_(g, node), true};
+        return here.value;
     }
     /// The row with the chunk sums of its weights: one pass if the row is remembered.
-    template <group G>
-    requires has_with_sums<Rows, G>
-    [[nodiscard]] auto with_sums(G const& g, node_id node) const {
+    template <group Other>
+    requires has_with_sums<Rows, Other>
+    [[nodiscard]] auto with_sums(Other const& g, node_id node) const {
         using answer = decltype(rows_.with_sums(g, node));
-        auto const i = static_cast<std::size_t>(node);
+        remembered_row<row>& here = memory_[node];
         // The chunk sums of a truncated row are made from its weights, those of others together with the normaliser, in
         // the same pass.
-        if (memory_.known[i] != 0 && !memory_.rows[i].may_have_all_mass())
-            return answer{memory_.rows[i], g.sum_chunks(memory_.rows[i].size(), weight_of{memory_.rows[i]})};
+        if (here.is_known && !here.value.may_have_all_mass())
+            return answer{here.value, g.sum_chunks(here.value.size(), weight_of{here.value})};
         answer made = rows_.with_sums(g, node);
-        remember(node, made.row);
+        here = {made.row, true};
         return made;
     }
 
 private:
-    void remember(node_id node, row const& made) const {
-        auto const i = static_cast<std::size_t>(node);
-        memory_.rows[i] = made;
-        memory_.known[i] = 1;
+    static std::vector<remembered_row<row>>& resized(std::vector<remembered_row<row>>& memory, index_t rows) {
+        auto const n = static_cast<std::size_t>(rows);
+        if (memory.size() < n) memory.resize(n);
+        return memory;
+    }
+    void forget() {
+        for (index_t v = 0; v < rows_.rows(); ++v) memory_[v].is_known = false;
     }
 
     Rows rows_;
-    row_memory<row>& memory_;
+    span<remembered_row<row>> memory_;
 };
 template <class Rows>
 remembered_rows(Rows, row_memory<typename remembered_rows<Rows>::row>&) -> remembered_rows<Rows>;
