@@ -48,6 +48,7 @@ public:
 
     [[nodiscard]] auto rows() const noexcept { return rows_.rows(); }
     [[nodiscard]] auto size() const noexcept { return rows_.size(); }
+    /// The row: normalised now, or remembered.
     template <group Other>
     [[nodiscard]] row operator()(Other const& g, node_id node) const {
         remembered_row<row>& here = memory_[node];
