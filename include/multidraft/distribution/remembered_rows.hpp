@@ -38,13 +38,11 @@ class remembered_rows {
 public:
     using row = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
 
-    /// In memory of the caller's: `memory[v]` for row v, one for each row.
-    remembered_rows(Rows rows, span<remembered_row<row>> memory) : rows_(std::move(rows)), memory_(memory) { forget(); }
-    /// Resizes `memory` to the number of rows where it is smaller.
+    /// In memory of the caller's: `memory[v]` for row v, one for each row, none of them known.
+    remembered_rows(Rows rows, span<remembered_row<row>> memory) : rows_(std::move(rows)), memory_(memory) {}
+    /// Forgets what `memory` has, and resizes it to the number of rows where it is smaller.
     remembered_rows(Rows rows, row_memory<row>& memory)
-        : rows_(std::move(rows)), memory_(resized(memory.rows, rows_.rows())) {
-        forget();
-    }
+        : rows_(std::move(rows)), memory_(forgotten(memory.rows, rows_.rows())) {}
 
     [[nodiscard]] auto rows() const noexcept { return rows_.rows(); }
     [[nodiscard]] auto size() const noexcept { return rows_.size(); }
@@ -71,13 +69,12 @@ public:
     }
 
 private:
-    static std::vector<remembered_row<row>>& resized(std::vector<remembered_row<row>>& memory, index_t rows) {
+    static span<remembered_row<row>> forgotten(std::vector<remembered_row<row>>& memory, index_t rows) {
         auto const n = static_cast<std::size_t>(rows);
         if (memory.size() < n) memory.resize(n);
-        return memory;
-    }
-    void forget() {
-        for (index_t v = 0; v < rows_.rows(); ++v) memory_[v].is_known = false;
+        span<remembered_row<row>> const used(memory.data(), n);
+        for (remembered_row<row>& one : used) one.is_known = false;
+        return used;
     }
 
     Rows rows_;

@@ -43,6 +43,7 @@ constexpr shape_depends_on shape_limit_of() noexcept {
 /// shape may depend on the node's own context at most, except for `naive`.
 template <class V>
 inline constexpr shape_depends_on shape_may_depend_on = detail::shape_limit_of<V>();
+
 /// Whether children that were drawn may be left out of the tree for any reason: where the shape may depend on
 /// everything, and where the law is given up anyway.
 template <class V>
