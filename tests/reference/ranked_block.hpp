@@ -23,6 +23,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/detail/ranked_pick.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/whole_tree.hpp"
 #include "reference/ranked_node.hpp"

@@ -11,6 +11,7 @@
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/node_by_node.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 

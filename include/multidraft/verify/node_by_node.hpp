@@ -23,6 +23,7 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "multidraft/verify/whole_tree.hpp"

@@ -19,6 +19,7 @@
 #include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
+#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 

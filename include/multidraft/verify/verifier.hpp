@@ -23,6 +23,7 @@
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
+#include "multidraft/verify/scratch.hpp"
 #include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 
