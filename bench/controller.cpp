@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "automatic_trees.hpp"
-#include "multidraft/decode/controller.hpp"
+#include "multidraft/control/controller.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "support/shipped_pair.hpp"
 #include "transformer/transformer.hpp"

@@ -9,14 +9,14 @@
 #include <tuple>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/mask.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

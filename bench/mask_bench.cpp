@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"

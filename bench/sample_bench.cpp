@@ -4,9 +4,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/adjusted_view.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -16,7 +13,10 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/machine.hpp"
 #include "support/rows.hpp"

@@ -13,7 +13,7 @@
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/shards.hpp"
 #include "sharded/step.hpp"
 #include "support/thread_ranks.hpp"

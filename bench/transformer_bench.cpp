@@ -20,7 +20,7 @@
 #include <tuple>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "support/memory_rate.hpp"
 #include "transformer/transformer.hpp"

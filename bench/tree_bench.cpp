@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"

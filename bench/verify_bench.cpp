@@ -7,15 +7,15 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"

@@ -16,7 +16,7 @@
 
 #include "call_seconds.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
-#include "multidraft/decode/controller.hpp"
+#include "multidraft/control/controller.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/tree/mask.hpp"
 

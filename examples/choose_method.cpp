@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/any_method.hpp"
+#include "multidraft/methods/any_method.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "toy_engine.hpp"
 

@@ -5,9 +5,9 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "toy_engine.hpp"
 

@@ -2,13 +2,13 @@
 // entries each operation reads, which shows the cost of a verification.
 //
 // A group for real hardware is written the same way: the same dozen operations, with sums in the order fixed in
-// core/group.hpp. Every sampler and verifier of the library then runs on it and takes the same decisions.
+// group/group.hpp. Every sampler and verifier of the library then runs on it and takes the same decisions.
 #include <cstdio>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 namespace md = multidraft;

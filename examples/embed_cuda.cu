@@ -7,10 +7,10 @@
 #include <cstdlib>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "toy_engine.hpp"
 

@@ -4,11 +4,11 @@
 #include <cstdio>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/accepted_text.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"

@@ -9,9 +9,9 @@
 
 #include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "sglang_tree.hpp"
 #include "toy_engine.hpp"
 

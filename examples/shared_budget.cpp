@@ -9,12 +9,12 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/control/batch_controller.hpp"
 #include "multidraft/decode/accepted_text.hpp"
-#include "multidraft/decode/batch_controller.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "toy_engine.hpp"

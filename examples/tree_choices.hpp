@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "multidraft/decode/controller.hpp"
+#include "multidraft/control/controller.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 

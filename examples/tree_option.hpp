@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 

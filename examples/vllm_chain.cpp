@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/iid.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "toy_engine.hpp"
 #include "vllm_chain.hpp"
 

@@ -4,7 +4,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 

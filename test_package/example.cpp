@@ -1,8 +1,8 @@
 // One verification: a candidate that target and draft agree on is accepted.
 #include <cstdio>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 int main() {
@@ -14,7 +14,8 @@ int main() {
     addressed_source source{addressed_uniforms(42)};
     node_id path[1];
     drafted<law::iid> const tree{{parents, tokens}};
-    verdict const v = verify::recursive_rejection<law::iid>{}(host_group{}, tree, target_rows(both), draft_rows(both), source, 0, path);
+    verdict const v = verify::recursive_rejection<law::iid>{}(host_group{}, tree, target_rows(both), draft_rows(both),
+                                                              source, 0, path);
     std::printf("accepted %d, next token %d\n", v.accepted, v.next);
     return v.accepted == 1 && path[0] == 1 ? 0 : 1;
 }

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 
 namespace multidraft::bench {

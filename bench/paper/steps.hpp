@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/transformer.hpp"

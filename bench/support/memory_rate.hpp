@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::bench {
 

@@ -9,7 +9,7 @@
 #include <random>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::bench {
 

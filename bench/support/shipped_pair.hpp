@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "generate/methods.hpp"
-#include "multidraft/decode/controlled_drafter.hpp"
+#include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "transformer/tokenizer.hpp"

@@ -1,6 +1,6 @@
 // Trees chosen at each step.
 // SPDX-License-Identifier: Apache-2.0
-#include "multidraft/decode/controller.hpp"
+#include "multidraft/control/controller.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -15,8 +15,8 @@
 #include "errors.hpp"
 #include "multidraft.h"
 #include "multidraft/analysis/configuration_search.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/topology.hpp"
 
 using namespace multidraft;

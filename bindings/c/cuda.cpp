@@ -5,7 +5,7 @@
 
 #include "errors.hpp"
 #include "multidraft.h"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 #if defined(MULTIDRAFT_LIBRARY_CUDA)
 
@@ -18,7 +18,8 @@
 #include "cuda_kernels.hpp"
 #include "library_methods.hpp"
 #include "methods.hpp"
-#include "multidraft/any_method_batch.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/level_batch.hpp"
@@ -28,11 +29,10 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/float16.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "structs.hpp"

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -15,7 +16,6 @@
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 
 #include "cuda_kernels.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/float16.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/compact.cuh"
 #include "multidraft/cuda/mask.cuh"

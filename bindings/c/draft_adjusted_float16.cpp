@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "draft_kernels.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/float16.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

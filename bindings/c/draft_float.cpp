@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "draft_kernels.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

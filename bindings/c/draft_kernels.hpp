@@ -3,9 +3,9 @@
 #pragma once
 
 #include "kernels.hpp"
-#include "multidraft/any_method_batch.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/methods/any_method_batch.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

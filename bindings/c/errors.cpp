@@ -13,8 +13,8 @@
 #include <system_error>
 
 #include "multidraft.h"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/version.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

@@ -11,9 +11,9 @@
 #include <string>
 
 #include "multidraft.h"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 

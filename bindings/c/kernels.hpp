@@ -4,15 +4,15 @@
 #pragma once
 
 #include "library_methods.hpp"
-#include "multidraft/any_method_batch.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/float16.hpp"
+#include "multidraft/methods/any_method_batch.hpp"
 #include "pool.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

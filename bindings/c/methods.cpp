@@ -10,9 +10,9 @@
 #include "errors.hpp"
 #include "kernels.hpp"
 #include "multidraft.h"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -5,7 +5,7 @@
 #include "errors.hpp"
 #include "kernels.hpp"
 #include "multidraft.h"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 /// The type behind `md_method`.
 struct md_method {

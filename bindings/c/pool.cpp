@@ -9,9 +9,9 @@
 
 #include "errors.hpp"
 #include "multidraft.h"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {
 namespace {

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/config.hpp"
 
 /// The base of both kinds of pools.
 struct md_pool {

@@ -9,13 +9,13 @@
 #include "errors.hpp"
 #include "library_types.hpp"
 #include "multidraft.h"
-#include "multidraft/any_method_batch.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/float16.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/methods/any_method_batch.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

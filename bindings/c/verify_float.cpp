@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "verify_kernels.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

@@ -15,7 +15,7 @@
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace multidraft::examples {
 namespace {

@@ -15,7 +15,7 @@
 #include <string_view>
 #include <utility>
 
-#include "multidraft/core/float16.hpp"
+#include "multidraft/base/float16.hpp"
 
 namespace multidraft::examples {
 namespace {

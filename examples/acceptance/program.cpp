@@ -21,7 +21,7 @@
 #include "acceptance/tree_arrays.hpp"
 #include "acceptance/tree_cases.hpp"
 #include "command_line.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace multidraft::examples {
 namespace {

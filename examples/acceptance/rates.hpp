@@ -10,7 +10,7 @@
 
 #include "acceptance/row_pairs.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::examples {
 

@@ -6,11 +6,11 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace multidraft::examples {
 namespace {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "acceptance/npy.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::examples {
 

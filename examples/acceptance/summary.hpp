@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "acceptance/intervals.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::examples {
 

@@ -11,7 +11,7 @@
 
 #include "acceptance/progress.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace multidraft::examples {
 namespace {

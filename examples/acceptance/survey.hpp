@@ -10,7 +10,7 @@
 #include "acceptance/rates.hpp"
 #include "acceptance/row_pairs.hpp"
 #include "acceptance/summary.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::examples {
 

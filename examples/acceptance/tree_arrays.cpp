@@ -9,9 +9,9 @@
 #include <string_view>
 
 #include "acceptance/npy.hpp"
-#include "multidraft/any_method.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/methods/any_method.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -15,7 +15,7 @@
 #include "acceptance/latex.hpp"
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/analysis/tree_limit.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"

@@ -6,11 +6,11 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/catch_up.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "transformer/safetensors.hpp"
 
 namespace multidraft::examples {

@@ -6,8 +6,8 @@
 #include <ostream>
 #include <span>
 
-#include "multidraft/decode/early_stop.hpp"
 #include "multidraft/decode/options.hpp"
+#include "multidraft/research/early_stop.hpp"
 #include "transformer/transformer.hpp"
 
 namespace multidraft::examples {

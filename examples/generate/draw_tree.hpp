@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/step_view.hpp"
 
 namespace multidraft::examples {

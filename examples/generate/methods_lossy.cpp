@@ -3,15 +3,15 @@
 
 #include "generate/decisions.hpp"
 #include "generate/tree_methods.hpp"
-#include "multidraft/decode/lossy/beam_sampling_drafter.hpp"
-#include "multidraft/decode/lossy/fallback.hpp"
-#include "multidraft/decode/lossy/joint_decoding.hpp"
-#include "multidraft/decode/lossy/target_initialised_decoding.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/rollback.hpp"
-#include "multidraft/verify/lossy/typical_acceptance.hpp"
+#include "multidraft/lossy/beam_sampling_drafter.hpp"
+#include "multidraft/lossy/fallback.hpp"
+#include "multidraft/lossy/joint_decoding.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/rollback.hpp"
+#include "multidraft/lossy/target_initialised_decoding.hpp"
+#include "multidraft/lossy/typical_acceptance.hpp"
 
 namespace multidraft::examples {
 
@@ -22,7 +22,7 @@ void add_lossy_methods(std::vector<method>& all) {
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
                        using chains = static_tree_drafter<transformer, draft::iid, lossy::fallback_rule>;
-                       using rollback = verify::lossy::rollback<law::iid>;
+                       using rollback = lossy::rollback<law::iid>;
                        return make_speculative<rollback>(
                            target, chains(draft, shape, {}, lossy::fallback_rule(settings().fallback)),
                            rollback(settings().rollback))(prompt, options, on_tokens);
@@ -54,7 +54,7 @@ void add_lossy_methods(std::vector<method>& all) {
          false, true,
          [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
             generation_options const& options, token_callback const& on_tokens) {
-             using verifier = verify::lossy::joint_likelihood<law::deterministic>;
+             using verifier = lossy::joint_likelihood<law::deterministic>;
              return make_speculative<verifier>(
                  target,
                  lossy::beam_sampling_drafter<transformer>(draft, settings().beams, std::max(1, shape.max_depth())),
@@ -74,7 +74,7 @@ void add_lossy_methods(std::vector<method>& all) {
                    [](transformer& target, transformer& draft, topology const& shape, std::span<token_id const> prompt,
                       generation_options const& options, token_callback const& on_tokens) {
                        using drafter = static_tree_drafter<transformer, draft::top_n>;
-                       using verifier = verify::lossy::typical_acceptance<law::deterministic>;
+                       using verifier = lossy::typical_acceptance<law::deterministic>;
                        return make_speculative<verifier>(
                            target, drafter(draft, shape),
                            verifier(settings().typical_epsilon, settings().typical_delta))(prompt, options, on_tokens);

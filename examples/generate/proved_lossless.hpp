@@ -2,7 +2,7 @@
 // it.
 #pragma once
 
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 
 namespace multidraft::examples {
 
@@ -10,9 +10,10 @@ namespace multidraft::examples {
 /// which the proofs are made.
 template <class Verifier>
 [[nodiscard]] constexpr bool proved_lossless() noexcept {
-    static_assert(!Verifier::lossless || multidraft::methods::for_engines::has<Verifier>,
-                  "a verifier is lossless when it is proved: name it in multidraft/methods.hpp, from which the proofs "
-                  "are made");
+    static_assert(
+        !Verifier::lossless || multidraft::methods::for_engines::has<Verifier>,
+        "a verifier is lossless when it is proved: name it in multidraft/methods/list.hpp, from which the proofs "
+        "are made");
     return Verifier::lossless;
 }
 

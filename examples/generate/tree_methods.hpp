@@ -9,9 +9,9 @@
 
 #include "generate/methods.hpp"
 #include "generate/proved_lossless.hpp"
-#include "multidraft/decode/controlled_drafter.hpp"
+#include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "transformer/linear.hpp"
 #include "tree_choices.hpp"

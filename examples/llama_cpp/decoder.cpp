@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 #include "llama_cpp/api.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/compaction.hpp"
 
 namespace multidraft::examples {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "llama_cpp/methods.hpp"
-#include "multidraft/decode/controlled_drafter.hpp"
+#include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "tree_choices.hpp"
 

@@ -11,7 +11,7 @@
 #include "llama_cpp/decoder.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "tree_choices.hpp"
 

@@ -11,10 +11,10 @@
 
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/generation_loop.hpp"
 #include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/mpi.hpp"
 #include "multidraft/shards.hpp"
 #include "multidraft/tree/topology.hpp"

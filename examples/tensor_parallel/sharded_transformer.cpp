@@ -4,7 +4,7 @@
 #include <bit>
 #include <utility>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "transformer/kernels.hpp"
 
 namespace multidraft::examples {

@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/mpi.hpp"
 #include "multidraft/shards.hpp"

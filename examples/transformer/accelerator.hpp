@@ -6,7 +6,7 @@
 #include <memory>
 #include <span>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "transformer/config.hpp"
 #include "transformer/safetensors.hpp"
 

@@ -7,10 +7,10 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/float16.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/float16.hpp"
+#include "multidraft/base/span.hpp"
 
 namespace multidraft::examples::device {
 

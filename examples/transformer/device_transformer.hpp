@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/float16.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "transformer/accelerator.hpp"
 #include "transformer/device_kernels.hpp"

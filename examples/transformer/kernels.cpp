@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "transformer/vectors.hpp"
 
 namespace multidraft::examples::kernels {

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace multidraft::examples {
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace multidraft::examples {
 

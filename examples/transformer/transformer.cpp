@@ -4,7 +4,7 @@
 #include <string>
 #include <utility>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "transformer/device_sequence.hpp"
 #include "transformer/host_sequence.hpp"
 #include "transformer/weights.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "transformer/accelerator.hpp"
 #include "transformer/config.hpp"

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "transformer/kernels.hpp"
 
 // A build for the baseline instruction set also contains wider versions of these loops and chooses at program start.

@@ -3,7 +3,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "transformer/kernels.hpp"
 
 namespace multidraft::examples {

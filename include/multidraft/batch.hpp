@@ -3,7 +3,7 @@
 #pragma once
 
 // First: before C++20 its message is the only one.
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
 #include "multidraft/batch/accepted_index.hpp"
 #include "multidraft/batch/accepted_tokens.hpp"

@@ -14,7 +14,6 @@
 #include "multidraft/cuda/for_each_piece.cuh"
 #include "multidraft/cuda/for_each_row.cuh"
 #include "multidraft/cuda/grid_group.cuh"
-#include "multidraft/cuda/host_trees.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/launch_shape.hpp"

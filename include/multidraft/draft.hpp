@@ -2,8 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/draft/beam_sampling.hpp"
-#include "multidraft/draft/by_conditionals.hpp"
 #include "multidraft/draft/certain.hpp"
 #include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/child_shares.hpp"

@@ -1,18 +1,18 @@
-// Everything that a program on a host needs, from rows to generation loops; analysis.hpp, testing.hpp, any_method.hpp
-// and the headers of devices and ranks (cuda.cuh, kokkos.hpp, shards.hpp, mpi.hpp) are included separately.
-// SPDX-License-Identifier: Apache-2.0
+// What an engine on a host includes: rows, laws, trees, samplers, verifiers and batches. Loops of generation
+// (decode.hpp) and everything else (analysis, control, methods, testing, lossy, research, devices and ranks) have
+// headers of their own. SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // First: before C++20 its message is the only one.
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
+#include "multidraft/base.hpp"
 #include "multidraft/batch.hpp"
-#include "multidraft/core.hpp"
-#include "multidraft/decode.hpp"
-#include "multidraft/distribution.hpp"
 #include "multidraft/draft.hpp"
+#include "multidraft/group.hpp"
 #include "multidraft/law.hpp"
 #include "multidraft/random.hpp"
+#include "multidraft/rows.hpp"
 #include "multidraft/tree.hpp"
 #include "multidraft/verify.hpp"
 #include "multidraft/version.hpp"

@@ -18,7 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 SKIPPED = 77
-ABI = "multidraft/core/abi.hpp"
+ABI = "multidraft/base/abi.hpp"
 
 
 def run(*command):

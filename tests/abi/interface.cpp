@@ -1,7 +1,7 @@
 // Two files of one program that exchange a type of the library: this one is compiled as both.
 #include <array>
 
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
 
 float first_of(multidraft::span<float const> row);
 

@@ -1,5 +1,5 @@
 // A kernel whose name holds a type of the library: the host looks it up by that name.
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
 
 template <class Row>
 __global__ void first_of(Row row, float* out) {

@@ -1,3 +1,3 @@
 // The name of the inline namespace, as the preprocessor's last word.
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 MULTIDRAFT_ABI

@@ -4,10 +4,10 @@
 #include <bit>
 #include <cstdint>
 
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/row_view.hpp"
 
 #define ABI_STRING(x) #x
 #define ABI_EXPANDED(x) ABI_STRING(x)

@@ -14,7 +14,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/core/float16.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
 namespace {

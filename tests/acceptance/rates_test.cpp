@@ -11,7 +11,7 @@
 
 #include "acceptance/own_verifier.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"

@@ -12,7 +12,7 @@
 #include "multidraft/analysis/race.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
 #include "multidraft/analysis/speculative_sampling.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "support/golden.hpp"

@@ -12,9 +12,9 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/exact_law.hpp"
-#include "multidraft/testing/optimal_transport.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/optimal_transport.hpp"
 
 namespace {
 

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace {
 

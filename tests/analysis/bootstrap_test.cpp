@@ -8,7 +8,7 @@
 #include <random>
 #include <vector>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace {
 

@@ -10,7 +10,7 @@
 
 #include "multidraft/analysis/naive.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/testing/kinds.hpp"
 
 namespace {

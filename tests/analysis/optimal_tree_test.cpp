@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "multidraft/analysis/configuration_search.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 namespace {

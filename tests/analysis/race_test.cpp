@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "multidraft/analysis/naive.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 
 namespace {

@@ -10,8 +10,8 @@
 
 #include "multidraft/analysis/ratio_rows.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "support/tree_cases.hpp"
 
 #if MULTIDRAFT_HAS_GLPK

@@ -10,30 +10,39 @@ import sys
 import tempfile
 from pathlib import Path
 
-BELOW_ANALYSIS = ("core", "random", "distribution", "tree", "law", "draft", "verify")
+BELOW_ANALYSIS = ("base", "group", "random", "rows", "tree", "law", "draft", "verify")
 BELOW_BACKENDS = BELOW_ANALYSIS + ("batch",)
+# What an engine includes; what decides for it. Papers need more: lossy methods and research.
+DECIDES = ("analysis", "decode", "control")
 
 # A module may include itself and the modules named here.
 MAY_INCLUDE = {
-    "core": (),
-    "random": ("core",),
-    "distribution": ("core",),
-    "tree": ("core",),
-    "law": ("core", "tree"),
-    "draft": ("core", "random", "distribution", "tree", "law"),
-    "verify": ("core", "random", "distribution", "tree", "law"),
+    "base": (),
+    "group": ("base",),
+    "random": ("base", "group"),
+    "rows": ("base", "group"),
+    "tree": ("base", "group"),
+    "law": ("base", "group", "tree"),
+    "draft": ("base", "group", "random", "rows", "tree", "law"),
+    "verify": ("base", "group", "random", "rows", "tree", "law"),
     "batch": BELOW_ANALYSIS,
-    "analysis": ("core", "distribution", "tree"),
+    "methods": BELOW_BACKENDS,
+    "analysis": ("base", "group", "rows", "tree"),
     "decode": BELOW_BACKENDS + ("analysis",),
-    # For users who prove methods of their own; nothing of the library needs it.
-    "testing": BELOW_BACKENDS + ("analysis", "decode"),
+    "control": BELOW_BACKENDS + ("analysis", "decode"),
+    # Backends: lanes and launches.
     "cuda": BELOW_BACKENDS,
     "kokkos": BELOW_BACKENDS,
     # Rows in shards, whatever ranks tell each other by; mpi/ is one such way.
     "shards": BELOW_BACKENDS,
     "mpi": BELOW_BACKENDS + ("shards",),
+    # For users who prove methods of their own; nothing of the library needs it.
+    "testing": BELOW_BACKENDS + ("analysis",),
+    # What papers need.
+    "lossy": BELOW_BACKENDS + ("decode",),
+    "research": BELOW_BACKENDS + ("analysis", "decode"),
     # Headers directly in multidraft/ gather others; version.hpp stands alone and is open to all.
-    "": BELOW_BACKENDS + ("analysis", "decode"),
+    "": BELOW_BACKENDS + ("methods",) + DECIDES,
 }
 
 # Single headers that a module may include of a module that is closed to it otherwise.
@@ -42,7 +51,7 @@ ALSO = {"analysis": ("multidraft/random/philox.hpp",)}
 OPEN_TO_ALL = ("multidraft/version.hpp",)
 # The header that refuses compilers before C++20 may come first in headers that gather others: their users see its
 # message alone.
-FIRST = "multidraft/core/abi.hpp"
+FIRST = "multidraft/base/abi.hpp"
 
 INCLUDE = re.compile(r'^\s*#\s*include\s*(["<])([^">]+)[">]')
 PRAGMA_ONCE = re.compile(r"^\s*#\s*pragma\s+once\b", re.MULTILINE)
@@ -167,21 +176,26 @@ def faults_of(include_dir):
 
 GOOD = {
     "version.hpp": [],
-    "multidraft.hpp": ["core.hpp", "decode/loop.hpp", "version.hpp"],
-    "core.hpp": ["core/a.hpp", "core/abi.hpp", "core/b.hpp"],
-    "core/abi.hpp": [],
-    "core/a.hpp": ["version.hpp"],
-    "core/b.hpp": ["core/a.hpp"],
-    "random/r.hpp": ["core/a.hpp"],
-    "distribution/d.hpp": ["core/a.hpp"],
-    "tree/t.hpp": ["core/a.hpp"],
-    "law/l.hpp": ["core/a.hpp", "tree/t.hpp"],
-    "draft/sampler.hpp": ["law/l.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
-    "verify/v.hpp": ["law/l.hpp", "random/r.hpp", "distribution/d.hpp", "tree/t.hpp"],
-    "analysis/alpha.hpp": ["core/a.hpp", "distribution/d.hpp", "tree/t.hpp"],
-    "batch.hpp": ["core/abi.hpp", "batch/call.hpp"],
+    "multidraft.hpp": ["base.hpp", "decode/loop.hpp", "version.hpp"],
+    "base.hpp": ["base/a.hpp", "base/abi.hpp", "base/b.hpp"],
+    "base/abi.hpp": [],
+    "base/a.hpp": ["version.hpp"],
+    "base/b.hpp": ["base/a.hpp"],
+    "group/g.hpp": ["base/a.hpp"],
+    "random/r.hpp": ["base/a.hpp", "group/g.hpp"],
+    "rows/d.hpp": ["base/a.hpp"],
+    "tree/t.hpp": ["base/a.hpp"],
+    "law/l.hpp": ["base/a.hpp", "tree/t.hpp"],
+    "draft/sampler.hpp": ["law/l.hpp", "random/r.hpp", "rows/d.hpp", "tree/t.hpp"],
+    "verify/v.hpp": ["law/l.hpp", "random/r.hpp", "rows/d.hpp", "tree/t.hpp"],
+    "analysis/alpha.hpp": ["base/a.hpp", "rows/d.hpp", "tree/t.hpp"],
+    "batch.hpp": ["base/abi.hpp", "batch/call.hpp"],
     "decode/loop.hpp": ["draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
-    "testing/proof.hpp": ["decode/loop.hpp", "draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
+    "control/c.hpp": ["decode/loop.hpp", "analysis/alpha.hpp"],
+    "lossy/l.hpp": ["decode/loop.hpp", "verify/v.hpp"],
+    "research/r.hpp": ["analysis/alpha.hpp", "decode/loop.hpp"],
+    "methods/list.hpp": ["batch/call.hpp", "verify/v.hpp"],
+    "testing/proof.hpp": ["draft/sampler.hpp", "verify/v.hpp", "analysis/alpha.hpp"],
     "batch/call.hpp": ["verify/v.hpp", "draft/sampler.hpp"],
     "cuda/launch.hpp": ["verify/v.hpp", "batch/call.hpp"],
     "cuda/group.cuh": ["cuda/launch.hpp", "draft/sampler.hpp"],
@@ -192,10 +206,10 @@ GOOD = {
 
 # (header, what it includes besides, what the fault says)
 FORBIDDEN = [
-    ("core/a.hpp", "random/r.hpp", "core may not include random"),
+    ("base/a.hpp", "random/r.hpp", "base may not include random"),
     ("random/r.hpp", "tree/t.hpp", "random may not include tree"),
-    ("distribution/d.hpp", "random/r.hpp", "distribution may not include random"),
-    ("tree/t.hpp", "distribution/d.hpp", "tree may not include distribution"),
+    ("rows/d.hpp", "random/r.hpp", "rows may not include random"),
+    ("tree/t.hpp", "rows/d.hpp", "tree may not include rows"),
     ("draft/sampler.hpp", "verify/v.hpp", "draft may not include verify"),
     ("verify/v.hpp", "draft/sampler.hpp", "verify may not include draft"),
     ("verify/v.hpp", "analysis/alpha.hpp", "verify may not include analysis"),
@@ -205,6 +219,13 @@ FORBIDDEN = [
     ("law/l.hpp", "random/r.hpp", "law may not include random"),
     ("tree/t.hpp", "law/l.hpp", "tree may not include law"),
     ("verify/v.hpp", "batch/call.hpp", "verify may not include batch"),
+    ("base/a.hpp", "group/g.hpp", "base may not include group"),
+    ("verify/v.hpp", "lossy/l.hpp", "verify may not include lossy"),
+    ("decode/loop.hpp", "control/c.hpp", "decode may not include control"),
+    ("decode/loop.hpp", "lossy/l.hpp", "decode may not include lossy"),
+    ("control/c.hpp", "research/r.hpp", "control may not include research"),
+    ("multidraft.hpp", "lossy/l.hpp", "may not include lossy"),
+    ("methods/list.hpp", "testing/proof.hpp", "methods may not include testing"),
     ("batch/call.hpp", "analysis/alpha.hpp", "batch may not include analysis"),
     ("batch/call.hpp", "cuda/launch.hpp", "batch may not include cuda"),
     ("decode/loop.hpp", "cuda/launch.hpp", "decode may not include cuda"),
@@ -218,28 +239,28 @@ FORBIDDEN = [
     ("shards/s.hpp", "mpi/m.hpp", "shards may not include mpi"),
     ("batch/call.hpp", "shards/s.hpp", "batch may not include shards"),
     ("cuda/launch.hpp", "cuda/group.cuh", "a .cuh for nvcc only"),
-    ("core/a.hpp", "multidraft.hpp", "core may not include headers that gather others"),
+    ("base/a.hpp", "multidraft.hpp", "base may not include headers that gather others"),
     ("multidraft.hpp", "testing/proof.hpp", "may not include testing"),
-    ("version.hpp", "core/a.hpp", "may not include core"),
-    ("core.hpp", "random/r.hpp", "it gathers core, and nothing else"),
-    ("core/a.hpp", "core/missing.hpp", "which does not exist"),
-    ("core/a.hpp", "core/b.hpp", "include one another: multidraft/core/a.hpp -> multidraft/core/b.hpp"),
+    ("version.hpp", "base/a.hpp", "may not include base"),
+    ("base.hpp", "random/r.hpp", "it gathers base, and nothing else"),
+    ("base/a.hpp", "base/missing.hpp", "which does not exist"),
+    ("base/a.hpp", "base/b.hpp", "include one another: multidraft/base/a.hpp -> multidraft/base/b.hpp"),
 ]
 
 # (header, its whole text, what the fault says)
 WHOLE = [
-    ("core/a.hpp", "// What this header is.\n", "needs #pragma once"),
-    ("core/a.hpp", "// What this header is.\n// #pragma once\n", "needs #pragma once"),
-    ("core/c.hpp", "// What this header is.\n#pragma once\n", "multidraft/core.hpp: does not include multidraft/core/c.hpp"),
-    ("core/a.hpp", "// What this header is, reflowed. SPDX-License-Identifier: Apache-2.0\n#pragma once\n", "names the licence"),
-    ("core/a.hpp", "#pragma once\n", "does not begin with a comment"),
-    ("core/a.hpp", "//\n#pragma once\n", "does not begin with a comment"),
-    ("core/a.hpp", '// What this header is.\n#pragma once\n#include "a.hpp"\n', 'are written "multidraft/..."'),
-    ("core/a.hpp", "// What this header is.\n#pragma once\n#include <multidraft/version.hpp>\n", 'write "multidraft/'),
-    ("core/a.hpp", '// What this header is.\n#pragma once\n#  include "tests/x.hpp"\n', "knows no tests"),
-    ("core/a.hpp", '// What this header is.\n#pragma once\n#include "examples/x.hpp"\n', "knows no tests"),
+    ("base/a.hpp", "// What this header is.\n", "needs #pragma once"),
+    ("base/a.hpp", "// What this header is.\n// #pragma once\n", "needs #pragma once"),
+    ("base/c.hpp", "// What this header is.\n#pragma once\n", "multidraft/base.hpp: does not include multidraft/base/c.hpp"),
+    ("base/a.hpp", "// What this header is, reflowed. SPDX-License-Identifier: Apache-2.0\n#pragma once\n", "names the licence"),
+    ("base/a.hpp", "#pragma once\n", "does not begin with a comment"),
+    ("base/a.hpp", "//\n#pragma once\n", "does not begin with a comment"),
+    ("base/a.hpp", '// What this header is.\n#pragma once\n#include "a.hpp"\n', 'are written "multidraft/..."'),
+    ("base/a.hpp", "// What this header is.\n#pragma once\n#include <multidraft/version.hpp>\n", 'write "multidraft/'),
+    ("base/a.hpp", '// What this header is.\n#pragma once\n#  include "tests/x.hpp"\n', "knows no tests"),
+    ("base/a.hpp", '// What this header is.\n#pragma once\n#include "examples/x.hpp"\n', "knows no tests"),
     ("attic/a.hpp", "// What this header is.\n#pragma once\n", "attic is no module"),
-    ("core/a.txt", "notes\n", "not a header"),
+    ("base/a.txt", "notes\n", "not a header"),
 ]
 
 

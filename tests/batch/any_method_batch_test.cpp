@@ -1,5 +1,5 @@
 // Batches by a method chosen by name: draws and verdicts of its sampler and its verifier; errors.
-#include "multidraft/any_method_batch.hpp"
+#include "multidraft/methods/any_method_batch.hpp"
 
 #include <gtest/gtest.h>
 
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/float16.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -7,13 +7,13 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/accepted_index.hpp"
 #include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/naive.hpp"

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/draft.hpp"
@@ -17,7 +18,6 @@
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/widened_batch.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -7,10 +7,10 @@
 #include <numeric>
 #include <vector>
 
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/linked_trees.hpp"
 #include "multidraft/batch/masks.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"

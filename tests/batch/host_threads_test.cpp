@@ -7,8 +7,8 @@
 #include <thread>
 #include <vector>
 
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/error.hpp"
 
 namespace {
 

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/any_method_batch.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/draft.hpp"
@@ -20,6 +19,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"

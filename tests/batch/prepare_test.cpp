@@ -10,16 +10,16 @@
 
 #include "batch/prepared.hpp"
 #include "batch/ragged.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/predict.hpp"
 #include "multidraft/batch/prepare.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/verify/naive.hpp"
 
 namespace {

@@ -17,8 +17,8 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

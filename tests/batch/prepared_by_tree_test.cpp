@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "batch/prepared.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 
 namespace {
 

@@ -7,18 +7,18 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/core/float16.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/topology.hpp"

@@ -1,8 +1,8 @@
 // Bug: comparisons that include equality, so that a uniform of 0 accepts a token of no mass.
 #pragma once
 
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/random/address.hpp"
 
 namespace multidraft::bugs {

@@ -1,8 +1,8 @@
 // Bug: uniforms as wide as the rows' floats, of which there are fewer than a large vocabulary needs.
 #pragma once
 
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/random/address.hpp"
 
 namespace multidraft::bugs {

@@ -6,13 +6,13 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 

@@ -10,11 +10,11 @@
 
 #include "batch/ragged.hpp"
 #include "multidraft.h"
+#include "multidraft/base/float16.hpp"
+#include "multidraft/base/fma.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
-#include "multidraft/core/float16.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/distribution/softmax.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 namespace {

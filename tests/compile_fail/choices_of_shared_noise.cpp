@@ -1,6 +1,6 @@
 // expect: must not choose the shape of the other
 // Noise of places in the text is met again by later steps: no controller may have seen it.
-#include "multidraft/decode/controlled_drafter.hpp"
+#include "multidraft/control/controlled_drafter.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 

@@ -3,7 +3,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 

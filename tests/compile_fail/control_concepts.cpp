@@ -1,8 +1,8 @@
 // expect: ok
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/lookup_drafter.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/iid.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/naive.hpp"

@@ -1,5 +1,5 @@
 // expect: ok
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 int main() {
     try {

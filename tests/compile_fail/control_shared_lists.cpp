@@ -1,9 +1,9 @@
 // expect: ok
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/verify.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"

@@ -4,6 +4,6 @@
 // lines: 14
 // The default of g++ 12. The message and a header that is not there, which ends the compilation: a method chosen by
 // name.
-#include "multidraft/any_method.hpp"
+#include "multidraft/methods/any_method.hpp"
 
 int main() {}

@@ -2,8 +2,8 @@
 // expect: node_decision
 // errors: 1
 // A decision at one node that leaves out an argument.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 
 using namespace multidraft;

@@ -1,7 +1,7 @@
 // expect: the stop rule reads the draft's hidden states and this model does not show them
-#include "multidraft/decode/early_stop.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/research/early_stop.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 

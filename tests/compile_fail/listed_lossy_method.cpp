@@ -1,5 +1,5 @@
 // expect: this list is of lossless methods
-#include "multidraft/methods.hpp"
-#include "multidraft/verify/lossy/rollback.hpp"
+#include "multidraft/lossy/rollback.hpp"
+#include "multidraft/methods/list.hpp"
 
-multidraft::listed_method<multidraft::draft::iid, multidraft::verify::lossy::rollback<multidraft::law::iid>> method;
+multidraft::listed_method<multidraft::draft::iid, multidraft::lossy::rollback<multidraft::law::iid>> method;

@@ -1,4 +1,4 @@
-// expect: a verifier is lossless when it is proved.*multidraft/methods.hpp
+// expect: a verifier is lossless when it is proved.*multidraft/methods/list.hpp
 #include "generate/proved_lossless.hpp"
 
 // The declaration alone is not enough.

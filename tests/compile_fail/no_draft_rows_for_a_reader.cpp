@@ -2,8 +2,8 @@
 // expect: no_draft_rows
 // errors: 1
 // No draft rows for a verifier that reads them.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
 

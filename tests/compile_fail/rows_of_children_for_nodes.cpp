@@ -1,8 +1,8 @@
 // expect: draft_rows_for|row_source
 // errors: 1
 // The rows of several draft models, one a child, for a verifier that reads one a node.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;

@@ -2,8 +2,8 @@
 // expect: distribution
 // errors: 1
 // Rows that are pointers, given to a verifier itself.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/traversal.hpp"
 
 using namespace multidraft;

@@ -1,8 +1,8 @@
 // expect: no match for call|no matching function for call
 // errors: 1
 // The draft's rows in the target's place, in the call for one tree.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;

@@ -2,8 +2,8 @@
 // expect: draft_row_source<|rows\(g, node\)
 // errors: 1
 // Rows without the group as an argument.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;

@@ -1,8 +1,8 @@
 // expect: no match for call|no matching function for call
 // errors: 1
 // Rows that do not say whose they are.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;

@@ -2,8 +2,8 @@
 // expect: rows\.size\(\)
 // errors: 1
 // Target rows without the size of the vocabulary.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;

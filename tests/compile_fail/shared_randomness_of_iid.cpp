@@ -1,6 +1,6 @@
 // expect: the tree was drawn by another law than this verifier is for
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 
 using namespace multidraft;

@@ -1,7 +1,7 @@
 // expect: nodes of this tree share their list of children.*take verify::ranked_block or a verifier that decides node by
 // node errors: 1 One list of children for each depth, given to a verifier that compares subtrees.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/traversal.hpp"
 
 using namespace multidraft;

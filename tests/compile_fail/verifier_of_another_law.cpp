@@ -1,7 +1,7 @@
 // expect: the tree was drawn by another law.*verify::naive<Law> fits every law
 // A tree drawn without replacement does not go into a verifier of independent draws.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 
 using namespace multidraft;

@@ -4,7 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

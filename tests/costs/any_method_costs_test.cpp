@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "costs/allocations.hpp"
-#include "multidraft/any_method.hpp"
+#include "multidraft/methods/any_method.hpp"
 
 namespace {
 

@@ -4,9 +4,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -5,11 +5,11 @@
 #include <vector>
 
 #include "costs/allocations.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/accepted_text.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/shared_contexts.hpp"
 

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "cuda/on_device.cuh"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/launch.cuh"
+#include "multidraft/group/host_group.hpp"
 #include "support/group_programs.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

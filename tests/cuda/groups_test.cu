@@ -8,7 +8,7 @@
 
 #include "cuda/group_parity.cuh"
 #include "cuda/on_device.cuh"
-#include "multidraft/core/exp_log.hpp"
+#include "multidraft/base/exp_log.hpp"
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/grid_group.cuh"

@@ -9,11 +9,11 @@
 #include <limits>
 #include <vector>
 
+#include "multidraft/base/fma.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/fma.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/batches.hpp"
 

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "cuda/on_device.cuh"
-#include "multidraft/core/float16.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/compact.cuh"
-#include "multidraft/cuda/host_trees.hpp"
 #include "multidraft/cuda/mask.cuh"
 #include "multidraft/tree/mask.hpp"
 #include "support/batches.hpp"
+#include "support/host_trees.hpp"
 
 namespace {
 

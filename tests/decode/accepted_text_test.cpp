@@ -9,11 +9,11 @@
 #include <vector>
 
 #include "multidraft/decode/speculative.hpp"
-#include "multidraft/distribution/indexed_rows.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/rows/indexed_rows.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "support/table_model.hpp"
 

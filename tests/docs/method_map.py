@@ -5,7 +5,7 @@ method_map.py [--root ROOT]          fails where the page differs from the repos
 method_map.py [--root ROOT] --write  writes it
 method_map.py --self-test
 
-A method of multidraft/methods.hpp has a sampler and a verifier, each with a header that holds the formula. Found by name:
+A method of multidraft/methods/list.hpp has a sampler and a verifier, each with a header that holds the formula. Found by name:
 the proof and the tests that include it, the deliberate bugs that a proof must reject, the benchmark that measures it, and
 the papers that its header cites. A method without a proof, a bench case or a reference fails.
 """
@@ -19,7 +19,7 @@ PAGE = "docs/method_map.md"
 HEAD = """# Map of methods
 
 One line per method, written by `tests/docs/method_map.py --write` and checked by the tests. The verifier's header has the formula and the guarantees.
-Every lossless method is also proved by `tests/proof/methods_by_*_test.cpp`, from the lists of `multidraft/methods.hpp`. Descriptions: [methods.md](methods.md). Keys: [references.md](references.md).
+Every lossless method is also proved by `tests/proof/methods_by_*_test.cpp`, from the lists of `multidraft/methods/list.hpp`. Descriptions: [methods.md](methods.md). Keys: [references.md](references.md).
 
 Methods with the same verifier and another drafter (`/best_first`, `/lookup`, `/stochastic_beam`, `/early_stop`, ..) have no line of their own: see their verifier here, and the drafter in `include/multidraft/decode/`.
 The headers and tests of the lossy methods are in [methods.md](methods.md).
@@ -36,7 +36,7 @@ def verifier_of(text):
 
 def methods_of(root):
     """[(name, sampler, verifier, law)] in the order of the lists."""
-    text = (root / "include/multidraft/methods.hpp").read_text(encoding="utf-8")
+    text = (root / "include/multidraft/methods/list.hpp").read_text(encoding="utf-8")
     result = []
     for _, sampler, verifier, body in LISTED.findall(text):
         name = re.search(r'name = "([^"]+)"', body).group(1)
@@ -123,7 +123,7 @@ def self_test():
     with tempfile.TemporaryDirectory() as directory:
         root = Path(directory)
         files = {
-            "include/multidraft/methods.hpp": 'struct a_b : listed_method<draft::b, verify::a<law::b>> {\n'
+            "include/multidraft/methods/list.hpp": 'struct a_b : listed_method<draft::b, verify::a<law::b>> {\n'
                                               '    static constexpr std::string_view name = "a/b";\n};\n',
             "include/multidraft/verify/a.hpp": "/// [Paper23]\n", "include/multidraft/draft/b.hpp": "",
             "docs/references.md": "- **[Paper23]** Title.\n", "tests/proof/a_test.cpp": "", "tests/bugs/c.hpp": '#include "multidraft/verify/a.hpp"\n',

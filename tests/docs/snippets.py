@@ -603,7 +603,7 @@ def self_test(compiler):
             ("a picture that is gone", broken_links(document("![x](x.svg)")), "x.svg is not there"),
             ("a path that is gone", missing_paths(document("see `tests/nothing.py`"), {"tests"}), "tests/nothing.py"),
             ("a header in the text that is gone", missing_paths(document("see `core/nothing.hpp`"), {"tests"}), "core/nothing.hpp"),
-            ("a path that is right", missing_paths(document("`tests/docs/snippets.py`, `core/group.hpp`"), {"tests"}), ""),
+            ("a path that is right", missing_paths(document("`tests/docs/snippets.py`, `group/group.hpp`"), {"tests"}), ""),
         ]
         (work / "clear.svg").write_text('<svg xmlns="http://www.w3.org/2000/svg"><rect fill="#000000"/></svg>')
         expectations.append(("a picture without a background", broken_links(document("![x](clear.svg)")), "no background"))

@@ -7,16 +7,16 @@
 #include <set>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
-#include "multidraft/testing/scripted.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "support/scripted.hpp"
 
 namespace {
 

@@ -6,10 +6,6 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -20,7 +16,11 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "examples/emulated_machine.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"

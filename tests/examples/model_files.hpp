@@ -16,7 +16,7 @@
 #include <utility>
 
 #include "examples/model_support.hpp"
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

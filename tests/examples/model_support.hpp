@@ -19,7 +19,7 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 #include "transformer/transformer.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -13,7 +13,7 @@
 
 #include "examples/model_files.hpp"
 #include "examples/model_support.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace {
 

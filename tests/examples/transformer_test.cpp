@@ -18,7 +18,7 @@
 #include <vector>
 
 #include "examples/model_support.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace {
 

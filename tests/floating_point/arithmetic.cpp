@@ -1,5 +1,5 @@
 // Prints the arithmetic faults of this build.
-#include "multidraft/core/arithmetic.hpp"
+#include "multidraft/base/arithmetic.hpp"
 
 #include <cstdio>
 

@@ -9,7 +9,7 @@ static __device__ inline float __fdiv_rn(float a, float b) noexcept { return a /
 static __device__ inline double __ddiv_rn(double a, double b) noexcept { return a / b; }
 #define _GLIBCXX_CMATH 1  // the host's <cmath> is not for devices
 
-#include "multidraft/core/fma.hpp"
+#include "multidraft/base/fma.hpp"
 
 extern "C" __global__ void rounded_float(float const* a, float const* b, float* c) {
     *c += multidraft::fp::mul(*a, *b);

@@ -7,9 +7,9 @@
 #include <memory>
 #include <vector>
 
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"

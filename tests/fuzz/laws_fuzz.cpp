@@ -8,19 +8,19 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_paired.hpp"
-#include "multidraft/testing/optimal_transport.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/rollback.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
+#include "multidraft/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/rollback.hpp"
-#include "multidraft/verify/lossy/target_initialised.hpp"
-#include "multidraft/verify/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/multi_round.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/shared_randomness.hpp"
 #include "multidraft/verify/spec_hub.hpp"
+#include "support/optimal_transport.hpp"
 
 namespace {
 
@@ -80,19 +80,19 @@ void verify_all(fuzz::problem const& b, fuzz::bytes& in, Target const& target, D
         fuzz::verify_one(b, target, verify::no_draft_rows{}, verifier);
     });
     using below = verify::recursive_rejection<law::sequential>;
-    fuzz::verify_one<verify::lossy::target_initialised<below>>(b, target, draft);
-    fuzz::verify_one<verify::lossy::typical_acceptance<law::deterministic>>(b, target, verify::no_draft_rows{});
+    fuzz::verify_one<lossy::target_initialised<below>>(b, target, draft);
+    fuzz::verify_one<lossy::typical_acceptance<law::deterministic>>(b, target, verify::no_draft_rows{});
     configured([&] {
         auto const eps = in.number();
-        verify::lossy::typical_acceptance<law::deterministic> const verifier(eps, in.number());
+        lossy::typical_acceptance<law::deterministic> const verifier(eps, in.number());
         fuzz::verify_one(b, target, verify::no_draft_rows{}, verifier);
     });
     configured([&] {
-        verify::lossy::joint_likelihood<law::deterministic> const verifier(in.number());
+        lossy::joint_likelihood<law::deterministic> const verifier(in.number());
         fuzz::verify_one(b, target, draft, verifier);
     });
     configured([&] {
-        verify::lossy::rollback<law::iid> const verifier(in.number());
+        lossy::rollback<law::iid> const verifier(in.number());
         fuzz::verify_one(b, target, draft, verifier);
     });
 }

@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "fuzz/bytes.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"

@@ -7,7 +7,7 @@
 #include <type_traits>
 
 #include "fuzz/problem.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "reference/methods.hpp"
 
 namespace {

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "fuzz/problem.hpp"
-#include "multidraft/draft/beam_sampling.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -23,6 +22,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/lossy/beam_sampling.hpp"
 
 namespace {
 

@@ -3,7 +3,7 @@
 #include <string_view>
 
 #include "fuzz/bytes.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {

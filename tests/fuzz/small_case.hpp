@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "fuzz/bytes.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/small_models.hpp"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "fuzz/bytes.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "fuzz/problem.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 
 namespace {
 

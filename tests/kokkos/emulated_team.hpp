@@ -8,7 +8,7 @@
 #include <thread>
 #include <vector>
 
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -13,7 +13,7 @@
 
 #include "kokkos/emulated_team.hpp"
 #include "kokkos/machine.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "kokkos/machine.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/group_programs.hpp"

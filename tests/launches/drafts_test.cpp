@@ -9,7 +9,7 @@
 #include "launches/runtime/standin.hpp"
 #include "launches/verdicts.hpp"
 #include "multidraft/cuda/draft.cuh"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
 
 namespace {

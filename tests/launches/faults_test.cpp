@@ -8,12 +8,12 @@
 
 #include "cuda/on_device.cuh"
 #include "launches/runtime/standin.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/workspace.cuh"
-#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/row_view.hpp"
 
 namespace {
 

@@ -17,7 +17,7 @@
 #include "multidraft/cuda/for_each_piece.cuh"
 #include "multidraft/cuda/for_each_row.cuh"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
 
 namespace {

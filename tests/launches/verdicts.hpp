@@ -12,7 +12,7 @@
 #include "launches/runtime/standin.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/cuda/verify.cuh"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "support/batches.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -14,7 +14,7 @@
 
 #include "llama_cpp/decoder.hpp"
 #include "llama_cpp_support.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 

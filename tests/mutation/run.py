@@ -44,20 +44,20 @@ TESTS_OF = {
     "verify/k_seq.hpp": [*FURTHER, "proof/one_node_test.cpp"],
     "verify/greedy_optimal.hpp": [*FURTHER, "proof/one_node_test.cpp"],
     "verify/emit.hpp": ["verify/emit_test.cpp", *FURTHER],
-    "distribution/truncation.hpp": ["distribution/select_test.cpp", "distribution/softmax_test.cpp"],
-    "distribution/softmax.hpp": ["distribution/softmax_test.cpp", "verify/emit_test.cpp"],
+    "rows/truncation.hpp": ["rows/select_test.cpp", "rows/softmax_test.cpp"],
+    "rows/softmax.hpp": ["rows/softmax_test.cpp", "verify/emit_test.cpp"],
     "draft/stratified.hpp": ["verify/recorded_methods_test.cpp", "draft/stratified_test.cpp",
                              "proof/one_node_test.cpp"],
     "draft/gumbel_top_k.hpp": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/gumbel_top_k_test.cpp"],
     "draft/stochastic_beam.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_draws_test.cpp", "decode/beams_test.cpp"],
     "draft/conditional_poisson.hpp": ["verify/recorded_methods_test.cpp", "verify/recorded_draws_test.cpp", "proof/conditional_poisson_test.cpp",
-                                      "testing/optimal_transport_test.cpp"],
+                                      "research/optimal_transport_test.cpp"],
 }
 
 
 def listed():
     """The samplers and verifiers of the library's lists of methods."""
-    text = (INCLUDE / "multidraft/methods.hpp").read_text(encoding="utf-8")
+    text = (INCLUDE / "multidraft/methods/list.hpp").read_text(encoding="utf-8")
     return re.findall(r'#include "multidraft/((?:draft|verify)/\w+\.hpp)"', text)
 
 
@@ -129,7 +129,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--pick", type=int, default=0)
     parser.add_argument("--list", action="store_true")
-    parser.add_argument("--methods", action="store_true", help="the headers of all methods of multidraft/methods.hpp")
+    parser.add_argument("--methods", action="store_true", help="the headers of all methods of multidraft/methods/list.hpp")
     parser.add_argument("--verbose", action="store_true", help="every answer as it comes")
     parser.add_argument("headers", nargs="*")
     options = parser.parse_args()

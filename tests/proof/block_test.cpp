@@ -19,8 +19,8 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
-#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"
+#include "support/scripted.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {

@@ -33,9 +33,9 @@
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
-#include "multidraft/testing/scripted.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/scripted.hpp"
 
 namespace {
 

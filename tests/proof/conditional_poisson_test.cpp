@@ -7,9 +7,9 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "support/tree_cases.hpp"

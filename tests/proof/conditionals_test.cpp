@@ -9,23 +9,24 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/analysis/any_law.hpp"
 #include "multidraft/analysis/recursive_rejection.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/reweighted.hpp"
-#include "multidraft/draft/by_conditionals.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_paired.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/research/any_law.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/by_conditionals.hpp"
+#include "support/reweighted.hpp"
 #include "support/tree_cases.hpp"
 
 namespace {
 
 namespace analysis = multidraft::analysis;
+namespace research = multidraft::research;
 namespace draft = multidraft::draft;
 namespace law = multidraft::law;
 namespace verify = multidraft::verify;
@@ -220,8 +221,8 @@ void expect_rate(int most) {
             auto const found =
                 law_of_step(draft::by_conditionals<Law>{}, verify::recursive_rejection<Law>{}, {n}, models);
             EXPECT_NEAR(rate, found.mean_accepted, 1e-12) << Law::name << ", " << name_of(k) << ", n = " << n;
-            auto const tuples = analysis::law_of_conditionals(n, rows_of<Law>(q));
-            EXPECT_LE(rate, analysis::alpha_star_of_law(p, tuples).alpha_star + 1e-12);
+            auto const tuples = research::law_of_conditionals(n, rows_of<Law>(q));
+            EXPECT_LE(rate, research::alpha_star_of_law(p, tuples).alpha_star + 1e-12);
         }
     }
 }

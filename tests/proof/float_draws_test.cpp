@@ -9,14 +9,14 @@
 #include <vector>
 
 #include "bugs/narrow_uniforms.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/scripted.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/scripted.hpp"
 #include "support/uniform_counts.hpp"
 
 namespace {

@@ -9,8 +9,8 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/kinds.hpp"

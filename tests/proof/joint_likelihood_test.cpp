@@ -1,5 +1,5 @@
 // Joint likelihood and target-initialised trees: their acceptance and the bias of their output, by enumeration.
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
 
 #include <gtest/gtest.h>
 
@@ -16,9 +16,9 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
-#include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/tree_cases.hpp"
 
@@ -39,7 +39,7 @@ using multidraft::testing::proof_tolerance;
 using multidraft::testing::random_models;
 using multidraft::testing::shape;
 
-using joint = verify::lossy::joint_likelihood<law::iid>;
+using joint = multidraft::lossy::joint_likelihood<law::iid>;
 
 // --- Joint likelihood ------------------------------------------------------------------------------------------------
 
@@ -135,7 +135,7 @@ model_pair with_starts(model_pair models) {
     return models;
 }
 
-using longest = verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>;
+using longest = multidraft::lossy::target_initialised<verify::recursive_rejection<law::iid>>;
 
 TEST(target_initialised, costs_total_variation) {
     std::printf("    target-initialised trees, V = 4, five pairs of models: total variation from the target\n");

@@ -8,10 +8,10 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -6,8 +6,8 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "support/proved_methods.hpp"
 #include "support/tree_cases.hpp"

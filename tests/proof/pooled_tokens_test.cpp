@@ -9,10 +9,10 @@
 
 #include "bugs/pool_forgotten.hpp"
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -12,11 +12,11 @@
 #include <vector>
 
 #include "multidraft/analysis/alpha_star.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "reference/exact_ranked_law.hpp"
 #include "reference/nested_ranked_block.hpp"
 #include "reference/ranked_block.hpp"

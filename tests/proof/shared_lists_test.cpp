@@ -7,7 +7,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "bugs/race_of_fewer_lists.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/test_numbers.hpp"

@@ -8,9 +8,9 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/draw_site.hpp"
-#include "multidraft/testing/scripted.hpp"
+#include "support/scripted.hpp"
 
 namespace {
 

@@ -8,10 +8,10 @@
 #include <stdexcept>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/draft/certain_selection.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"

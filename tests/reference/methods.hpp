@@ -7,7 +7,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "reference/nested_ranked_block.hpp"
 #include "reference/ranked.hpp"
 #include "reference/ranked_block.hpp"

@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/shape_rule.hpp"

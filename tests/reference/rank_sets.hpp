@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing::reference {

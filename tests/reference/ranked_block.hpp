@@ -8,15 +8,15 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"

@@ -9,12 +9,12 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "reference/rank_sets.hpp"

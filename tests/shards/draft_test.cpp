@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -18,6 +17,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/shards/draft.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "shards/ragged_shards.hpp"

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/shards/columns.hpp"
 #include "multidraft/shards/validate.hpp"

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"
 #include "multidraft/shards/shard_rows.hpp"

@@ -11,10 +11,10 @@
 #include <mutex>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_group.hpp"
 #include "multidraft/shards/shard_rows.hpp"

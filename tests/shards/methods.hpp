@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "batch/ragged.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/testing/small_step.hpp"
 #include "shards/ragged_shards.hpp"
 

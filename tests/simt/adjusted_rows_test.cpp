@@ -7,9 +7,9 @@
 #include <limits>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/simt_group.hpp"
-#include "multidraft/distribution/adjusted_view.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/emulated_lanes.hpp"
 #include "support/group_programs.hpp"

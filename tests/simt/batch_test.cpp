@@ -13,20 +13,20 @@
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify_request.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/mask_rows.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/top_n.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/lossy/rollback.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/lossy/rollback.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
@@ -196,7 +196,7 @@ TEST_F(simt_batch, accepts_nothing_where_no_token_follows) {
     check(verify::multi_path_block{});
     check(verify::k_seq<law::iid>{});
     check(verify::ranked_block<law::iid>{});
-    check(verify::lossy::rollback<law::iid>{1000.0F});
+    check(lossy::rollback<law::iid>{1000.0F});
 }
 
 // --- Scratch and shapes

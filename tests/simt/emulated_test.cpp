@@ -11,8 +11,8 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/simt_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "support/emulated_lanes.hpp"
 #include "support/group_programs.hpp"

@@ -14,10 +14,10 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/verify_request.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/optional_members.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "support/emulated_group.hpp"
 

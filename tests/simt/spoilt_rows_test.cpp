@@ -7,19 +7,19 @@
 #include <vector>
 
 #include "multidraft/batch/verify_request.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/rollback.hpp"
+#include "multidraft/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/rollback.hpp"
-#include "multidraft/verify/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/merged.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
@@ -116,9 +116,9 @@ TEST_F(spoilt_rows, are_not_read_node_by_node) {
     expect(draft::top_then_one{}, verify::greedy_optimal<law::top_then_one>{}, wide, true);
     expect(draft::top_paired{}, verify::spec_hub<law::top_paired>{}, pairs, true);
     expect(draft::stratified{}, verify::ranked<law::stratified>{}, wide, true);
-    expect(draft::iid{}, verify::lossy::rollback<law::iid>{}, chains, false);
-    expect(draft::iid{}, verify::lossy::joint_likelihood<law::iid>{}, chains, false);
-    expect(draft::sequential{}, verify::lossy::typical_acceptance<law::sequential>{}, wide, true);
+    expect(draft::iid{}, lossy::rollback<law::iid>{}, chains, false);
+    expect(draft::iid{}, lossy::joint_likelihood<law::iid>{}, chains, false);
+    expect(draft::sequential{}, lossy::typical_acceptance<law::sequential>{}, wide, true);
 }
 
 TEST_F(spoilt_rows, are_not_read_by_verifiers_of_whole_trees) {

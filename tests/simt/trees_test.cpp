@@ -11,12 +11,12 @@
 #include <queue>
 #include <vector>
 
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/cuda/host_trees.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "support/batches.hpp"
+#include "support/host_trees.hpp"
 
 namespace {
 

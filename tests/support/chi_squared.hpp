@@ -9,7 +9,7 @@
 #include <numeric>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
 #if defined(__SANITIZE_ADDRESS__)
 #define MULTIDRAFT_EMULATOR_ASAN 1

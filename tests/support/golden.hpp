@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <string>
 
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/testing/prove_lossless.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

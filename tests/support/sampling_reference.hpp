@@ -8,11 +8,11 @@
 #include <numeric>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -8,8 +8,8 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/testing/exact_law.hpp"

@@ -8,7 +8,7 @@
 #include <stdexcept>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

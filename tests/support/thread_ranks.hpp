@@ -11,7 +11,7 @@
 #include <thread>
 #include <vector>
 
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/shards/columns.hpp"
 #include "multidraft/shards/communicator.hpp"
 

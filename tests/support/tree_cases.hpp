@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
 #include "multidraft/testing/prove_lossless.hpp"

@@ -6,19 +6,19 @@
 #include <type_traits>
 #include <utility>
 
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/shared_randomness.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/target_initialised.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
 #include "multidraft/verify/ranked.hpp"
@@ -130,11 +130,11 @@ MULTIDRAFT_HD void run_tree_verifiers(G const& g, Input const& in, Recorder& rec
                                              position + 40, 2, 2, 1, record);
         verify_drawn<law::shared_randomness>(g, in, verify::shared_randomness{6}, draft::shared_randomness{},
                                              position + 50, 1, 1, 1, record);
-        verify_drawn<law::iid>(g, in, verify::lossy::joint_likelihood<law::iid>{}, draft::iid{}, position + 60, 1, 1, 1,
+        verify_drawn<law::iid>(g, in, lossy::joint_likelihood<law::iid>{}, draft::iid{}, position + 60, 1, 1, 1,
                                record);
         verify_drawn<law::target_initialised<law::iid>>(
-            g, in, verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>{}, draft::iid{},
-            position + 70, 2, 1, 1, record);
+            g, in, lossy::target_initialised<verify::recursive_rejection<law::iid>>{}, draft::iid{}, position + 70, 2,
+            1, 1, record);
     }
 }
 

@@ -5,7 +5,6 @@
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/testing/engine_samplers.hpp"
-#include "multidraft/testing/optimal_transport.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/ranked.hpp"
@@ -13,6 +12,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "reference/ranked.hpp"
 #include "support/expect_proved.hpp"
+#include "support/optimal_transport.hpp"
 
 namespace {
 

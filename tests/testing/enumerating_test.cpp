@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 
 namespace {

@@ -7,12 +7,12 @@
 #include <thread>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/speculative.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/naive.hpp"

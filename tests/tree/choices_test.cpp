@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 namespace {

@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/topology.hpp"
 

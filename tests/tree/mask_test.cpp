@@ -8,7 +8,7 @@
 #include <limits>
 #include <vector>
 
-#include "multidraft/core/float16.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "tree/random_tree.hpp"
 

@@ -7,12 +7,12 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/indexed_rows.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/tree_growth.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/indexed_rows.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/traversal.hpp"

@@ -1,9 +1,9 @@
 // Loops over whole rows, one a function with all that it calls, for check.py: compiled, never run.
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/residual.hpp"
 
 using namespace multidraft;

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/any_method.hpp"
+#include "multidraft/methods/any_method.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 

@@ -8,11 +8,11 @@
 #include <cstddef>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/scripted.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/scripted.hpp"
 
 namespace {
 

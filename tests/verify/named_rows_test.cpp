@@ -9,15 +9,15 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
+#include "multidraft/lossy/typical_acceptance.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/target_initialised.hpp"
-#include "multidraft/verify/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
@@ -88,14 +88,14 @@ void for_verifiers_of_drafts(F f) {
     f(verify::ranked_block<law::iid>{}, "ranked_block");
     f(verify::nested_ranked_block<law::stratified>{}, "nested_ranked_block");
     f(multidraft::testing::reference::nested_ranked_block<law::iid>{}, "nested_ranked_block");
-    f(verify::lossy::joint_likelihood<law::iid>{}, "joint_likelihood");
+    f(lossy::joint_likelihood<law::iid>{}, "joint_likelihood");
 }
 template <class F>
 void for_verifiers(F f) {
     for_verifiers_of_drafts(f);
     f(verify::naive<law::iid>{}, "naive");
     f(verify::shared_randomness{}, "shared_randomness");
-    f(verify::lossy::typical_acceptance<law::iid>{}, "typical_acceptance");
+    f(lossy::typical_acceptance<law::iid>{}, "typical_acceptance");
 }
 
 TEST(named_rows, say_which_row_and_entry_is_wrong) {
@@ -113,7 +113,7 @@ TEST(named_rows, say_which_row_and_entry_is_wrong) {
     for (std::size_t i = 8; i < 12; ++i) d.p[i] = -std::numeric_limits<float>::infinity();
     expect(d, verify::recursive_rejection<law::iid>{}, "recursive_rejection",
            "target row of node 2.size = 4: a row has at least one token", 2);
-    expect(d, verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>{}, "target_initialised",
+    expect(d, lossy::target_initialised<verify::recursive_rejection<law::iid>>{}, "target_initialised",
            "target row of node 2.size = 4: a row has at least one token", 2);
 }
 

@@ -6,11 +6,11 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/draft/beam_sampling.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/lossy/beam_sampling.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "verify/recorded.hpp"
 
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "multidraft/methods.hpp"
+#include "multidraft/methods/list.hpp"
 #include "reference/methods.hpp"
 #include "verify/recorded.hpp"
 

@@ -3,12 +3,12 @@
 
 #include <vector>
 
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/multi_round.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -9,12 +9,12 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/target_initialised.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "reference/methods.hpp"
@@ -135,16 +135,16 @@ TEST(refused_methods, what_a_walk_below_the_targets_own_tokens_meets) {
     constexpr float infinite = std::numeric_limits<float>::infinity();
     problem b;
     b.p[4 + 2] = infinite;
-    using rejection = verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>;
+    using rejection = lossy::target_initialised<verify::recursive_rejection<law::iid>>;
     expect_refused(b, rejection{}, "an accepted token of infinite probability");
 
     // Draft rows that a verifier does not need are not read.
     problem no_draft;
     no_draft.q.assign(12, nan);
     std::vector<node_id> path(3, -7);
-    EXPECT_GE(no_draft.run(verify::lossy::target_initialised<verify::naive<law::iid>>{}, path, 1).accepted, 1);
+    EXPECT_GE(no_draft.run(lossy::target_initialised<verify::naive<law::iid>>{}, path, 1).accepted, 1);
 
-    using ranked = verify::lossy::target_initialised<verify::ranked<law::iid>>;
+    using ranked = lossy::target_initialised<verify::ranked<law::iid>>;
     problem good;
     EXPECT_NO_THROW(static_cast<void>(good.run(ranked{}, path, 1)));
     std::size_t const needed = verify::scratch_bytes<ranked>(3, 2);
@@ -259,7 +259,7 @@ TEST(refused_methods, trees_that_are_none_or_of_another_shape) {
     problem b;
     b.parents = {none, 0, 0};
     expect_refused(b, verify::block<law::iid>{}, "block");
-    expect_refused(b, verify::lossy::joint_likelihood<law::deterministic>{}, "joint_likelihood");
+    expect_refused(b, lossy::joint_likelihood<law::deterministic>{}, "joint_likelihood");
     problem uneven;
     uneven.parents = {none, 0, 0, 1};
     uneven.tokens = {0, 1, 2, 3};

@@ -6,13 +6,13 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/methods.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/scripted.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "support/scripted.hpp"
 
 namespace {
 

@@ -3,11 +3,11 @@
 
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/testing/scripted.hpp"
+#include "multidraft/rows/probabilities.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
+#include "support/scripted.hpp"
 
 namespace {
 

@@ -11,7 +11,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/random/philox.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {

@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "multidraft/analysis/optimal_tree.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
 

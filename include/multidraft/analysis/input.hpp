@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis::detail {
 

@@ -8,7 +8,7 @@
 #include <span>
 
 #include "multidraft/analysis/input.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 

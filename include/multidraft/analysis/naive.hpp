@@ -10,7 +10,7 @@
 #include "multidraft/analysis/alpha_star.hpp"
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/analysis/race.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 

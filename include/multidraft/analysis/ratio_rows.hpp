@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "multidraft/analysis/input.hpp"
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 

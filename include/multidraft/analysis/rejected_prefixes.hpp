@@ -13,8 +13,8 @@
 
 #include "multidraft/analysis/input.hpp"
 #include "multidraft/analysis/ratio_rows.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis {
 

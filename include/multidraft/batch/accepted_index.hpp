@@ -4,13 +4,13 @@
 
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/accepted_tokens.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/for_each_piece.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/core/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

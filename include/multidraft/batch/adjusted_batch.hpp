@@ -5,14 +5,14 @@
 #include <concepts>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/distribution/adjusted_view.hpp"
-#include "multidraft/distribution/logit_bias.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/token_mask.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/adjusted_view.hpp"
+#include "multidraft/rows/logit_bias.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/token_mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

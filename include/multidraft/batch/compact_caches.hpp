@@ -6,12 +6,12 @@
 #include <type_traits>
 #include <utility>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/caches.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/for_each_piece.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

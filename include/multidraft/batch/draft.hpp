@@ -7,6 +7,8 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
@@ -18,8 +20,6 @@
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"

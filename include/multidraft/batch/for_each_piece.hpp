@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <limits>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
-#include "multidraft/core/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -5,15 +5,15 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/numbers.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <string>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/built_trees.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/for_each_piece.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/eagle_lists.hpp"
 #include "multidraft/tree/sibling_links.hpp"

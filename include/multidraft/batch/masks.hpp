@@ -7,12 +7,12 @@
 #include <cstdint>
 #include <string>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/for_each_piece.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

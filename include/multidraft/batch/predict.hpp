@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_rows_call.hpp"
 #include "multidraft/batch/for_each_row.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -12,9 +13,8 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/distribution/most_likely.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/most_likely.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/detail/check_rows_call.hpp"
 #include "multidraft/batch/for_each_row.hpp"
@@ -14,11 +16,9 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/truncated_view.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/truncated_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

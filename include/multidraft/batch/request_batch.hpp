@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/random/address.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -6,19 +6,19 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/optional_members.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/probabilities.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/sampling_arrays.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
-#include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/truncated_view.hpp"
-#include "multidraft/distribution/truncation.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_arrays.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/truncated_view.hpp"
+#include "multidraft/rows/truncation.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -4,9 +4,9 @@
 
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/distribution/target_and_draft.hpp"
+#include "multidraft/rows/target_and_draft.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -5,8 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"
 

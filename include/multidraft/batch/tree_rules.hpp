@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"

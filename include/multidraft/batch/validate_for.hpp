@@ -2,13 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verifier.hpp"

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <string>
 
-#include "multidraft/core/arithmetic.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/arithmetic.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -9,6 +9,9 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/kept_rows.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
@@ -21,9 +24,6 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify_request.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/verifier.hpp"
 

@@ -4,12 +4,12 @@
 
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/for_each_piece.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/tree/token_ids.hpp"
 #include "multidraft/tree/topology.hpp"
 

@@ -5,10 +5,10 @@
 #include <concepts>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/distribution/widened_row.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/widened_row.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -5,13 +5,13 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/widened_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/optional_members.hpp"
 #include "multidraft/cuda/masked_batch.hpp"
-#include "multidraft/distribution/row_view.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/rows/row_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 

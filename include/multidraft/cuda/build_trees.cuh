@@ -10,8 +10,8 @@
 #include <cub/device/device_merge_sort.cuh>
 #include <cub/device/device_scan.cuh>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/cuda/level_order.hpp"
 #include "multidraft/cuda/mask.cuh"
 

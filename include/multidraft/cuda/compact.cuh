@@ -4,8 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/compact_caches.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/cuda/compact_pieces.hpp"
 #include "multidraft/cuda/for_each_piece.cuh"
 #include "multidraft/cuda/on.cuh"

@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/caches.hpp"
-#include "multidraft/core/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

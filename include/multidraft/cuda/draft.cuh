@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/level_batch.hpp"
@@ -15,7 +16,6 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
 

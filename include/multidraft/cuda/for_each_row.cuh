@@ -8,15 +8,15 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/workspace.cuh"
+#include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

@@ -5,7 +5,7 @@
 #include <concepts>
 #include <cstdint>
 
-#include "multidraft/core/abi.hpp"
+#include "multidraft/base/abi.hpp"
 
 // Loops over a thread's registers are unrolled. Passes over a row are not inlined: with a copy at every call, a
 // verifier takes nvcc half a minute and exceeds the register limit.

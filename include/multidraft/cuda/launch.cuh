@@ -7,7 +7,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {

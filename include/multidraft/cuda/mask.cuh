@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/numbers.hpp"
 #include "multidraft/cuda/for_each_piece.cuh"
 #include "multidraft/cuda/mask_rows.hpp"
 

@@ -4,14 +4,14 @@
 
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/softmax.hpp"
-#include "multidraft/distribution/token_mask.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/token_mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 

@@ -4,8 +4,8 @@
 
 #include <cuda_runtime_api.h>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/cuda/launch_shape.hpp"
 #include "multidraft/cuda/refusal.hpp"
 

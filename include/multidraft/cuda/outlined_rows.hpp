@@ -4,11 +4,11 @@
 
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
 #include "multidraft/cuda/lane_context.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda::detail {
 

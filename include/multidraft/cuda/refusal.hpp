@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

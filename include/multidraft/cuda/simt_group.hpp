@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_largest.hpp"
 #include "multidraft/cuda/simt_threads.hpp"

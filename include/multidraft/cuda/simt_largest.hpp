@@ -6,12 +6,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_counts.hpp"
+#include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/choose_run.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/optional_members.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_sums.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
+#include "multidraft/group/choose_run.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

@@ -5,13 +5,13 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/numbers.hpp"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
+#include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

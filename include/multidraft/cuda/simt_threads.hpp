@@ -6,9 +6,9 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/cuda/lane_context.hpp"
+#include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 

@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/arithmetic.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -17,8 +19,6 @@
 #include "multidraft/batch/validate_for.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/arithmetic.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/cuda/block_group.cuh"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/mask.cuh"

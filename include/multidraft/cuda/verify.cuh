@@ -7,6 +7,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -15,8 +17,6 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify_request.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/launch.cuh"
 #include "multidraft/cuda/on.cuh"

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <string>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/cuda/aligned_rows.hpp"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/device_group.cuh"

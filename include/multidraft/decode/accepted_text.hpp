@@ -10,13 +10,13 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_limits.hpp"
-#include "multidraft/distribution/log_probability.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/log_probability.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/verdict.hpp"
 

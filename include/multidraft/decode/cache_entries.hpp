@@ -7,13 +7,13 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -7,8 +7,8 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <span>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"

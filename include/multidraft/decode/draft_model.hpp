@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 

@@ -9,18 +9,18 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/stop_rule.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 

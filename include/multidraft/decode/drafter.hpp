@@ -6,13 +6,13 @@
 #include <cstdint>
 #include <span>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/shape_dependence.hpp"
 #include "multidraft/tree/topology.hpp"

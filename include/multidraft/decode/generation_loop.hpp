@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <span>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_state.hpp"

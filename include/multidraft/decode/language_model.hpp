@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/tree/mask_view.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -9,17 +9,17 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/draft/lookup.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -9,14 +9,14 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

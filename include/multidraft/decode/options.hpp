@@ -8,10 +8,10 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/step_view.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

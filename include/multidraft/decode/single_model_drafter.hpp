@@ -6,17 +6,17 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/cache_entries.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/rows/softmax.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

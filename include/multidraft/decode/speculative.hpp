@@ -10,8 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/accepted_text.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/drafter.hpp"
@@ -23,10 +22,11 @@
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/decode/step_view.hpp"
 #include "multidraft/decode/text_state.hpp"
-#include "multidraft/distribution/remembered_rows.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"

@@ -8,14 +8,14 @@
 #include <type_traits>
 #include <utility>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/draft_tree.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

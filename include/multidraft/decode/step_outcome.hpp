@@ -4,7 +4,7 @@
 
 #include <span>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/tree/topology.hpp"
 

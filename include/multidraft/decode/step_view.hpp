@@ -7,9 +7,9 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/row_source.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -9,13 +9,13 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/draft/stochastic_beam.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"

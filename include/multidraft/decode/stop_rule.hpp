@@ -7,10 +7,10 @@
 #include <span>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/language_model.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -8,8 +8,8 @@
 #include <limits>
 #include <optional>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/decode/options.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/text_limits.hpp"

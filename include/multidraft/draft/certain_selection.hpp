@@ -5,14 +5,14 @@
 #include <cstddef>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/probabilities.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 

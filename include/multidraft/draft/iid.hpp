@@ -2,12 +2,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 

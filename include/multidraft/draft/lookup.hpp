@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {

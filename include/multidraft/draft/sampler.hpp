@@ -6,14 +6,14 @@
 #include <limits>
 #include <type_traits>
 
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/probabilities.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

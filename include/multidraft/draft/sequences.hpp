@@ -4,8 +4,8 @@
 
 #include <cstddef>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 

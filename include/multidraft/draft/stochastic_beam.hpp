@@ -5,14 +5,14 @@
 #include <cmath>
 #include <cstddef>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::draft {
 

@@ -12,16 +12,16 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shape_dependence.hpp"

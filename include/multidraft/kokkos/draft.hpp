@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/level_batch.hpp"
@@ -13,7 +14,6 @@
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"

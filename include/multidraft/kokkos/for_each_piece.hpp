@@ -5,7 +5,7 @@
 #include <Kokkos_Core.hpp>
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/kokkos/on.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 

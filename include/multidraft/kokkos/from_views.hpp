@@ -8,18 +8,18 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/sampling_arrays.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
 #include "multidraft/kokkos/on.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_arrays.hpp"
+#include "multidraft/rows/sampling_params.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
 

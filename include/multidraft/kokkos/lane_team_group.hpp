@@ -7,13 +7,13 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/choose_run.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/choose_run.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {

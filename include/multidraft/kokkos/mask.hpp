@@ -6,10 +6,10 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/tree/mask.hpp"

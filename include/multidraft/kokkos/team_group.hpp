@@ -6,9 +6,9 @@
 #include <cstddef>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/kokkos/lane_team_group.hpp"
 #include "multidraft/kokkos/thread_team_group.hpp"
 

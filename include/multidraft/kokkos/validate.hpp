@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/arithmetic.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -16,9 +19,6 @@
 #include "multidraft/batch/validate_for.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/arithmetic.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/law/law.hpp"

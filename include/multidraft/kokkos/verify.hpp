@@ -6,6 +6,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -14,9 +17,6 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify_request.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/team_group.hpp"
 #include "multidraft/law/law.hpp"

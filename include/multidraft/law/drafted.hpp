@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/tree/topology.hpp"
 

@@ -17,9 +17,9 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/shards/communicator.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::mpi {

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/random/philox.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

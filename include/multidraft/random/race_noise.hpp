@@ -4,8 +4,8 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/exp_log.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
 #include "multidraft/random/address.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -5,12 +5,12 @@
 #include <concepts>
 #include <cstddef>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/random/address.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

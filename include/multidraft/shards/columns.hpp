@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 

@@ -7,8 +7,8 @@
 #include <cstdint>
 #include <cstring>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::shards {
 

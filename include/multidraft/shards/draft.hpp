@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/draft.hpp"
@@ -13,8 +15,6 @@
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/shards/detail/agreement.hpp"
 #include "multidraft/shards/detail/team_call.hpp"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/shards/columns.hpp"
 #include "multidraft/shards/communicator.hpp"
 

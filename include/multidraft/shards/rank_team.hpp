@@ -8,9 +8,9 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/shards/columns.hpp"
 #include "multidraft/shards/communicator.hpp"
 #include "multidraft/shards/exchange.hpp"

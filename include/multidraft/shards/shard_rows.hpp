@@ -7,14 +7,14 @@
 #include <cstring>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/float16.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/runs.hpp"
-#include "multidraft/distribution/row_view.hpp"
-#include "multidraft/distribution/sampling_arrays.hpp"
-#include "multidraft/distribution/sampling_params.hpp"
-#include "multidraft/distribution/softmax.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/float16.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/runs.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_arrays.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/shards/columns.hpp"
 #include "multidraft/shards/exchange.hpp"
 

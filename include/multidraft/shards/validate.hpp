@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/arithmetic.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
@@ -16,8 +18,6 @@
 #include "multidraft/batch/validate_for.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/arithmetic.hpp"
-#include "multidraft/core/config.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/shards/detail/team_call.hpp"
 #include "multidraft/shards/rank_team.hpp"

@@ -9,8 +9,8 @@
 #include <map>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/distribution/probabilities.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/probabilities.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -10,14 +10,14 @@
 #include <utility>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/testing/shape_rule.hpp"
 #include "multidraft/testing/small_models.hpp"
 #include "multidraft/tree/absent_tokens.hpp"

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

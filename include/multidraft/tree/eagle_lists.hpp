@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

@@ -6,10 +6,10 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

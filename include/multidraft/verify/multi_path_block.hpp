@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/truncation.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/truncation.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/block_weights.hpp"

@@ -4,8 +4,8 @@
 
 #include <concepts>
 
-#include "multidraft/core/abi.hpp"
-#include "multidraft/distribution/row_source.hpp"
+#include "multidraft/base/abi.hpp"
+#include "multidraft/rows/row_source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

@@ -9,14 +9,14 @@
 #include <tuple>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/target_and_draft.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/target_and_draft.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"

@@ -5,12 +5,12 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/optional_members.hpp"
-#include "multidraft/core/positive_part.hpp"
-#include "multidraft/core/runs.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/positive_part.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/group/runs.hpp"
+#include "multidraft/rows/distribution.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 

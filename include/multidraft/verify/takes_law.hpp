@@ -6,7 +6,7 @@
 #include <concepts>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
+#include "multidraft/base/config.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 

@@ -8,16 +8,16 @@
 #include <type_traits>
 #include <vector>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/row_source.hpp"
-#include "multidraft/distribution/target_and_draft.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/row_source.hpp"
+#include "multidraft/rows/target_and_draft.hpp"
 #include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"

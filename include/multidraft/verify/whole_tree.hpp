@@ -7,14 +7,14 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/row_source.hpp"
-#include "multidraft/distribution/target_and_draft.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/row_source.hpp"
+#include "multidraft/rows/target_and_draft.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/named_rows.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"

@@ -3,7 +3,7 @@
 #include <span>
 #include <string>
 
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/decode/language_model.hpp"
 
 // The dependencies of a component are found automatically.

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "multidraft/analysis/speculative_sampling.hpp"
-#include "multidraft/core/error.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "verify.hpp"
 

@@ -3,8 +3,6 @@
 #include <cstddef>
 #include <vector>
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
@@ -14,14 +12,15 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_paired.hpp"
 #include "multidraft/draft/top_then_one.hpp"
-#include "multidraft/testing/optimal_transport.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/lossy/joint_likelihood.hpp"
+#include "multidraft/lossy/rollback.hpp"
+#include "multidraft/lossy/target_initialised.hpp"
+#include "multidraft/lossy/typical_acceptance.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/lossy/joint_likelihood.hpp"
-#include "multidraft/verify/lossy/rollback.hpp"
-#include "multidraft/verify/lossy/target_initialised.hpp"
-#include "multidraft/verify/lossy/typical_acceptance.hpp"
 #include "multidraft/verify/multi_path_block.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"
@@ -33,6 +32,7 @@
 #include "multidraft/verify/speculative_sampling.hpp"
 #include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
+#include "support/optimal_transport.hpp"
 #include "verify.hpp"
 
 namespace {
@@ -88,8 +88,8 @@ bool every_method_decides() {
            decides<stratified, verify::ranked_block<law_of_stratified>>() &&
            decides<stratified, verify::nested_ranked_block<law_of_stratified>>() &&
            decides<draft::iid, testing::optimal_transport<draft::iid>>() &&
-           decides<draft::iid, verify::lossy::joint_likelihood<law::iid>>() &&
-           decides<draft::iid, verify::lossy::rollback<law::iid>>() &&
-           decides<draft::top_n, verify::lossy::typical_acceptance<law::deterministic>>() &&
-           decides<draft::iid, verify::lossy::target_initialised<verify::recursive_rejection<law::iid>>>();
+           decides<draft::iid, lossy::joint_likelihood<law::iid>>() &&
+           decides<draft::iid, lossy::rollback<law::iid>>() &&
+           decides<draft::top_n, lossy::typical_acceptance<law::deterministic>>() &&
+           decides<draft::iid, lossy::target_initialised<verify::recursive_rejection<law::iid>>>();
 }

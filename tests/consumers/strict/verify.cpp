@@ -2,9 +2,9 @@
 // token.
 #include "verify.hpp"
 
-#include "multidraft/core/host_group.hpp"
-#include "multidraft/distribution/softmax.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

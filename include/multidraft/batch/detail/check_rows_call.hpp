@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/for_each_row.hpp"
@@ -12,8 +14,6 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {

@@ -6,14 +6,14 @@
 #include <atomic>
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/tree_rules.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/host_group.hpp"
+#include "multidraft/group/host_group.hpp"
 #include "multidraft/law/law.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {

@@ -7,11 +7,11 @@
 #include <new>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/request_rows.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/remembered_rows.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {
 

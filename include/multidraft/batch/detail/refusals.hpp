@@ -8,6 +8,9 @@
 #include <string>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/float16.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
@@ -16,9 +19,6 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/batch/workspace.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/float16.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"

@@ -4,10 +4,10 @@
 
 #include <cstdint>
 
+#include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::detail {

@@ -12,14 +12,14 @@
 #include <string_view>
 #include <type_traits>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
 #include "multidraft/shards/exchange.hpp"
 #include "multidraft/shards/shard_rows.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"

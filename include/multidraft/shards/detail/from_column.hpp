@@ -4,8 +4,8 @@
 
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/optional_members.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::shards::detail {
 

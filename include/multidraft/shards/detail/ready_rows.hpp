@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/request_rows.hpp"
 #include "multidraft/batch/tree_batch.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/shards/shard_group.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 

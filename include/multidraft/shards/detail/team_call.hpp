@@ -8,13 +8,13 @@
 #include <type_traits>
 #include <vector>
 
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/validation.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/span.hpp"
 #include "multidraft/shards/detail/agreement.hpp"
 #include "multidraft/shards/rank_team.hpp"
 #include "multidraft/shards/shard_rows.hpp"

@@ -8,14 +8,14 @@
 #include <string>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/named_rows.hpp"

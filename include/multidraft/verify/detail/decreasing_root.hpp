@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
 

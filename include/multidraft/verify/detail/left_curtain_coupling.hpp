@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
 #include "multidraft/verify/detail/decreasing_root.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {

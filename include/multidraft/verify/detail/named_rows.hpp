@@ -5,11 +5,11 @@
 #include <string>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/optional_members.hpp"
-#include "multidraft/distribution/row_source.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 

@@ -4,9 +4,9 @@
 
 #include <cstdint>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/span.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/span.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/tree/topology.hpp"

@@ -6,16 +6,16 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/certain_tokens.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"

@@ -6,15 +6,15 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "multidraft/core/blend.hpp"
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/exp_log.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/optional_members.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
-#include "multidraft/distribution/truncation.hpp"
+#include "multidraft/base/blend.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/exp_log.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/truncation.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify::detail {
 

@@ -7,16 +7,16 @@
 #include <type_traits>
 #include <utility>
 
-#include "multidraft/core/config.hpp"
-#include "multidraft/core/error.hpp"
-#include "multidraft/core/fma.hpp"
-#include "multidraft/core/group.hpp"
-#include "multidraft/core/numbers.hpp"
-#include "multidraft/core/positive_part.hpp"
-#include "multidraft/core/span.hpp"
-#include "multidraft/distribution/distribution.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/base/fma.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/positive_part.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/group.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/distribution.hpp"
 #include "multidraft/verify/emit.hpp"
 #include "multidraft/verify/verdict.hpp"
 

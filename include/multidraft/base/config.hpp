@@ -1,0 +1,78 @@
+// Compiler-dependent macros, and the integer types of the library.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstdint>
+
+#include "multidraft/base/abi.hpp"
+
+// Under these flags NaN is not detected, sums are reordered, divisions round differently and the sign of zero is lost:
+// rows that are not distributions would yield tokens, and no two builds would agree. The effect of each flag, and how
+// to compile one file of a program without them: docs/floating_point.md.
+#if defined(__FAST_MATH__) || defined(_M_FP_FAST)
+#error "multidraft: not with -ffast-math, -Ofast or /fp:fast (see docs/floating_point.md)"
+#elif defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__
+#error "multidraft: not with -ffinite-math-only (see docs/floating_point.md)"
+#elif defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error \
+    "multidraft: not with -funsafe-math-optimizations, -fassociative-math, -freciprocal-math or -fno-signed-zeros (see docs/floating_point.md)"
+#endif
+
+/// Marks a function that host and device may both call. Empty for a plain C++ compiler.
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define MULTIDRAFT_HD __host__ __device__
+#else
+#define MULTIDRAFT_HD
+#endif
+
+/// True while device code is being generated: no exceptions, no host library there.
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__) || defined(__SYCL_DEVICE_ONLY__)
+#define MULTIDRAFT_ON_DEVICE 1
+#else
+#define MULTIDRAFT_ON_DEVICE 0
+#endif
+
+/// Forced inlining: the row loops vectorise only when the per-token function is inlined into them.
+#if defined(__CUDACC__)
+#define MULTIDRAFT_INLINE __forceinline__
+#elif defined(__GNUC__) || defined(__clang__)
+#define MULTIDRAFT_INLINE inline __attribute__((always_inline))
+#elif defined(_MSC_VER)
+#define MULTIDRAFT_INLINE __forceinline
+#else
+#define MULTIDRAFT_INLINE inline
+#endif
+
+/// The same for a lambda, written after its parameters: `[=](index_t i) MULTIDRAFT_INLINE_LAMBDA { .. }`.
+#if defined(__GNUC__) || defined(__clang__)
+#define MULTIDRAFT_INLINE_LAMBDA __attribute__((always_inline))
+#else
+#define MULTIDRAFT_INLINE_LAMBDA
+#endif
+
+/// Written before a loop that is short, or whose body is long: a device compiler would unroll it and then run out of
+/// registers.
+#if defined(__CUDA_ARCH__)
+#define MULTIDRAFT_ROLL _Pragma("unroll 1")
+#else
+#define MULTIDRAFT_ROLL
+#endif
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A token of the vocabulary, in [0, V).
+using token_id = std::int32_t;
+
+/// A node of a draft tree; node 0 is the root, the last token of the context.
+using node_id = std::int32_t;
+
+/// An index into a row of V entries. Offsets between rows are 64 bits wide.
+using index_t = std::int32_t;
+
+/// The most entries that a row may have, 2^31 - 4097: loops over it go by chunks of 4096.
+inline constexpr index_t max_row_size = 0x7fffffff - 4096;
+
+/// "No token", "no node": what a search that finds nothing returns.
+inline constexpr std::int32_t none = -1;
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,9 @@
+// All of control/: which tree each step drafts, from measured costs and acceptance.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/control/acceptance_history.hpp"
+#include "multidraft/control/batch_controller.hpp"
+#include "multidraft/control/controlled_drafter.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/control/shared_budget.hpp"

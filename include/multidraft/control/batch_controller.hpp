@@ -1,0 +1,170 @@
+// The choice of the trees of a batch's requests, which come and go: one budget of rows, shared by expected gain.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/analysis/optimal_tree.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/control/acceptance_history.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/control/shared_budget.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The bounds of the trees of a batch, and how their rates are learnt.
+struct batch_controller_options {
+    std::int32_t nodes = 512;   ///< of all trees of a step at most, the roots not counted, in [0, 2^16]
+    std::int32_t depth = 6;     ///< levels of a tree, in [0, 32]
+    std::int32_t children = 4;  ///< of a node at most, in [1, 8]
+    double memory = 100;        ///< steps of a request after which a step has weight 1/e in its rates, >= 1
+    /// The rate at which one child is accepted before anything is counted, in [1e-6, 1 - 1e-6].
+    double prior = 0.6;
+    double common = 20;  ///< weight of the other requests' counts where a request begins, in nodes, >= 0
+
+    /// Throws `invalid_input` naming the field that is out of its range.
+    void validate() const {
+        if (nodes < 0 || nodes > 1 << 16) refuse("nodes", nodes, "the budget is 0 to 2^16 nodes");
+        if (depth < 0 || depth > 32) refuse("depth", depth, "trees have 0 to 32 levels");
+        if (children < 1 || children > acceptance_history::most_children)
+            refuse("children", children, "a node has 1 to 8 children");
+        if (!(common >= 0)) refuse("common", common, "a number of nodes is not negative");
+    }
+};
+
+/// A request of the next step.
+struct batch_situation {
+    std::int32_t request = 0;  ///< by its number
+    std::int32_t depth = 0;    ///< the deepest tree that may be grown
+    std::int32_t unread = 1;   ///< tokens of the text that the draft model has not read, the root included
+};
+
+/// Chooses at each step the trees of all requests in flight, which maximise the expected tokens per second of the step
+/// (`share_budget`): one call of the target for all rows, one call of the draft for each level.
+///
+/// A request has rates of its own (`acceptance_history`). It begins with those of all requests so far, at the weight
+/// `batch_controller_options::common`. No clock is read: choices are a function of the times given and the outcomes.
+/// They may depend on all earlier steps of all requests; the law of each text does not change, whatever the verifier
+/// (not for noise that is fixed by the position in the text, as for `tree_controller`).
+///
+/// Without drafts nothing is learnt; the common counts then decay, so that drafting is tried again after some hundred
+/// steps.
+class batch_controller {
+public:
+    /// `times` are those of a step's calls by the rows of all requests together; the library's are those of one
+    /// request, of the first verifier. Throws `invalid_input` for options out of their range and for times that
+    /// `step_times::validate` refuses.
+    explicit batch_controller(step_times times, batch_controller_options const& options = {})
+        : times_(std::move(times)),
+          options_(options),
+          unknown_(options.memory, options.prior),
+          common_(memory_of_all, options.prior) {
+        options_.validate();
+        times_.validate();
+    }
+
+    /// A new request. Returns its number; those of requests that have ended are given again.
+    [[nodiscard]] std::int32_t start() {
+        std::size_t free = 0;
+        while (free < requests_.size() && requests_[free].active) ++free;
+        if (free == requests_.size()) requests_.push_back({unknown_});
+        member& one = requests_[free];
+        one.history.begin_as(common_, options_.common);
+        one.active = true;
+        one.in_step = false;
+        one.shape = topology();
+        return static_cast<std::int32_t>(free);
+    }
+
+    /// The request has ended. Throws `invalid_input` for a number without a request.
+    void end(std::int32_t request) { find(request).active = false; }
+
+    /// The shapes of the next step, one for each entry; the root alone drafts nothing. Valid until the next call.
+    /// Requests that are not named have no part in the step. A depth below 0 counts as 0, one above that of the options
+    /// as theirs. Throws `invalid_input` for no entry, a number without a request or named twice, unread tokens
+    /// below 1.
+    [[nodiscard]] std::span<topology const> choose(std::span<batch_situation const> step) {
+        rates_.clear();
+        unread_.clear();
+        named_.assign(requests_.size(), 0);
+        for (std::size_t k = 0; k < step.size(); ++k) {
+            batch_situation const& one = step[k];
+            std::int32_t const depth = std::clamp(one.depth, 0, options_.depth);
+            rates_.push_back(find(one.request).history.rank_rates(depth, options_.children));
+            unread_.push_back(one.unread);
+            char& named = named_[static_cast<std::size_t>(one.request)];
+            if (named != 0)
+                refuse("step", static_cast<std::int64_t>(k), one.request, "a request has one part in a step");
+            named = 1;
+        }
+        library_cost const& library = times_.library.front();
+        analysis::step_costs const costs{times_.target, times_.draft, library.step * static_cast<double>(step.size()),
+                                         0, library.inner};
+        chosen_ = share_budget(rates_, options_.nodes, costs, unread_);
+        bool drafts = false;
+        for (member& one : requests_) one.in_step = false;
+        for (std::size_t k = 0; k < step.size(); ++k) {
+            member& one = find(step[k].request);
+            one.in_step = true;
+            one.shape = chosen_.shapes[k];
+            drafts = drafts || chosen_.shapes[k].size() > 1;
+        }
+        if (!drafts) common_.pass(1);
+        return chosen_.shapes;
+    }
+
+    /// Counts the outcome of a request's tree of the last step, also of the root alone, so that old counts decay (the
+    /// seconds are not read). Throws `invalid_input` for a number without a request, one that had no part in the last
+    /// step, and an outcome of another shape.
+    void learn(std::int32_t request, step_outcome const& outcome) {
+        auto& one = find(request);
+        if (!one.in_step) refuse("request", request, "it had no part in the last step");
+        one.history.learn(one.shape, outcome);
+        if (one.shape.size() > 1) common_.learn(one.shape, outcome);
+    }
+
+    /// What was expected of the last choice: tokens and seconds.
+    [[nodiscard]] shared_budget const& expected() const noexcept { return chosen_; }
+    /// The times; an engine that measures its calls may move them (`analysis::call_cost::learn`).
+    [[nodiscard]] step_times& times() noexcept { return times_; }
+    /// The rates of a request. Throws `invalid_input` for a number without a request.
+    [[nodiscard]] acceptance_history const& rates(std::int32_t request) { return find(request).history; }
+
+private:
+    struct member {
+        acceptance_history history;
+        topology shape{};  ///< of the last step
+        bool active = true;
+        bool in_step = false;  ///< the last one
+    };
+
+    static constexpr double memory_of_all = 1000;  ///< in steps of single requests
+
+    [[nodiscard]] member& find(std::int32_t number) {
+        auto const k = static_cast<std::size_t>(number);
+        if (number < 0 || k >= requests_.size() || !requests_[k].active)
+            refuse("request", number, "no request in flight has this number");
+        return requests_[k];
+    }
+
+    step_times times_;
+    batch_controller_options options_;
+    acceptance_history unknown_;  ///< of a request of which nothing is known
+    acceptance_history common_;   ///< of all requests
+    std::vector<member> requests_;
+    std::vector<analysis::rank_rates> rates_;
+    std::vector<std::int32_t> unread_;
+    std::vector<char> named_;
+    shared_budget chosen_;
+};
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,78 @@
+// The drafter whose shape a controller chooses at every step.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/control/controller.hpp"
+#include "multidraft/decode/drafter.hpp"
+#include "multidraft/decode/language_model.hpp"
+#include "multidraft/decode/metrics.hpp"
+#include "multidraft/decode/speculative.hpp"
+#include "multidraft/decode/static_tree_drafter.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/draft/sampler.hpp"
+#include "multidraft/group/host_group.hpp"
+#include "multidraft/verify/one_of.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A `static_tree_drafter` whose shape is chosen at every step. The choice is made before any draw of the step, so
+/// every verifier of the law is lossless for these trees.
+template <language_model Draft, sampler Sampler, tree_controller Controller = controller>
+class controlled_drafter : public static_tree_drafter<Draft, Sampler> {
+    using base = static_tree_drafter<Draft, Sampler>;
+    static_assert(!is_addressed_by_text<Sampler>,
+                  "multidraft: this sampler's noise belongs to places in the text, so that two steps draw from the "
+                  "same: a controller that has seen the one must not choose the shape of the other");
+
+public:
+    /// Model and controller belong to the caller and must outlive the drafter.
+    controlled_drafter(Draft& draft, Controller& choices, Sampler sampler = {})
+        : base(draft, topology(), sampler), choices_(&choices) {}
+
+    void reset() {
+        base::reset();
+        choices_->start();
+    }
+
+    [[nodiscard]] std::int32_t depth_limit(std::int32_t length) const noexcept {
+        return std::min<std::int32_t>(choices_->depth(), this->model().context_limit() - length + 1);
+    }
+
+    template <group G, draw_source Source>
+    void grow(G const& g, std::span<token_id const> text, std::int32_t depth, sampling_params const& w, Source& source,
+              generation_metrics& m) {
+        auto const unread = static_cast<std::int32_t>(text.size()) - static_cast<std::int32_t>(this->model().length());
+        this->use(choices_->choose({text, depth, unread}));
+        base::grow(g, text, depth, w, source, m);
+    }
+
+    void learn(step_outcome const& outcome) { choices_->learn(outcome); }  ///< hands the outcome to the controller
+
+private:
+    Controller* choices_;
+};
+
+/// The loop over trees that a controller chooses, verified by the one of `Verifiers` that it selects. Models and
+/// controller belong to the caller. `make_controlled<draft::stratified, verify::ranked_block<law::stratified>,
+/// verify::nested_ranked_block<law::stratified>>(target, draft, choices)`; `choices.verifier()` is used where there are
+/// several.
+template <sampler Sampler, verify::verifier... Verifiers, language_model Target, language_model Draft,
+          tree_controller Controller>
+[[nodiscard]] auto make_controlled(Target& target, Draft& draft, Controller& choices) {
+    using drafter_type = controlled_drafter<Draft, Sampler, Controller>;
+    drafter_type drafter(draft, choices);
+    if constexpr (sizeof...(Verifiers) == 1) {
+        return speculative<Target, drafter_type, Verifiers...>(target, std::move(drafter));
+    } else {
+        using verifier_type = verify::one_of<Verifiers...>;
+        return speculative<Target, drafter_type, verifier_type>(target, std::move(drafter),
+                                                                verifier_type(choices.verifier()));
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

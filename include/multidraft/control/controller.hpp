@@ -1,0 +1,415 @@
+// The choice of the next tree from a family, which includes no tree: the one with the most expected tokens per second.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/analysis/optimal_tree.hpp"
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/error.hpp"
+#include "multidraft/control/acceptance_history.hpp"
+#include "multidraft/decode/step_outcome.hpp"
+#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/topology.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// The input of a controller before a step: everything that has happened so far.
+struct step_situation {
+    std::span<token_id const> text;  ///< prompt and text so far; the last token is the root
+    std::int32_t depth = 0;          ///< the deepest tree that may be grown
+    std::int32_t unread = 1;         ///< tokens of the text that the draft model has not read, the root included
+};
+
+/// Chooses the shape of each step's tree before any of its draws. The choice may depend on anything in earlier steps
+/// and in other requests; the law of the text does not change, whatever the verifier.
+///
+/// - `depth()`: the deepest tree that it may choose.
+/// - `start()`: a new text begins.
+/// - `choose(situation)`: the shape of the next tree, no deeper than `situation.depth`, valid until the next call. The
+///   root alone drafts nothing.
+/// - `learn(outcome)`: the outcome of the shape that was chosen last.
+///
+/// Not for noise that is fixed by the position in the text (`is_addressed_by_text`): there, different steps share
+/// draws.
+template <class C>
+concept tree_controller = requires(C& controller, C const& fixed, step_situation const& situation,
+                                   step_outcome const& outcome) {
+    { fixed.depth() } -> std::convertible_to<std::int32_t>;
+    controller.start();
+    { controller.choose(situation) } -> std::convertible_to<topology const&>;
+    controller.learn(outcome);
+};
+
+/// Seconds of a verifier, apart from the models' calls.
+struct library_cost {
+    double step = 0;   ///< of every step
+    double inner = 0;  ///< of every node with children: drawing them, verifying them
+};
+
+/// The cost of steps: the times of both models by the rows of a call, and of the library by verifier. A call of the
+/// target with one row is one where nothing is drafted: a model that fits in the caches takes less time for it than
+/// between calls of a draft, so one row and two are better measured apart.
+struct step_times {
+    analysis::call_cost target;
+    analysis::call_cost draft;
+    std::vector<library_cost> library;  ///< one for each verifier; at least one
+
+    /// Throws `invalid_input` for no verifier, and for seconds that are negative or not finite.
+    void validate() const {
+        if (library.empty()) refuse("library.size", 0, "there is one verifier or more");
+        for (std::size_t v = 0; v < library.size(); ++v)
+            for (double const seconds : {library[v].step, library[v].inner})
+                if (!(seconds >= 0) || !std::isfinite(seconds))
+                    refuse("library", static_cast<std::int64_t>(v), seconds, "seconds are finite and not negative");
+    }
+};
+
+/// Writes the rows of each call of the draft that a tree took: what the draft lacked of the text, the root included,
+/// then whole levels, of which a node has children. Returns the number of nodes with children. O(nodes).
+inline std::int32_t draft_calls(tree_view const& tree, std::int32_t unread, std::vector<std::int32_t>& rows) {
+    rows.clear();
+    std::int32_t inner = 0;
+    for (node_id begin = 0, end = 1; begin < end;) {
+        node_id next = end;
+        for (node_id v = begin; v < end; ++v) {
+            node_range const children = tree.children(v);
+            inner += children.count > 0 ? 1 : 0;
+            next += children.count;
+        }
+        if (next > end) rows.push_back(begin == 0 ? unread : end - begin);
+        begin = end;
+        end = next;
+    }
+    return inner;
+}
+
+/// The bounds of the family that a controller chooses from, and how it learns.
+struct controller_options {
+    std::int32_t nodes = 16;    ///< of a tree at most, the root not counted, in [0, 256]
+    std::int32_t depth = 6;     ///< levels, in [0, 32]
+    std::int32_t children = 4;  ///< of a node at most, in [1, 8]
+    double memory = 100;        ///< steps after which a step has weight 1/e in the rates, >= 1
+    /// The rate at which one child is accepted before anything is counted, in [1e-6, 1 - 1e-6].
+    double prior = 0.6;
+    /// The fraction of the time that may be lost compared with drafting nothing, >= 0: if more was lost, nothing is
+    /// drafted until it is recovered. `credit` is an additional allowance in steps for each text, so that drafting can
+    /// be tried. As they are, a text of 64 tokens or more loses 3 % at most, by the controller's times.
+    double slack = 0.0125;
+    double credit = 1;
+    std::int32_t explore_every = 32;  ///< steps between those that add a standard deviation to rates; 0: never
+    std::int32_t search_every = 8;    ///< trees between searches for the optimal trees of the rates; 0: never
+    bool learns_times = true;         ///< false: the times stay as given, so that equal seeds give equal texts
+
+    /// Throws `invalid_input` naming the field that is out of its range.
+    void validate() const {
+        if (nodes < 0 || nodes > 256) refuse("nodes", nodes, "a family has trees of 0 to 256 nodes");
+        if (depth < 0 || depth > 32) refuse("depth", depth, "a family has trees of 0 to 32 levels");
+        if (children < 1 || children > acceptance_history::most_children)
+            refuse("children", children, "a node of a family has 1 to 8 children");
+        if (!(slack >= 0)) refuse("slack", slack, "a part of the time is not negative");
+        if (!(credit >= 0)) refuse("credit", credit, "a number of steps is not negative");
+        if (explore_every < 0) refuse("explore_every", explore_every, "a number of steps is not negative");
+        if (search_every < 0) refuse("search_every", search_every, "a number of trees is not negative");
+    }
+};
+
+/// Chooses at each step the tree, and one of several verifiers, that maximise the expected tokens per second: 1 + the
+/// sum of the nodes' probabilities of being accepted, by the rates so far (`acceptance_history`), divided by the step's
+/// seconds.
+///
+/// The family: no tree; chains; k1 x k2 x .. with nonincreasing factors; the optimal trees for the current rates, of
+/// several sizes ([Sequoia] 3.1, with the rate increase of each further child). It never reads a clock: it gets the
+/// seconds of steps from `learn`. With `learns_times` false it ignores them, and its choices are a function of the
+/// text's draws and the times given.
+///
+/// The loss compared with drafting nothing is bounded by `slack` and `credit`: what steps took (their seconds by the
+/// times given, where `learns_times` is false) against what their tokens would have taken. Counts decay while nothing
+/// is drafted, so that drafting is tried again when the text may have changed.
+///
+/// Cost of a choice: O(nodes of the family); where nothing was drafted in the last step, at every eighth step only, for
+/// a choice takes some percent of a call of a model that fits in the caches.
+class controller {
+public:
+    /// Throws `invalid_input` for options out of their range and for times that `step_times::validate` refuses.
+    explicit controller(step_times times, controller_options const& options = {})
+        : times_(std::move(times)), options_(options), all_(options.memory, options.prior) {
+        options_.validate();
+        times_.validate();
+        if (times_.library.size() > 1) by_verifier_.assign(times_.library.size(), all_);
+        add(topology());
+        for (std::int32_t d = 1; d <= depth(); ++d) add(chain(d));
+        std::vector<std::int32_t> factors;
+        add_branchings(factors, 1, 0);
+        settled_ = family_.size();
+    }
+
+    /// The deepest tree of the family.
+    [[nodiscard]] std::int32_t depth() const noexcept { return std::min(options_.depth, options_.nodes); }
+
+    /// A new text: clears the balance of time of the last text, and most of its rates.
+    void start() {
+        spent_ = 0;
+        saved_ = 0;
+        idle_ = 0;
+        unseen_ += 2 * options_.memory;
+    }
+
+    /// The best shape for the next step; `verifier()` is the verifier that it was chosen for.
+    [[nodiscard]] topology const& choose(step_situation const& situation) {
+        ++steps_;
+        unread_ = std::max(situation.unread, 1);
+        if (idle_ % idle_steps != 0) return family_.front().shape;
+        fade();
+        if (is_due(options_.search_every, trees_, searched_)) search();
+        bool const explores = is_due(options_.explore_every, steps_, explored_);
+        double const nothing = seconds_of_nothing();
+        double const allowed = saved_ + options_.slack * spent_ + options_.credit * nothing;
+        chosen_ = 0;
+        verifier_ = quickest();
+        double best = 1 / at_least(nothing);
+        for (std::size_t v = 0; v < times_.library.size(); ++v) {
+            set_rates(v, explores);
+            for (std::size_t c = 1; c < family_.size(); ++c) {
+                if (family_[c].shape.max_depth() > situation.depth) continue;
+                double const seconds = seconds_of(family_[c], v);
+                if (seconds - nothing > allowed) continue;  // the loss if no node is accepted
+                double const value = tokens_of(family_[c]) / at_least(seconds);
+                if (!(value > best)) continue;
+                best = value;
+                chosen_ = c;
+                verifier_ = static_cast<std::int32_t>(v);
+            }
+        }
+        return family_[chosen_].shape;
+    }
+
+    /// The verifier of the shape that was chosen last, by its index in `step_times::library`. The reference stays
+    /// valid.
+    [[nodiscard]] std::int32_t const& verifier() const noexcept { return verifier_; }
+
+    /// Counts the outcome of the last choice.
+    void learn(step_outcome const& outcome) {
+        auto const v = static_cast<std::size_t>(verifier_);
+        bool const drafted = chosen_ != 0;
+        double const nothing = seconds_of_nothing();
+        double seconds = drafted ? seconds_of(family_[chosen_], v) : nothing;
+        double const took = outcome.seconds.target + outcome.seconds.draft + outcome.seconds.library;
+        // A step of more than twice the time expected was probably disturbed.
+        if (options_.learns_times && took > 0) seconds = std::clamp(took, seconds / 2, 2 * seconds);
+        spent_ += seconds;
+        saved_ += static_cast<double>(outcome.path.size() + 1) * nothing - seconds;
+        // The first steps without a tree find the caches full of the draft.
+        if (options_.learns_times && (drafted || idle_ >= idle_steps)) learn_times(outcome, v);
+        if (!drafted) {
+            ++idle_;
+            ++unseen_;
+            return;
+        }
+        idle_ = 0;
+        ++trees_;
+        fade();
+        topology const& shape = family_[chosen_].shape;
+        all_.learn(shape, outcome);
+        for (std::size_t k = 0; k < by_verifier_.size(); ++k) {
+            if (k == v)
+                by_verifier_[k].learn(shape, outcome);
+            else
+                by_verifier_[k].pass(1);
+        }
+    }
+
+    /// The current times.
+    [[nodiscard]] step_times const& times() const noexcept { return times_; }
+    /// The rates of all verifiers together.
+    [[nodiscard]] acceptance_history const& rates() const noexcept { return all_; }
+    /// How many trees there are to choose from, including the root alone.
+    [[nodiscard]] std::size_t family_size() const noexcept { return family_.size(); }
+
+private:
+    /// A tree of the family, with the terms of its value.
+    struct member {
+        /// A node but the root.
+        struct child {
+            std::size_t parent;
+            std::int32_t level;  ///< of the parent
+            std::int32_t siblings;
+            std::int32_t rank;
+        };
+        topology shape;
+        std::vector<child> children;  ///< nodes 1, 2, ..
+        double inner = 0;             ///< nodes with children
+    };
+
+    static constexpr double other_verifiers = 40;  ///< weight of the other verifiers' rates, in nodes
+    static constexpr double weight_of_a_time = 0.05;
+    /// Steps without a tree from one choice to the next, and until the target has the caches for itself.
+    static constexpr std::int32_t idle_steps = 8;
+
+    /// Whether the count has increased by `every` since it was `last`, which is then set to it; never for 0.
+    [[nodiscard]] static bool is_due(std::int32_t every, std::int64_t count, std::int64_t& last) noexcept {
+        if (every == 0 || count - last < every) return false;
+        last = count;
+        return true;
+    }
+    /// Lets the counts decay by the steps without a tree.
+    void fade() {
+        if (!(unseen_ > 0)) return;
+        all_.pass(unseen_);
+        for (auto& history : by_verifier_) history.pass(unseen_);
+        unseen_ = 0;
+    }
+
+    /// Avoids division by 0.
+    static double at_least(double seconds) noexcept { return std::max(seconds, 1e-12); }
+
+    void add(topology shape) {
+        for (member const& m : family_)
+            if (m.shape == shape) return;
+        member one;
+        for (node_id v = 0; v < shape.size(); ++v) {
+            one.inner += shape.child_count(v) > 0 ? 1 : 0;
+            if (v == 0) continue;
+            node_id const up = shape.parent(v);
+            one.children.push_back(
+                {static_cast<std::size_t>(up), shape.depth(up), shape.child_count(up), v - shape.first_child(up)});
+        }
+        one.shape = std::move(shape);
+        largest_ = std::max(largest_, one.children.size() + 1);
+        family_.push_back(std::move(one));
+    }
+
+    /// k1 x k2 x .. with nonincreasing factors, within the bounds.
+    void add_branchings(std::vector<std::int32_t>& factors, std::int64_t width, std::int64_t used) {
+        if (static_cast<std::int32_t>(factors.size()) == depth()) return;
+        std::int32_t const most = factors.empty() ? options_.children : factors.back();
+        for (std::int32_t k = 1; k <= most && used + width * k <= options_.nodes; ++k) {
+            factors.push_back(k);
+            add(branching(factors));
+            add_branchings(factors, width * k, used + width * k);
+            factors.pop_back();
+        }
+    }
+
+    /// The optimal trees for the current rates, replacing those of the last search. The rate of a rank is the increase
+    /// by one more child.
+    void search() {
+        chosen_ = 0;
+        family_.resize(settled_);
+        auto const rates = all_.rank_rates(depth(), options_.children);
+        auto const trees = analysis::optimal_trees(rates, options_.nodes);
+        for (std::int32_t nodes = 2; nodes <= options_.nodes; nodes += std::max(1, nodes / 3)) add(trees(nodes));
+    }
+
+    /// The verifier that takes the least time when nothing is drafted.
+    [[nodiscard]] std::int32_t quickest() const noexcept {
+        std::size_t best = 0;
+        for (std::size_t v = 1; v < times_.library.size(); ++v)
+            if (times_.library[v].step < times_.library[best].step) best = v;
+        return static_cast<std::int32_t>(best);
+    }
+    [[nodiscard]] double seconds_of_nothing() const {
+        return times_.target(1) + times_.library[static_cast<std::size_t>(quickest())].step;
+    }
+    [[nodiscard]] double seconds_of(member const& m, std::size_t verifier) const {
+        double seconds = times_.target(m.shape.size()) + times_.library[verifier].step +
+                         m.inner * times_.library[verifier].inner + times_.draft(unread_);
+        for (std::int32_t d = 1; d < m.shape.max_depth(); ++d) seconds += times_.draft(m.shape.level(d).count);
+        return seconds;
+    }
+
+    /// The rates of a verifier: its own or, where it was rarely used, those of all verifiers. If `explores`, one
+    /// standard deviation is added.
+    void set_rates(std::size_t verifier, bool explores) {
+        rates_.resize(static_cast<std::size_t>(acceptance_history::levels * acceptance_history::most_children));
+        for (std::int32_t n = 1; n <= acceptance_history::most_children; ++n) {
+            double const all = all_.tried(n);
+            for (std::int32_t level = 0; level < acceptance_history::levels; ++level) {
+                double rate = all_.rate(level, n);
+                if (!by_verifier_.empty()) {
+                    double const own = by_verifier_[verifier].tried(n);
+                    rate = (own * by_verifier_[verifier].rate(level, n) + other_verifiers * rate) /
+                           (own + other_verifiers);
+                }
+                if (explores) rate += std::sqrt(rate * (1 - rate) / (all + 4));
+                rates_[place(level, n)] = std::min(rate, 1.0);
+            }
+        }
+    }
+    static std::size_t place(std::int32_t level, std::int32_t n) noexcept {
+        return static_cast<std::size_t>(std::min(level, acceptance_history::levels - 1) *
+                                            acceptance_history::most_children +
+                                        std::min(n, acceptance_history::most_children) - 1);
+    }
+
+    /// Expected tokens of a step, by the rates that were set.
+    [[nodiscard]] double tokens_of(member const& m) {
+        reach_.resize(largest_);
+        reach_[0] = 1;
+        double tokens = 1;
+        for (std::size_t k = 0; k < m.children.size(); ++k) {
+            auto const& c = m.children[k];
+            double const reach = reach_[c.parent] * rates_[place(c.level, c.siblings)] * all_.share(c.siblings, c.rank);
+            reach_[k + 1] = reach;
+            tokens += reach;
+        }
+        return tokens;
+    }
+
+    void learn_times(step_outcome const& outcome, std::size_t verifier) {
+        times_.target.learn(outcome.tree.size(), outcome.seconds.target, weight_of_a_time);
+        std::int32_t const inner = draft_calls(outcome.tree, unread_, rows_);
+        if (!rows_.empty() && outcome.seconds.draft > 0) {
+            double whole = 0;
+            for (std::int32_t const rows : rows_) whole += times_.draft(rows);
+            double const factor = outcome.seconds.draft / at_least(whole);
+            for (std::int32_t const rows : rows_)
+                times_.draft.learn(rows, factor * times_.draft(rows), weight_of_a_time);
+        }
+        library_cost& cost = times_.library[verifier];
+        double const before = cost.step + inner * cost.inner;
+        double seconds = outcome.seconds.library;
+        if (!(seconds >= 0) || !std::isfinite(seconds)) return;
+        if (before > 0) seconds = std::clamp(seconds, before / 2, 2 * before);
+        double const step = weight_of_a_time * (seconds - before);
+        if (inner > 0)
+            cost.inner = std::max(0.0, cost.inner + step / inner);
+        else
+            cost.step = std::max(0.0, cost.step + step);
+    }
+
+    step_times times_;
+    controller_options options_;
+    acceptance_history all_;
+    std::vector<acceptance_history> by_verifier_;  ///< none where there is one verifier
+    std::vector<member> family_;                   ///< the root alone first
+    std::size_t settled_ = 0;                      ///< permanent members; the rest come from the last search
+    std::size_t largest_ = 1;                      ///< nodes of the largest tree so far
+    std::size_t chosen_ = 0;
+    std::int32_t verifier_ = 0;
+    std::int32_t unread_ = 1;
+    std::int64_t steps_ = 0;
+    std::int64_t trees_ = 0;
+    std::int64_t searched_ = 0;  ///< trees before the last search
+    std::int64_t explored_ = 0;  ///< the step that last added a standard deviation
+    std::int32_t idle_ = 0;      ///< steps since the last tree
+    double unseen_ = 0;          ///< steps by which the counts have yet to decay
+    double spent_ = 0;           ///< time spent on this text
+    double saved_ = 0;           ///< time saved compared with drafting nothing; negative if that had been faster
+    std::vector<double> rates_;
+    std::vector<double> reach_;
+    std::vector<std::int32_t> rows_;
+};
+
+static_assert(tree_controller<controller>);
+
+}  // namespace MULTIDRAFT_NAMESPACE

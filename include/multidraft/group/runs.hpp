@@ -1,0 +1,114 @@
+// Functions of an entry that have a cheaper form on a run of adjacent entries.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <type_traits>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/optional_members.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// Entries of a run: the unit in which a group evaluates a function (see `has_runs`).
+inline constexpr index_t run_length = 64;
+
+/// The entries of a run, written out: the form on a run of a function that is expensive to evaluate.
+template <class Real>
+class run_values {
+public:
+    using real = Real;
+
+    run_values() = default;
+    /// `values[k]` is entry begin + k of a row of `size`.
+    MULTIDRAFT_HD run_values(Real const* values, index_t begin, index_t size) noexcept
+        : values_(values), begin_(begin), size_(size) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t i) const noexcept {
+        return values_[i - begin_];
+    }
+
+private:
+    Real const* values_ = nullptr;
+    index_t begin_ = 0;
+    index_t size_ = 0;
+};
+
+/// The entries of a run that are all the same.
+template <class Real>
+class constant_run {
+public:
+    using real = Real;
+
+    constant_run() = default;
+    /// A run of a row of `size` entries.
+    MULTIDRAFT_HD constant_run(Real value, index_t size) noexcept : value_(value), size_(size) {}
+
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return size_; }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real operator()(index_t) const noexcept { return value_; }
+
+private:
+    Real value_ = 0;
+    index_t size_ = 0;
+};
+
+namespace detail {
+
+/// A function on the entries of one chunk.
+template <class F>
+[[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_INLINE F in_chunk(F const& f, [[maybe_unused]] index_t begin,
+                                                         [[maybe_unused]] index_t end) {
+    if constexpr (has_runs<F>)
+        return f.in_chunk(begin, end);
+    else
+        return f;
+}
+
+/// Calls `body` with a function, or with its form on a run.
+template <class F, class Body>
+MULTIDRAFT_HD MULTIDRAFT_INLINE void on_run(F const& f, [[maybe_unused]] index_t begin, [[maybe_unused]] index_t end,
+                                            Body const& body) {
+    if constexpr (has_runs<F>)
+        f.on_run(begin, end, body);
+    else
+        body(f);
+}
+
+/// Calls `body(here, begin, end)` for each run of some entries that begin at a multiple of `run_length`; once for all
+/// of them where the function has no runs.
+template <class F, class Body>
+MULTIDRAFT_HD MULTIDRAFT_INLINE void by_runs(F const& f, index_t begin, index_t end, Body const& body) {
+    if constexpr (has_runs<F>) {
+        for (index_t at = begin; at < end; at += run_length) {
+            index_t const last = at + run_length < end ? at + run_length : end;
+            f.on_run(at, last, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA { body(here, at, last); });
+        }
+    } else {
+        body(f, begin, end);
+    }
+}
+
+}  // namespace detail
+
+/// f(x, i) as a function of i, which has runs where x has: in place of a lambda that captures x.
+template <class X, class F>
+struct function_of {
+    X x;
+    F f;
+
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return f(x, i); }
+    [[nodiscard]] MULTIDRAFT_HD function_of in_chunk(index_t begin, index_t end) const requires has_runs<X> {
+        return {x.in_chunk(begin, end), f};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<X> {
+        x.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(function_of<std::remove_cvref_t<decltype(here)>, F>{here, f});
+        });
+    }
+};
+template <class X, class F>
+function_of(X, F) -> function_of<X, F>;
+
+}  // namespace MULTIDRAFT_NAMESPACE

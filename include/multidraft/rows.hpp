@@ -1,0 +1,23 @@
+// All of rows/: rows as probabilities or logits, sampling parameters, truncation.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "multidraft/rows/adjusted_view.hpp"
+#include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/indexed_rows.hpp"
+#include "multidraft/rows/log_probability.hpp"
+#include "multidraft/rows/logit_bias.hpp"
+#include "multidraft/rows/most_likely.hpp"
+#include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/row_source.hpp"
+#include "multidraft/rows/row_view.hpp"
+#include "multidraft/rows/sampling_arrays.hpp"
+#include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/target_and_draft.hpp"
+#include "multidraft/rows/token_mask.hpp"
+#include "multidraft/rows/truncated_view.hpp"
+#include "multidraft/rows/truncation.hpp"
+#include "multidraft/rows/truncation_by_share.hpp"
+#include "multidraft/rows/widened_row.hpp"

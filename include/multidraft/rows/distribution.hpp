@@ -1,0 +1,114 @@
+// The concept `distribution`: what samplers and verifiers read of a row.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/base/numbers.hpp"
+#include "multidraft/base/span.hpp"
+#include "multidraft/group/optional_members.hpp"
+#include "multidraft/group/runs.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+/// A distribution over the vocabulary: a function of the token, and its normaliser.
+///
+/// `row.weight(i)` is proportional to the probability of token i and `row(i)` is the probability itself; both are
+/// finite, not negative and cheap: they are evaluated inside the row loops. `row.size()` is V.
+template <class D>
+concept distribution = requires(D const& row, index_t i) {
+    { row.size() } -> std::convertible_to<index_t>;
+    { row(i) } -> std::floating_point;
+    { row.weight(i) } -> std::floating_point;
+};
+
+/// False only where the row has no mass; cheaper than the mass itself. A distribution may have a member of this name,
+/// and `may_have_all_mass()`, true when the test gains nothing. Others are taken to have mass everywhere.
+template <distribution D>
+[[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
+    if constexpr (has_may_have_mass<D>)
+        return row.may_have_mass(i);
+    else
+        return true;
+}
+
+/// A distribution with a test for tokens without mass.
+template <class D>
+concept sparse_distribution = distribution<D> && has_may_have_mass<D> && has_may_have_all_mass<D>;
+
+/// The floating-point type that a distribution is computed in.
+template <class D>
+using probability_of = std::decay_t<std::invoke_result_t<D const&, index_t>>;
+
+/// The unnormalised weights of a distribution as a function object, for the operations of a group; it has
+/// `may_be_nonzero` if the distribution has a test for mass.
+template <class D>
+struct weight_of {
+    D row;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const { return row.weight(i); }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_be_nonzero(index_t i) const requires sparse_distribution<D> {
+        return row.may_have_mass(i);
+    }
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool is_dense() const requires sparse_distribution<D> {
+        return row.may_have_all_mass();
+    }
+    [[nodiscard]] MULTIDRAFT_HD weight_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
+        return {row.in_chunk(begin, end)};
+    }
+    /// See `has_empty_runs`.
+    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_empty_runs<D> {
+        return row.is_empty_run(begin);
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<D> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(weight_of<std::remove_cvref_t<decltype(here)>>{here});
+        });
+    }
+};
+template <class D>
+weight_of(D) -> weight_of<D>;
+
+/// The order of a row's tokens as a function object, for `group.top_k`: the larger the more likely; minus infinity for
+/// tokens that truncation removed. By `row.order(i)` where the row has one, which distinguishes tokens of equal weight,
+/// such as all but one at temperature 0; else by weight.
+template <class D>
+struct order_of {
+    D row;
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const {
+        if constexpr (has_order<D>) {
+            return row.order(i);
+        } else {
+            auto const w = row.weight(i);
+            return w > 0 ? w : minus_infinity<decltype(w)>;
+        }
+    }
+    [[nodiscard]] MULTIDRAFT_HD order_of in_chunk(index_t begin, index_t end) const requires has_runs<D> {
+        return {row.in_chunk(begin, end)};
+    }
+    template <class Body>
+    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
+                                                Body const& body) const requires has_runs<D> {
+        row.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA {
+            body(order_of<std::remove_cvref_t<decltype(here)>>{here});
+        });
+    }
+};
+template <class D>
+order_of(D) -> order_of<D>;
+
+/// How many of the first n tokens in the order of a row may be taken: at temperature 0 truncation still counts tokens.
+template <distribution D>
+[[nodiscard]] MULTIDRAFT_HD index_t ordered_tokens(D const& row, index_t n) {
+    if constexpr (has_order_limit<D>) {
+        index_t const limit = row.order_limit();
+        return n < limit ? n : limit;
+    } else {
+        return n;
+    }
+}
+
+}  // namespace MULTIDRAFT_NAMESPACE

@@ -1,0 +1,83 @@
+// The concept `row_source`: where a verifier gets the rows of a tree.
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <concepts>
+#include <type_traits>
+#include <utility>
+
+#include "multidraft/base/config.hpp"
+#include "multidraft/group/group.hpp"
+#include "multidraft/rows/distribution.hpp"
+
+namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// The part common to both concepts below: the number of rows and the size of the vocabulary.
+template <class Rows>
+concept counted_rows = requires(Rows const& rows) {
+    { rows.rows() } -> std::convertible_to<index_t>;
+    { rows.size() } -> std::convertible_to<index_t>;
+};
+
+}  // namespace detail
+
+/// The rows of a tree as distributions, one for each node: what verifiers take from the target and from the draft.
+/// `logit_rows` and `probability_rows` read them from an engine's memory; a user's type can model the concept too.
+///
+/// - `rows.rows()`: how many there are. The target has one for each node; the draft has one for each node with
+///   children, indexed by the node. Further rows are not read.
+/// - `rows.size()`: V, entries of a row.
+/// - `rows(g, node)`: the distribution after a node (the root's comes after the context), for a group of type `G`. It
+///   is returned by value: a view of the row with a few numbers. It may be called more than once, or not at all.
+///
+/// All lanes of a group call it together, with the same node. It does not change the rows, so that one source may serve
+/// many threads. On a host it may throw `invalid_input` for a row that is not a distribution; where a group may not
+/// throw, such a row has no mass or a NaN, and the verdict's token is `none`.
+///
+/// Optional members (group/optional_members.hpp):
+///
+/// - `rows.with_sums(g, node)`: the row and the chunk sums of its weights, its members `row` and `sums`, where making
+///   the row computes them anyway (`processed_row`). A verifier that draws from the row then saves a pass.
+/// - `rows.prefetch(g, nodes)`: announces the nodes of which one is probably read next.
+template <class Rows, class G>
+concept row_source = detail::counted_rows<Rows> && requires(Rows const& rows, G const& g, node_id node) {
+    { rows(g, node) } -> distribution;
+};
+
+/// The rows that the children of nodes were drawn from, one for each child, by several draft models
+/// (`law::independent`, `verify::multi_round`). `rows(g, node, k)` is the row of child k of a node; the rest is as in
+/// `row_source`.
+template <class Rows, class G>
+concept child_row_source = detail::counted_rows<Rows> &&
+    requires(Rows const& rows, G const& g, node_id node, index_t k) {
+    { rows(g, node, k) } -> distribution;
+};
+
+/// The type of row that a source returns for a node.
+template <class Rows, class G>
+using row_of = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
+
+/// Archetypes of rows, for checking the concepts of verifiers.
+namespace row_archetype {
+struct row {
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return 0; }
+    [[nodiscard]] MULTIDRAFT_HD float operator()(index_t) const noexcept { return 0.0F; }
+    [[nodiscard]] MULTIDRAFT_HD float weight(index_t) const noexcept { return 0.0F; }
+};
+struct source {
+    [[nodiscard]] MULTIDRAFT_HD index_t rows() const noexcept { return 0; }
+    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return 0; }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD row operator()(G const&, node_id) const noexcept {
+        return {};
+    }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD row operator()(G const&, node_id, index_t) const noexcept {
+        return {};
+    }
+};
+}  // namespace row_archetype
+
+}  // namespace MULTIDRAFT_NAMESPACE
