@@ -1,6 +1,6 @@
 // What an engine on a host includes: rows, laws, trees, samplers, verifiers and batches. Loops of generation
-// (decode.hpp) and everything else (analysis, control, methods, testing, lossy, research, devices and ranks) have
-// headers of their own. SPDX-License-Identifier: Apache-2.0
+// (decode.hpp), what decides, methods by name, proofs, what papers need, devices and ranks have headers of their own.
+// SPDX-License-Identifier: Apache-2.0
 #pragma once
 
 // First: before C++20 its message is the only one.
