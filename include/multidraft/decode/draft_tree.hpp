@@ -20,7 +20,9 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"
 
@@ -93,7 +95,7 @@ public:
     [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
     [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return positions_; }
     [[nodiscard]] mask_view mask() const { return sliced_ ? sliced(full_.view(), full_.size(), size()) : mask_.view(); }
-    [[nodiscard]] prepared_rows<view> rows() const noexcept { return {rows_, vocabulary_}; }
+    [[nodiscard]] prepared_rows<softmax_row<view>> rows() const noexcept { return {rows_, vocabulary_}; }
 
 private:
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }

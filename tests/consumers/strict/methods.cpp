@@ -17,6 +17,7 @@
 #include "multidraft/lossy/rollback.hpp"
 #include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
