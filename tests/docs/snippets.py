@@ -55,7 +55,7 @@ TESTED = {
     "--decision-models": "{generate} --method recursive_rejection/early_stop --decision-models models/early_stop --tokens 8",
     "--stream": "{generate} --stream --tokens 8",
     "--list-methods": "{generate} --list-methods",
-    "tests/docs/method_map.py --write": "python3 tests/docs/method_map.py",
+    "tests/docs/method_map.py --fix": "python3 tests/docs/method_map.py",
     "--draft-temperature": "{generate} --draft-temperature 1.2 --tokens 8",
     "--perplexity": "{generate} --json --perplexity --tokens 8",
     "--search": "{generate} --search --budget 4 --prompts 1 --tokens 16",
