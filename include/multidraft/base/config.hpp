@@ -50,6 +50,13 @@
 #define MULTIDRAFT_INLINE_LAMBDA
 #endif
 
+/// Functions that report errors: compiled for size, apart from the code that calls them.
+#if defined(__GNUC__)
+#define MULTIDRAFT_COLD __attribute__((cold, noinline))
+#else
+#define MULTIDRAFT_COLD
+#endif
+
 /// Written before a loop that is short, or whose body is long: a device compiler would unroll it and then run out of
 /// registers.
 #if defined(__CUDA_ARCH__)

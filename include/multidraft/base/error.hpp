@@ -38,8 +38,8 @@ public:
     [[nodiscard]] node_id node() const noexcept { return node_; }
 
 private:
-    static std::string text(std::string const& argument, std::int64_t index, std::string const& value,
-                            std::string const& reason) {
+    MULTIDRAFT_COLD static std::string text(std::string const& argument, std::int64_t index, std::string const& value,
+                                            std::string const& reason) {
         std::string place = argument;
         if (index >= 0) {
             place += '[';
@@ -58,7 +58,7 @@ private:
 
 /// Throws `invalid_input` for `argument` (or, with an index, its entry) of the given value.
 template <class T>
-[[noreturn]] void refuse(std::string argument, T const& value, std::string const& reason) {
+[[noreturn]] MULTIDRAFT_COLD void refuse(std::string argument, T const& value, std::string const& reason) {
     std::ostringstream printed;
     printed << value;
     throw invalid_input(std::move(argument), -1, printed.str(), reason);
@@ -66,7 +66,8 @@ template <class T>
 
 /// The same for one entry of a sequence.
 template <class T>
-[[noreturn]] void refuse(std::string argument, std::int64_t index, T const& value, std::string const& reason) {
+[[noreturn]] MULTIDRAFT_COLD void refuse(std::string argument, std::int64_t index, T const& value,
+                                         std::string const& reason) {
     std::ostringstream printed;
     printed << value;
     throw invalid_input(std::move(argument), index, printed.str(), reason);

@@ -32,7 +32,7 @@ namespace detail {
 
 /// Throws for a row of logits that is not a distribution, naming the first token at fault.
 template <class View>
-[[noreturn]] void refuse_logits(View const& logits, char const* argument) {
+[[noreturn]] MULTIDRAFT_COLD void refuse_logits(View const& logits, char const* argument) {
     for (index_t i = 0; i < logits.size(); ++i)
         if (!(logits(i) <= largest_number<typename View::real>))
             refuse(argument, i, logits(i), "a logit is a number below plus infinity");

@@ -31,7 +31,7 @@ inline std::size_t edits(std::string_view a, std::string_view b) {
 }
 
 /// Throws `invalid_input` for a name that is not in `names`, listing the nearest ones.
-[[noreturn]] inline void refuse_name(std::string_view name, std::span<std::string_view const> names) {
+[[noreturn]] MULTIDRAFT_COLD inline void refuse_name(std::string_view name, std::span<std::string_view const> names) {
     constexpr std::size_t longest = 100;
     constexpr std::size_t most = 3;
     std::string const shown(name.substr(0, longest));

@@ -102,7 +102,7 @@ template <group G, block_path<G> Path, draw_source Source>
 
 /// Reports why a path gave no token: the first row on it that is not a distribution.
 template <group G, block_path<G> Path>
-[[noreturn]] void refuse_block(G const& g, Path const& path) {
+[[noreturn]] MULTIDRAFT_COLD void refuse_block(G const& g, Path const& path) {
     for (std::int32_t level = 0; level <= path.length(); ++level) {
         check_row(g, path.target()(g, path.node(level)), "target", path.node(level));
         if (level < path.length()) check_row(g, path.conditional(g, level), "draft", path.node(level));

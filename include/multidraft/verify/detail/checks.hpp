@@ -91,7 +91,7 @@ void check_tree(drafted<Law> const& drafts, Target const& target, Draft const& d
 
 /// Refuses a row that is not a distribution, naming the row and the fault.
 template <group G, distribution Row>
-void check_row(G const& g, Row const& row, char const* argument, node_id node) {
+MULTIDRAFT_COLD void check_row(G const& g, Row const& row, char const* argument, node_id node) {
     std::string const whose = std::string("the ") + argument + " row of node " + std::to_string(node);
     auto const mass = g.sum(row.size(), weight_of{row});
     if (mass > 0 && mass <= largest_number<decltype(mass)>) return;
@@ -155,8 +155,8 @@ template <class Q>
 
 /// Reports why a node gave no token.
 template <group G, draft_law Law, class Target, class Draft>
-[[noreturn]] void refuse_node(G const& g, drafted<Law> const& drafts, Target const& target, Draft const& draft,
-                              node_id node) {
+[[noreturn]] MULTIDRAFT_COLD void refuse_node(G const& g, drafted<Law> const& drafts, Target const& target,
+                                              Draft const& draft, node_id node) {
     check_row(g, target(g, node), "target", node);
     auto const children = drafts.tree.children(node);
     if constexpr (!std::is_same_v<Draft, no_draft_rows>) {
