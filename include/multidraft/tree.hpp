@@ -10,6 +10,7 @@
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/shape_dependence.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/shared_contexts.hpp"
 #include "multidraft/tree/sibling_links.hpp"
