@@ -16,3 +16,4 @@
 #include "multidraft/tree/sibling_links.hpp"
 #include "multidraft/tree/token_ids.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/tree/tree_builder.hpp"
