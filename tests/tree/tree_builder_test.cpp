@@ -56,7 +56,7 @@ TEST(tree_builder, brings_nodes_added_anywhere_into_level_order) {
 TEST(tree_builder, leaves_out_what_was_removed_and_grows_on) {
     topology const shape = branching({3, 2});
     tree_builder tree;
-    tree.start(0, 5, shape.size());
+    tree.start(0, 5);
     EXPECT_EQ(tree.add(0, std::vector<token_id>{1, 2, 3}, 2, &shape), (node_range{1, 3}));
     EXPECT_EQ(tree.add(2, std::vector<token_id>{4, 5, 6}, 0, &shape), (node_range{4, 3}));
     EXPECT_EQ(tree.nodes().shape_nodes, (std::vector<node_id>{0, 1, 2, 3, 6, 7, none})) << "more than the shape has";

@@ -284,7 +284,7 @@ public:
     [[nodiscard]] std::span<node_id const> shape_nodes() const { return nodes_.nodes().shape_nodes; }
     /// The ancestor mask. Extended by the new nodes at each call. Valid until the tree changes.
     [[nodiscard]] mask_view mask() {
-        nodes_.extend_mask();
+        nodes_.extend_mask(capacity_);
         return nodes_.mask();
     }
 
@@ -400,7 +400,7 @@ private:
     }
 
     void begin(token_id root, std::int32_t position) {
-        nodes_.start(root, position, capacity_);
+        nodes_.start(root, position);
         reader_.start(capacity_);
         node_of_shape_.clear();
         flags_.clear();

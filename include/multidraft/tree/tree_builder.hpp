@@ -2,6 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -57,13 +58,13 @@ public:
         mask_.reset(nodes);  // it is extended to all nodes again
     }
 
-    /// Starts a tree with the root alone. `nodes`: how many there may be; with more the mask has to move its rows.
-    void start(token_id root, std::int32_t position, node_id nodes = 1) {
+    /// Starts a tree with the root alone.
+    void start(token_id root, std::int32_t position) {
         for (auto* const numbers : columns(added_)) numbers->clear();
         child_counts_.clear();
         removed_.clear();
         push(none, root, 0, 0, position, 0);
-        mask_.reset(nodes);
+        mask_.reset(1);
         state_ = state::in_level_order;
     }
 
@@ -116,7 +117,7 @@ public:
         place_.assign(n, none);
         for (std::size_t k = 0; k < count; ++k) place_[at(order_[k])] = static_cast<node_id>(k);
         take_in_order();
-        mask_.reset(static_cast<node_id>(count));
+        mask_.reset(1);
         state_ = state::arranged;
     }
 
@@ -143,9 +144,11 @@ public:
     [[nodiscard]] node_id node_at(node_id place) const noexcept {
         return state_ == state::arranged ? order_[at(place)] : place;
     }
-    /// Extends the mask to all nodes. O(new nodes x row words). Throws as `nodes` does.
-    void extend_mask() {
+    /// Extends the mask to all nodes. O(new nodes x row words). Throws as `nodes` does. `most`: how many nodes there
+    /// may be; with more the mask has to move its rows.
+    void extend_mask(node_id most = 0) {
         tree_nodes const& all = nodes();
+        if (mask_.size() == 0) mask_.reset(std::max(most, all.size()));
         mask_.append(span<node_id const>(all.parents).subspan(at(mask_.size())));
     }
     /// The ancestor mask of the nodes in level order, as far as it was extended.
