@@ -85,9 +85,12 @@ public:
     node_range add(node_id parent, span<token_id const> tokens, index_t certain, topology const* shape = nullptr) {
         node_range const children{size(), static_cast<node_id>(tokens.size())};
         for (token_id const x : tokens) add(parent, x, shape);
-        added_.certain[at(parent)] = certain;
+        set_certain(parent, certain);
         return children;
     }
+
+    /// Says how many of the children of a node are certain, the first ones.
+    void set_certain(node_id node, index_t certain) { added_.certain[at(node)] = certain; }
 
     /// Says in which row and cache entry of the draft a node is.
     void set_entry(node_id node, index_t entry) {
