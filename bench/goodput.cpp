@@ -43,7 +43,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "support/shipped_pair.hpp"

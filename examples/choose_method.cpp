@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "multidraft/methods/any_method.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "toy_engine.hpp"
 
 namespace md = multidraft;
