@@ -1,5 +1,8 @@
 // Processed rows of logits against a reference that sorts, and the rows that are refused.
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/logit_rows.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 
 #include <gtest/gtest.h>
 
@@ -433,7 +436,7 @@ TEST(prepared_rows, are_those_that_were_processed_before) {
     using row = multidraft::softmax_row<row_view<float>>;
     std::vector<row> const rows{process_logits(g, view(logits), {}).row,
                                 process_logits(g, view(logits), {0.0F, 0, 1.0F, 0.0F}).row};
-    multidraft::prepared_rows<row_view<float>> const distributions(rows, 4);
+    multidraft::prepared_rows<multidraft::softmax_row<row_view<float>>> const distributions(rows, 4);
     EXPECT_EQ(distributions.rows(), 2);
     EXPECT_EQ(distributions.size(), 4);
     EXPECT_EQ(distributions(g, 1)(3), 1.0F);

@@ -20,7 +20,9 @@
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -97,7 +99,7 @@ public:
     [[nodiscard]] mask_view mask() const {
         return sliced_ ? sliced(full_.mask.view(), full_.mask.size(), size()) : tree_.mask();
     }
-    [[nodiscard]] prepared_rows<view> rows() const noexcept { return {rows_, vocabulary_}; }
+    [[nodiscard]] prepared_rows<softmax_row<view>> rows() const noexcept { return {rows_, vocabulary_}; }
 
 private:
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }

@@ -22,39 +22,12 @@
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/rows_of_models.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// Rows of several models: `rows(g, node, k)` is the distribution that the k-th child of a node was drawn from.
-template <class View>
-class rows_of_models {
-public:
-    using real = typename View::real;
-
-    /// `rows`: model after model, `nodes` rows of each.
-    rows_of_models(span<softmax_row<View> const> rows, index_t nodes, index_t vocabulary) noexcept
-        : rows_(rows), nodes_(nodes), size_(vocabulary) {}
-
-    [[nodiscard]] index_t rows() const noexcept { return nodes_; }
-    [[nodiscard]] index_t size() const noexcept { return size_; }
-    template <group G>
-    [[nodiscard]] softmax_row<View> operator()(G const&, node_id node, index_t child) const {
-        auto const models = static_cast<index_t>(rows_.size()) / nodes_;
-        return rows_[static_cast<std::size_t>((child % models) * nodes_ + node)];
-    }
-
-    /// The row of the first model, for verifiers that read none.
-    template <group G>
-    [[nodiscard]] softmax_row<View> operator()(G const& g, node_id node) const {
-        return (*this)(g, node, 0);
-    }
-
-private:
-    span<softmax_row<View> const> rows_;
-    index_t nodes_;
-    index_t size_;
-};
 
 /// Grows a fixed shape from several draft models: the k-th child of a node is drawn from model k, or k modulo their
 /// number ([SpecInfer]). Duplicates are kept.
@@ -122,10 +95,18 @@ public:
         for (auto const& model : models_)
             for (index_t const e : tree_.nodes().entries)
                 rows_.push_back(e == none ? softmax_row<view>() : model.distribution(e));
+        auto const nodes = static_cast<std::size_t>(size());
+        of_models_.clear();
+        for (std::size_t k = 0; k < models_.size(); ++k)
+            of_models_.emplace_back(span<softmax_row<view> const>(rows_.data() + k * nodes, nodes),
+                                    models_[k].vocabulary());
         m.drafted += size() - 1;
     }
 
-    [[nodiscard]] rows_of_models<view> rows() const noexcept { return {rows_, size(), models_.front().vocabulary()}; }
+    /// The row of each child, by the model that drew it.
+    [[nodiscard]] rows_of_models<prepared_rows<softmax_row<view>>> rows() const noexcept {
+        return rows_of_models<prepared_rows<softmax_row<view>>>(of_models_);
+    }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
         auto const entries = reader_.entries_of(tree_, nodes);
@@ -154,7 +135,8 @@ private:
     std::vector<model_rows<Draft>> models_;
     draft::draft_reader reader_;
     std::vector<node_id> level_;
-    std::vector<softmax_row<view>> rows_;
+    std::vector<softmax_row<view>> rows_;                      ///< model after model
+    std::vector<prepared_rows<softmax_row<view>>> of_models_;  ///< the same by model
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

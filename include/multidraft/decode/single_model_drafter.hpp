@@ -17,7 +17,8 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -35,7 +36,7 @@ public:
     void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
     void reset() { model_.reset(); }
     void read(std::span<token_id const> context) { model_.read(context); }
-    [[nodiscard]] prepared_rows<typename model_rows<Draft>::view> rows() const noexcept {
+    [[nodiscard]] prepared_rows<softmax_row<typename model_rows<Draft>::view>> rows() const noexcept {
         return {rows_, model_.vocabulary()};
     }
     void keep(std::int32_t context, std::span<node_id const> nodes) {

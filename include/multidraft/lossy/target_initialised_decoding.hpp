@@ -30,6 +30,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"

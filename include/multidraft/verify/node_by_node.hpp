@@ -168,8 +168,7 @@ public:
             });
         auto const walk = detail::walk_down(g, self, tree, target, draft, 0, source, position, scratch);
         if (walk.result.next == none) return {};
-        detail::write_path(g, tree.tree, walk.last, walk.result.accepted, path);
-        return walk.result;
+        return detail::accepted_path(g, tree.tree, walk.last, walk.result.next, path);
     }
 };
 

@@ -9,6 +9,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shape_text.hpp"

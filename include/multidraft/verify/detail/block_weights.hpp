@@ -124,8 +124,7 @@ template <group G, block_path<G> Path, draw_source Source>
     }
 #endif
     if (result.next == none) return {};
-    write_path(g, tree, path.node(result.accepted), result.accepted, accepted);
-    return result;
+    return accepted_path(g, tree, path.node(result.accepted), result.next, accepted);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify::detail
