@@ -10,7 +10,6 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/group/optional_members.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/row_view.hpp"
@@ -208,7 +207,6 @@ struct prepared_batch {
     }
     /// The same with the chunk sums of its weights. Reads `sums`.
     template <group G>
-    requires has_sums_from<G, float>
     [[nodiscard]] MULTIDRAFT_HD processed_row<truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>> with_sums(
         G const& g, std::int64_t i, std::int32_t b) const {
         return {(*this)(g, i, b), g.sums_from(vocabulary, sums + i * kept_sums(vocabulary), states[i].mass)};

@@ -138,7 +138,7 @@ private:
                     token_id const x = drawn_[static_cast<std::size_t>(k)];
                     add(node, x, models_.target.after(contexts_[v], x));
                 }
-                if constexpr (!may_throw<Group>)
+                if constexpr (!Group::throws)
                     for (index_t k = drawn.count; k < wanted; ++k) add(node, support_ended, nowhere);
             }
             begin = end;
