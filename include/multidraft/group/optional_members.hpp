@@ -20,10 +20,9 @@
 //                    `is_dense()`                         has_is_dense                `may_be_nonzero` is tested first
 //                    `elsewhere()`, `is_elsewhere(b, e)`  has_elsewhere               one form for all entries
 //                    `expensive = true`                   is_expensive                taken to be cheap
-//   rows             `may_have_mass(i)`                   has_may_have_mass           any token may have mass
-//   (`distribution`) `may_have_all_mass()`                has_may_have_all_mass       `may_have_mass` is always tested
-//                    `order(i)`                           has_order                   ordered by weight
-//                    `order_limit()`                      has_order_limit             all tokens may be taken
+//   rows             `may_have_mass(i)`,                  sparse_distribution         tokens without mass are found
+//   (`distribution`) `may_have_all_mass()`                                            by their mass
+//                    `order(i)`, `order_limit()`          has_order                   by weight; all may be taken
 //                    `times(factor)`                      has_times                   wrapped in `row_in_units`
 //   views, layouts   `allows(i)`                          has_allows                  all tokens are allowed
 //                    `alignment`, in bytes                has_alignment               entries are read one by one
@@ -40,7 +39,8 @@
 //                    `hidden_states()`, `hidden_size()`   reveals_hidden_state        no stop rule may read them
 //   CUDA lanes       `max_grid_ranks`                     cuda::exchanges_in_memory   ranks write to each other
 //
-// The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules.
+// The concepts of verifiers, laws, samplers, models and CUDA lanes are declared in their own modules,
+// `sparse_distribution` in rows/distribution.hpp.
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -106,27 +106,11 @@ concept is_expensive = requires {
 
 // Of rows, and of the views and layouts they are read through.
 
-/// A row with a test for mass that is cheaper than computing it: `row.may_have_mass(i)`.
-template <class D>
-concept has_may_have_mass = requires(D const& row, index_t i) {
-    { row.may_have_mass(i) } -> std::convertible_to<bool>;
-};
-
-/// A row that declares by `row.may_have_all_mass()` that testing `may_have_mass` gains nothing.
-template <class D>
-concept has_may_have_all_mass = requires(D const& row) {
-    { row.may_have_all_mass() } -> std::convertible_to<bool>;
-};
-
-/// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first.
+/// A row whose tokens have an order other than that of the weights: `row.order(i)`, larger values first. Only the first
+/// `row.order_limit()` tokens in this order may be taken.
 template <class D>
 concept has_order = requires(D const& row, index_t i) {
     { row.order(i) } -> std::floating_point;
-};
-
-/// A row of which only the first tokens in order may be taken: `row.order_limit()` of them.
-template <class D>
-concept has_order_limit = requires(D const& row) {
     { row.order_limit() } -> std::convertible_to<index_t>;
 };
 

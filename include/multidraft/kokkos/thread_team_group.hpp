@@ -247,16 +247,16 @@ private:
     static constexpr index_t most_runs = 256;
     static constexpr index_t most_bins = 2048;
 
-    /// `count_part(begin, end, low, mine)` counts a member's part of the row in the bins from `low` on.
+    /// `count_mine(begin, end, low, mine)` counts a member's part of the row in the bins from `low` on.
     template <class CountPart>
-    MULTIDRAFT_HD void count_parts(index_t n, span<std::uint64_t> bins, CountPart const& count_part) const {
+    MULTIDRAFT_HD void count_parts(index_t n, span<std::uint64_t> bins, CountPart const& count_mine) const {
         auto const all = static_cast<index_t>(bins.size());
         auto const begin = static_cast<index_t>(std::int64_t{n} * rank() / size());
         auto const end = static_cast<index_t>(std::int64_t{n} * (rank() + 1) / size());
         std::uint64_t mine[most_bins];
         for (index_t low = 0; low < all; low += most_bins) {
             index_t const here = all - low < most_bins ? all - low : most_bins;
-            count_part(begin, end, low, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
+            count_mine(begin, end, low, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
             for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
             member_->team_barrier();
             for (index_t b = 0; b < here; ++b)

@@ -33,10 +33,10 @@ struct row_in_units {
         return static_cast<Real>(static_cast<wide>(row(i)) * static_cast<wide>(units_in_1<Real>));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real weight(index_t i) const { return (*this)(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires has_may_have_mass<Q> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires sparse_distribution<Q> {
         return row.may_have_mass(i);
     }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires has_may_have_all_mass<Q> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires sparse_distribution<Q> {
         return row.may_have_all_mass();
     }
 };
