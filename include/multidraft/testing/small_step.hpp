@@ -89,7 +89,7 @@ public:
                     add(v, x, models_.target.after(context, x));
                 }
                 tree_.set_certain(v, drawn.certain);
-                if constexpr (!may_throw<Group>)
+                if constexpr (!Group::throws)
                     for (index_t k = drawn.count; k < wanted; ++k) add(v, support_ended, nowhere);
             }
             begin = end;
