@@ -43,6 +43,8 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/softmax.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"

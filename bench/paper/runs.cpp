@@ -48,7 +48,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "paper/separate_paths.hpp"
 #include "paper/steps.hpp"

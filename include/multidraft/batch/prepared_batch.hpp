@@ -88,7 +88,6 @@ struct prepared_batch : rows_of_batch<T, Layout> {
     }
     /// The same with the chunk sums of its weights. Reads `sums`.
     template <group G>
-    requires has_sums_from<G, float>
     [[nodiscard]] MULTIDRAFT_HD processed_row<truncated_view<row_view<T, Layout>>, chunk_sums_of<G, float>> with_sums(
         G const& g, std::int64_t i, std::int32_t b) const {
         return {(*this)(g, i, b),

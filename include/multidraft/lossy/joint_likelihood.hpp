@@ -64,7 +64,7 @@ public:
         real ratio = 0;  // log p - log q of the prefix
         for (node_id v = 0; v + 1 < tree.size(); ++v) {
             token_id const x = tree.tokens[v + 1];
-            if constexpr (!may_throw<G>)
+            if constexpr (!G::throws)
                 if (is_absent(x)) break;
             real const qx = draft(g, v)(x);
             if (!(qx > 0)) {

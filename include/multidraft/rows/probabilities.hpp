@@ -33,7 +33,6 @@ public:
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return row_.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept { return row_(i); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept { return row_(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept { return row_(i) != 0; }
 
 private:
     row_view<T, Layout> row_;

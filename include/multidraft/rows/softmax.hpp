@@ -53,7 +53,7 @@ template <group G, class View>
     G const& g, View logits, [[maybe_unused]] char const* argument) {
     using real = typename View::real;
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) refuse_logits(logits, argument);
+    if constexpr (G::throws) refuse_logits(logits, argument);
 #endif
     truncation_threshold<real> const nothing{infinity<real>, none};
     processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
@@ -76,32 +76,6 @@ template <class Real>
     return is_light ? light : minus_infinity<Real>;
 }
 
-/// Keeps `most_likely_token` alone; `last` is `none` where there is none. Groups that look ahead do three operations
-/// together instead of reading an entry after one.
-template <group G, class View, class Real = typename View::real>
-[[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> keep_most_likely(G const& g, View const& logits) {
-    if constexpr (looks_ahead<G>) {
-        using real = Real;
-        constexpr real most = largest_number<real>;
-        index_t const n = logits.size();
-        function_of const is_no_number{
-            logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == x(i) ? real(0) : real(1); }};
-        g.look_ahead(3, [&](index_t k) {
-            if (k == 0) static_cast<void>(g.max(n, logits));
-            if (k == 1) static_cast<void>(g.max(n, is_no_number));
-            if (k == 2) static_cast<void>(g.argmax(n, logits));
-        });
-        real const largest = g.max(n, logits);
-        real const number = g.max(n, is_no_number);
-        if (!(largest >= -most && largest <= most && number == real(0))) return {infinity<real>, none};
-        return {largest, g.argmax(n, logits)};
-    } else {
-        index_t const best = most_likely_token(g, logits);
-        if (best == none) return {infinity<Real>, none};
-        return {logits(best), best};
-    }
-}
-
 /// Top-k, then top-p. `mass` is that of the row. Up to `most_listed` entries are counted in units of their own for
 /// top-p, whether or not the group lists them, so that every group cuts alike.
 template <group G, class View, class Real>
@@ -115,17 +89,6 @@ template <group G, class View, class Real>
     Real const most_mass = by_number && w.top_k <= most_listed ? static_cast<Real>(w.top_k) : mass;
     truncation_threshold<Real> kept;
     truncation_threshold<Real> nucleus;
-    if constexpr (has_fast_top_k<G>) {
-        if (by_number && w.top_k <= G::fast_top_k) {
-            token_id memory[static_cast<std::size_t>(G::fast_top_k)] = {};
-            span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
-            kept = threshold_of_list(g, n, logits, list);
-            if (by_share)
-                nucleus = threshold_of_share_in_list(span<token_id const>(list),
-                                                     softmax_row<View>(logits, largest, scale, kept), share, most_mass);
-            return nucleus.inside(kept) ? nucleus : kept;
-        }
-    }
     if (by_number) kept = threshold_of_top_k(g, n, logits, w.top_k);
     if (by_share) {
         softmax_row<View> const row(logits, largest, scale, kept);
@@ -213,21 +176,18 @@ template <group G, class View>
     constexpr real most = largest_number<real>;
     index_t const n = logits.size();
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
+    if constexpr (G::throws) {
         validate_row_size(n, argument);
         validate(w);
     }
 #endif
     if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
-        truncation_threshold<real> const only = detail::keep_most_likely(g, logits);
-        if (only.last == none) return detail::no_distribution(g, logits, argument);
+        index_t const best = most_likely_token(g, logits);
+        if (best == none) return detail::no_distribution(g, logits, argument);
+        truncation_threshold<real> const only{logits(best), best};
         processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, only.value, real(1), only), {}};
-        if constexpr (has_sums_of_one<G, real>)
-            result.sums = g.template sums_of_one<real>(n, only.last);
-        else
-            result.sums = g.sum_chunks(
-                n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
+        result.sums = g.template sums_of_one<real>(n, only.last);
         result.row.set_mass(real(1));
         bool const one = w.top_p < 1.0F || w.min_p > 0.0F;
         result.row.set_order_limit(one ? 1 : (w.top_k > 0 ? w.top_k : n));
@@ -237,19 +197,7 @@ template <group G, class View>
     // 0.
     real const inverse = fp::div(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
-    if constexpr (looks_ahead<G> && has_fast_top_k<G>)
-        if (w.top_k > 0 && w.top_k < n)
-            g.look_ahead(2, [&](index_t k) {
-                token_id list[static_cast<std::size_t>(G::fast_top_k)] = {};
-                if (k == 0)
-                    static_cast<void>(g.softmax(n, logits, scale));
-                else if (w.top_k <= G::fast_top_k)
-                    g.top_k(n, logits, span<token_id>(list, static_cast<std::size_t>(w.top_k)));
-                else
-                    static_cast<void>(threshold_of_top_k(g, n, logits, w.top_k));
-            });
-    if constexpr (has_top_k_of_logits<G>) {
-        static_assert(G::fast_top_k <= most_listed);
+    if constexpr (G::fast_top_k > 0) {
         if (w.top_k > 0 && w.top_k < n && w.top_k <= G::fast_top_k)
             return detail::process_listed_logits(g, logits, w, scale, argument);
     }
@@ -261,7 +209,7 @@ template <group G, class View>
         result.row.set_mass(result.sums.total);
         return result;
     }
-    if constexpr (has_top_k_of_logits<G>) {
+    if constexpr (G::fast_top_k > 0) {
         processed_row<View, chunk_sums_of<G, real>> result;
         if (detail::process_listed_share(g, logits, w, sums.largest, sums.sums.total, scale, result)) return result;
     }

@@ -21,7 +21,6 @@ template <class View>
 class softmax_row {
 public:
     using real = typename View::real;
-    static constexpr int idle_bits = detail::idle_bits_in<View>;  ///< of the logits: see `has_idle_bits`
 
     softmax_row() = default;
     /// The row without its mass (`set_mass`): its largest logit, the inverse of the temperature, and which tokens are

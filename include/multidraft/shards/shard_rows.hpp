@@ -27,7 +27,6 @@ template <class T, class Layout = contiguous>
 class shard_view {
 public:
     using real = real_of<T>;
-    static constexpr int idle_bits = idle_bits_of<T>;  ///< see `has_idle_bits`
 
     shard_view() = default;
     /// `data`: the rank's first column. `tail`: the columns after its last one up to the end of the chunk

@@ -81,7 +81,6 @@ class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
-    static constexpr bool few_passes = true;
 
     /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
     /// host, "no token" elsewhere; so is a drawn token to which q gives no mass.

@@ -62,7 +62,7 @@ public:
                                       addressed_source const& source, std::int32_t position, span<node_id> path) const {
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>)
+        if constexpr (G::throws)
             if (position > largest_number<std::int32_t> - tree.depth(tree.size() - 1))
                 refuse("position", position, "the positions of the tree's nodes exceed 2^31 - 1");
 #endif

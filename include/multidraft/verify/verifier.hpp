@@ -53,13 +53,6 @@ constexpr allowed_trees trees_taken_by() noexcept {
 template <class V>
 inline constexpr allowed_trees trees_of = detail::trees_taken_by<V>();
 
-/// A verifier whose decision at a node takes so few operations that groups which look ahead do those of all nodes of a
-/// tree together: it declares `few_passes = true`.
-template <class V>
-concept has_few_passes = requires {
-    requires V::few_passes;
-};
-
 namespace detail {
 
 template <class V, class G, class P, class Q, class Source>

@@ -12,7 +12,7 @@
 #include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #endif
