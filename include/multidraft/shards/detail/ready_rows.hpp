@@ -14,6 +14,7 @@
 #include "multidraft/batch/detail/request_rows.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/shards/shard_group.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
@@ -30,24 +31,6 @@ concept is_processed = requires(Rows const& rows, shard_group const& g) {
     rows.with_sums(g, std::int64_t{}, std::int32_t{});
 };
 
-/// The processed rows of one request.
-template <class Processed>
-class ready_rows {
-public:
-    ready_rows(Processed const* first, index_t rows, index_t vocabulary) noexcept
-        : first_(first), rows_(rows), size_(vocabulary) {}
-
-    [[nodiscard]] index_t rows() const noexcept { return rows_; }
-    [[nodiscard]] index_t size() const noexcept { return size_; }
-    [[nodiscard]] auto operator()(shard_group const&, node_id node) const noexcept { return first_[node].row; }
-    [[nodiscard]] Processed const& with_sums(shard_group const&, node_id node) const noexcept { return first_[node]; }
-
-private:
-    Processed const* first_;
-    index_t rows_;
-    index_t size_;
-};
-
 /// Memory for the processed rows of all nodes of a batch.
 template <class Rows>
 [[nodiscard]] processed_of<Rows>* reserve_rows(std::vector<std::byte>& memory, std::int64_t nodes) {
@@ -61,14 +44,15 @@ template <class Rows>
 template <class Rows, class Use>
 void with_rows_of(Rows const& rows, [[maybe_unused]] std::vector<std::byte> const& memory, tree_batch const& trees,
                   std::int32_t b, Use const& use) {
-    if constexpr (is_processed<Rows>)
-        use(ready_rows<processed_of<Rows>>(
-            reinterpret_cast<processed_of<Rows> const*>(memory.data()) + trees.offsets[b], trees.size(b),
-            rows.vocabulary));
-    else if constexpr (std::is_same_v<Rows, verify::no_draft_rows>)
+    if constexpr (is_processed<Rows>) {
+        using processed = processed_of<Rows>;
+        auto const* const first = reinterpret_cast<processed const*>(memory.data()) + trees.offsets[b];
+        use(prepared_rows<processed>({first, static_cast<std::size_t>(trees.size(b))}, rows.vocabulary));
+    } else if constexpr (std::is_same_v<Rows, verify::no_draft_rows>) {
         use(rows);
-    else
+    } else {
         use(multidraft::detail::request_rows<Rows>(rows, trees, b));
+    }
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards::detail
