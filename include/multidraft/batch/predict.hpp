@@ -7,7 +7,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/detail/check_rows_call.hpp"
-#include "multidraft/batch/for_each_row.hpp"
+#include "multidraft/batch/execution_policy.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
@@ -50,7 +50,7 @@ struct predict_row {
 /// - `scratch`: `row_workspace_size(policy, trees.nodes)` bytes, or none.
 ///
 /// O(nodes x vocabulary). Errors as for `prepare_batch`. Nothing is allocated.
-template <row_policy P, logit_row_batch Rows, class Id>
+template <execution_policy P, logit_row_batch Rows, class Id>
 auto predict_batch(P const& policy, tree_batch const& trees, target_rows<Rows> const& target, Id* predicted,
                    workspace const& scratch = {}) {
     auto const make = [&](auto const& same) {

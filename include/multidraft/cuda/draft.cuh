@@ -64,8 +64,8 @@ template <sampler Sampler, logit_row_batch Rows>
     if (cudaError_t const e = detail::checked(policy, refuse_bad_call, [] { return cudaSuccess; })) return e;
     device::partition parts = device::divide_workspace(scratch.data, scratch.size, level.entries, 0);
     auto const with = [&](auto whole_kernel, auto split_kernel, auto const& q) {
-        return device::launch_rows(policy, whole_kernel, split_kernel, level.entries, vocabulary, parts, sampler, level,
-                                   q, requests, out);
+        return device::launch_rows(policy.stream, policy.options, whole_kernel, split_kernel, level.entries, vocabulary,
+                                   parts, sampler, level, q, requests, out);
     };
     auto const with_aligned = [&] {
         auto const q = device::as_aligned(rows.rows);
