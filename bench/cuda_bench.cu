@@ -12,9 +12,9 @@
 
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/positions.hpp"
-#include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/sequential.hpp"

@@ -9,11 +9,11 @@
 #include <tuple>
 #include <vector>
 
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/positions.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"

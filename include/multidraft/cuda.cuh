@@ -8,7 +8,6 @@
 #include "multidraft/cuda/build_trees.cuh"
 #include "multidraft/cuda/cluster_group.cuh"
 #include "multidraft/cuda/device_group.cuh"
-#include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/grid_group.cuh"
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/launch.cuh"

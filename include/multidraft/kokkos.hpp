@@ -3,7 +3,6 @@
 #pragma once
 
 #include "multidraft/kokkos/chosen.hpp"
-#include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/lane_team_group.hpp"
 #include "multidraft/kokkos/on.hpp"

@@ -7,10 +7,10 @@
 
 #include "multidraft/batch/compact_caches.hpp"
 #include "multidraft/batch/dense_masks.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/positions.hpp"
 #include "multidraft/cuda/build_trees.cuh"
-#include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/law/law.hpp"

@@ -153,6 +153,7 @@ TEST_F(cuda_device, trees_come_into_level_order_as_on_the_host) {
     EXPECT_EQ(faults.host(), f);
     EXPECT_EQ(dbest.host(), best);
     EXPECT_EQ(mc::build_trees(build.data(), 16, nullptr, device, {}), cudaErrorInvalidValue);
+    EXPECT_EQ(mc::last_refusal().substr(0, 20), "workspace_size = 16:");
     // Without tokens.
     tree_batch const shapes{5, nodes, offsets.data(), dparents.data(), nullptr};
     on_device<node_id> const alone(p.size());

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kokkos/machine.hpp"
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/masks.hpp"
 #include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/predict.hpp"
@@ -26,7 +27,6 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/kokkos/draft.hpp"
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"

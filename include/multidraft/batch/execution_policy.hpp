@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
@@ -16,6 +17,32 @@
 #include "multidraft/group/group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+namespace detail {
+
+/// Calls `call()` unless `refuse()` throws. Where calls return an error and do not throw, the policy makes one of the
+/// refusal (`policy.refused(e)`).
+template <class P, class Refuse, class Call>
+auto checked(P const& policy, Refuse const& refuse, Call const& call) {
+    using result = decltype(call());
+    if constexpr (std::is_void_v<result>) {
+        refuse();
+        call();
+    } else {
+        try {
+            refuse();
+        } catch (invalid_input const& e) {
+            return result(policy.refused(e));
+        }
+        return call();
+    }
+}
+
+inline void refuse_too_many_rows(std::int64_t count) {
+    if (count > largest_number<std::int32_t>) refuse("trees.nodes", count, "a call is over fewer than 2^31 rows");
+}
+
+}  // namespace detail
 
 /// Calls `body(k)` for 0 <= k < count on host threads, in any order; the calling thread does small counts alone. The
 /// overloads for a CUDA stream (`cuda/on.cuh`) and a Kokkos space (`kokkos/on.hpp`) launch a kernel.
@@ -47,7 +74,7 @@ template <host_policy P>
 template <host_policy P, class Rows, class Make>
 void for_each_row(P const& policy, std::int64_t count, Rows const& rows, Make const& make,
                   workspace const& /*scratch*/ = {}) {
-    if (count > largest_number<std::int32_t>) refuse("trees.nodes", count, "a call is over fewer than 2^31 rows");
+    detail::refuse_too_many_rows(count);
     auto const body = make(rows);
     detail::parallel_for(policy, static_cast<std::int32_t>(count),
                          [&](std::int32_t i, int) { body(detail::host_batch_group{}, std::int64_t{i}); });

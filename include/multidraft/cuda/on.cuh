@@ -68,7 +68,7 @@ __global__ void __launch_bounds__(row_threads, 1) row_kernel(Body body, wide_exc
 /// synchronises; may be captured in a graph.
 template <class Body>
 [[nodiscard]] cudaError_t for_each(stream_policy const& policy, std::int64_t count, Body const& body) {
-    if (count < 0) return cudaErrorInvalidValue;
+    if (count < 0) return policy.refused({"count", -1, std::to_string(count), "a call is over 0 indices or more"});
     std::int64_t const blocks = (count + detail::element_threads - 1) / detail::element_threads;
     constexpr std::int64_t most = 1 << 20;
     return detail::launch_blocks(detail::for_each_kernel<Body>, blocks < most ? blocks : most, detail::element_threads,
@@ -83,15 +83,20 @@ template <class Body>
 
 /// Calls `make(rows)(g, i)` for 0 <= i < count on a stream, in one launch, where g is a group of threads: a block, a
 /// cluster or many blocks of a grid. `make` may get the rows with a layout that says that they are aligned. Returns the
-/// launch's error; `cudaErrorInvalidValue` for a vocabulary that rows cannot have, and 2^31 rows or more. `scratch`:
+/// launch's error, and refuses a vocabulary that rows cannot have, and 2^31 rows or more. `scratch`:
 /// `row_workspace_size` bytes, or none: then never grid-wide. Neither allocates nor synchronises; may be captured in a
 /// graph.
 template <class Rows, class Make>
 [[nodiscard]] cudaError_t for_each_row(stream_policy const& policy, std::int64_t count, Rows const& rows,
                                        Make const& make, workspace const& scratch = {}) {
     if (count == 0) return cudaSuccess;
-    if (count < 0 || count > largest_number<std::int32_t> || rows.vocabulary < 1 || rows.vocabulary > max_row_size)
-        return cudaErrorInvalidValue;
+    auto const refuse_bad_rows = [&] {
+        if (count < 0) refuse("count", count, "a call is over 0 rows or more");
+        multidraft::detail::refuse_too_many_rows(count);
+        validate_row_size(rows.vocabulary, "rows", ".vocabulary");
+    };
+    if (cudaError_t const e = multidraft::detail::checked(policy, refuse_bad_rows, [] { return cudaSuccess; }))
+        return e;
     detail::partition parts = detail::divide_workspace(scratch.data, scratch.size, static_cast<std::int32_t>(count), 0);
     auto const with_aligned = [&] {
         auto const same = detail::as_aligned(rows);

@@ -28,9 +28,9 @@ private:
 
 }  // namespace detail
 
-/// Why the last call of this thread that returned `cudaErrorInvalidValue` did so, with argument, index and value: the
-/// text that the same call throws on a host, such as `draft.vocabulary = 299: draft and target have one vocabulary`.
-/// Empty before the first one; valid until the next one. Arrays in device memory are not read by these checks;
+/// Why a call of this thread was last refused with `cudaErrorInvalidValue`, with argument, index and value: the text
+/// that the same call throws on a host, such as `draft.vocabulary = 299: draft and target have one vocabulary`. Empty
+/// before the first one; valid until the next one. Arrays in device memory are not read by these checks;
 /// `validate_batch` reports their faults.
 [[nodiscard]] inline std::string_view last_refusal() noexcept { return detail::refusal_of_this_thread().view(); }
 

@@ -66,6 +66,7 @@ template <class Space, template <class> class Group, class Rows, class Make>
 void for_each_row(space_policy<Space, Group> const& policy, std::int64_t count, Rows const& rows, Make const& make,
                   workspace const& /*scratch*/ = {}) {
     if (count < 1) return;
+    multidraft::detail::refuse_too_many_rows(count);
     auto const body = make(rows);
     Kokkos::parallel_for("multidraft::for_each_row",
                          team_policy<Group>(policy.space, static_cast<std::size_t>(count), policy.options),

@@ -1,6 +1,6 @@
 // The launches compile without warnings in a project that adds include/ by hand, without flags of the library.
+#include "multidraft/batch/draft.hpp"
 #include "multidraft/batch/validate.hpp"
-#include "multidraft/cuda/draft.cuh"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
 #include "multidraft/draft/conditional_poisson.hpp"
