@@ -11,17 +11,11 @@ import json
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from support.medians import medians  # noqa: E402
+
 TEMPERATURES = ("0", "0.7", "1")
 VOCABULARIES = (4096, 32000, 128256)
-
-
-def medians(path):
-    """Benchmark name (without suffixes) -> its median row."""
-    rows = {}
-    for row in json.loads(path.read_text())["benchmarks"]:
-        if row.get("aggregate_name") == "median":
-            rows[row["run_name"].replace("/real_time", "").replace("/manual_time", "")] = row
-    return rows
 
 
 def comparison(directory, temperature):
@@ -40,7 +34,7 @@ def table(header, rows):
 def report_kokkos(path):
     """The host group next to Kokkos, for a batch of 8 requests."""
     rows = medians(path)
-    space = json.loads(path.read_text())["context"].get("kokkos_space", "?")
+    space = next(iter(rows.values()))["kokkos_space"]
     cases = [(f"verify trees of {n} nodes from logits, V = {v:,}", f"verify_{{}}/V:{v}/nodes:{n}", "/team:0")
              for v in (32000, 128256) for n in (8, 64)]
     cases += [(f"draft 4 children, V = {v:,}", f"draft_{{}}/V:{v}", "/team:0") for v in (32000, 128256)]
@@ -97,13 +91,13 @@ def report_prepared(path):
 
 def main():
     if len(sys.argv) == 3 and sys.argv[2] == "--truncation":
-        report_truncation(Path(sys.argv[1]) / "sample.json")
+        report_truncation(Path(sys.argv[1]) / "sample.csv")
         return
     if len(sys.argv) == 3 and sys.argv[2] == "--prepared":
-        report_prepared(Path(sys.argv[1]) / "batch.json")
+        report_prepared(Path(sys.argv[1]) / "batch.csv")
         return
     if len(sys.argv) == 3 and sys.argv[2] == "--kokkos":
-        report_kokkos(Path(sys.argv[1]) / "kokkos.json")
+        report_kokkos(Path(sys.argv[1]) / "kokkos.csv")
         return
     directory = Path(sys.argv[1])
     runs = {t: comparison(directory, t) for t in TEMPERATURES}
@@ -113,7 +107,7 @@ def main():
            [f"{runs[t][i]['speed_up']:.2f}x, {runs[t][i]['block_efficiency']:.2f}" for t in TEMPERATURES]
            for i, name in enumerate(names)])
 
-    verify, sample, step = (medians(directory / f"{n}.json") for n in ("verify", "sample", "step"))
+    verify, sample, step = (medians(directory / f"{n}.csv") for n in ("verify", "sample", "step"))
     row = times_by_vocabulary
     table(["one thread", *(f"V = {v:,}" for v in VOCABULARIES)], [
         row("sum of max(p - q, 0), 64 free accumulators (the baseline)", verify, "plain_sum/V:{}"),
@@ -140,8 +134,8 @@ def main():
         row("`ranked`, temperature 0.6 and top-p 0.9", verify,
             "node<verify::ranked<law::iid>, draft::iid, true>/V:{}/children:4")])
 
-    if (directory / "tree.json").exists():
-        tree = medians(directory / "tree.json")
+    if (directory / "tree.csv").exists():
+        tree = medians(directory / "tree.csv")
         table(["one verdict of a whole tree, from probabilities", *(f"V = {v:,}" for v in VOCABULARIES)], [
             row(title, tree, name + "/V:{}") for title, name in (
                 ("chain of 4: `speculative_sampling`", "speculative_sampling_of_a_chain"),
@@ -158,10 +152,10 @@ def main():
                 ("4x2x2x1: `nested_ranked_block`, temperature 0.6 and top-p 0.9",
                  "nested_ranked_block_of_a_cut_tree"),
                 ("4x2x2x1: `shared_randomness`", "shared_randomness_of_a_tree"))])
-    if (directory / "kokkos.json").exists():
-        report_kokkos(directory / "kokkos.json")
+    if (directory / "kokkos.csv").exists():
+        report_kokkos(directory / "kokkos.csv")
 
-    forward = medians(directory / "transformer.json")
+    forward = medians(directory / "transformer.csv")
     rows_ = (1, 2, 4, 8, 16, 32, 64)
     table(["forward call, bf16, one thread", *(f"{r} rows" for r in rows_)],
           [[model] + [f"{forward[f'forward/automatic/model:{i}/rows:{r}/threads:1']['real_time']:.0f} us" for r in rows_]

@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+SHOWN = "sweep"  # the item whose picture a document shows; the others are left in PICTURES
+PICTURES = ROOT / "build" / "paper_tables"
 KINDS = ("scripture", "definitions", "satire")
 TARGET_SIZE = 6.85  # millions of parameters
 DRAFT_SIZES = {"draft": 0.59, "draft-tiny": 0.22}
@@ -251,6 +253,7 @@ class Table:
         return counts
 
     def write(self, out, name):
+        """Writes NAME.csv; returns the table and its comparisons as Markdown."""
         with (out / f"{name}.csv").open("w", newline="") as f:
             writer = csv.writer(f)
             writer.writerow(self.columns)
@@ -261,7 +264,7 @@ class Table:
         if self.claims:
             lines += ["", "| the paper compares | the paper's numbers | here | |", "|---|---|---|---|"]
             lines += ["| " + " | ".join(claim) + " |" for claim in self.claims]
-        (out / f"{name}.md").write_text("\n".join(lines) + "\n")
+        return "\n".join(lines) + "\n"
 
 
 class Session:
@@ -365,7 +368,9 @@ class Session:
         axes.grid(alpha=0.3)
         axes.legend(fontsize=7)
         figure.tight_layout()
-        figure.savefig(self.out / f"{self.name}{suffix}.svg", metadata={"Date": None})
+        out = self.out if self.name == SHOWN else PICTURES
+        out.mkdir(parents=True, exist_ok=True)
+        figure.savefig(out / f"{self.name}{suffix}.svg", metadata={"Date": None})
         plt.close(figure)
 
     def plan(self, name):

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <span>
 #include <stdexcept>
 #include <utility>
 
@@ -21,119 +22,70 @@ using product::weight_type;
 
 std::size_t size(std::int64_t n) noexcept { return static_cast<std::size_t>(n); }
 
-/// One matrix as a kernel reads it.
-struct stored_matrix {
-    kernel const* by = nullptr;
-    std::int32_t outputs = 0;
-    std::byte const* weights = nullptr;
-    std::size_t row_bytes = 0;
-    aligned_array<std::byte> own{};  ///< if the weights are not used from the file
-    aligned_array<float> scales{};   ///< for 8 bits
-};
-
-/// The matrix as the kernel reads it: in place if possible, otherwise a copy.
-stored_matrix store(tensor_view const& tensor, kernel const& by, std::int32_t outputs, std::int32_t inputs,
-                    team& threads) {
-    stored_matrix m;
-    m.by = &by;
-    m.outputs = outputs;
-    m.row_bytes = size((inputs + by.step - 1) / by.step * by.weight_bytes());
-    bool const same_type = (tensor.type == tensor_type::bf16 && by.weights == weight_type::bf16) ||
-                           (tensor.type == tensor_type::f32 && by.weights == weight_type::f32);
-    if (same_type && inputs % by.step == 0) {
-        m.weights = tensor.bytes.data();
-        return m;
-    }
-    m.own = aligned_array<std::byte>::unset(m.row_bytes * size(outputs));
-    m.weights = m.own.data();
-    if (by.weights == weight_type::int8) m.scales = aligned_array<float>(size(outputs));
-    threads.run(outputs, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
-        std::vector<float> row(size((inputs + by.step - 1) / by.step * by.step));
-        for (std::int32_t n = first; n < last; ++n) {
-            tensor.read(size(n) * size(inputs), std::span(row).first(size(inputs)));
-            std::byte* const to = m.own.data() + size(n) * m.row_bytes;
-            switch (by.weights) {
-                case weight_type::f32:
-                    std::memcpy(to, row.data(), m.row_bytes);
-                    break;
-                case weight_type::bf16:
-                    kernels::round(row.data(), row.size(), reinterpret_cast<bfloat16*>(to));
-                    break;
-                case weight_type::int8:
-                    m.scales.data()[n] = product::store_row(by, row.data(), inputs, to);
-                    break;
-            }
-        }
-    });
-    return m;
-}
-
 /// Products by product.hpp.
 class streamed_linear final : public linear {
 public:
-    streamed_linear(std::vector<stored_matrix> matrices, std::int32_t inputs, bool rounded)
-        : matrices_(std::move(matrices)), inputs_(inputs), rounded_(rounded) {
-        for (stored_matrix const& m : matrices_) {
-            outputs_ += m.outputs;
-            panels_ += panels(m);
-        }
-        together_ = product::rows_together(form(), inputs);
+    streamed_linear(std::vector<linear_maker::part> const& parts, kernel const& by, std::int32_t inputs, bool rounded,
+                    team& threads)
+        : by_(by), inputs_(inputs), rounded_(rounded) {
+        for (linear_maker::part const& p : parts) outputs_ += p.outputs;
+        panels_ = (outputs_ + product::panel - 1) / product::panel;
+        weights_ = aligned_array<std::byte>::unset(bytes());
+        if (by.weights == weight_type::int8) scales_ = aligned_array<float>(size(panels_) * product::panel);
+        threads.run(panels_, threads.threads(), [&](std::int32_t first, std::int32_t last, int) {
+            std::vector<float> rows(size(product::panel) * size(inputs));
+            for (std::int32_t p = first; p < last; ++p) {
+                std::int32_t const there = std::min(product::panel, outputs_ - p * product::panel);
+                for (std::int32_t n = 0; n < there; ++n)
+                    read(parts, p * product::panel + n, std::span(rows).subspan(size(n) * size(inputs), size(inputs)));
+                product::store_panel(by, rows.data(), there, inputs,
+                                     weights_.data() + size(p) * product::panel_bytes(by, inputs),
+                                     scales_.size() == 0 ? nullptr : scales_.data() + size(p) * product::panel);
+            }
+        });
     }
 
     [[nodiscard]] std::int32_t inputs() const noexcept override { return inputs_; }
     [[nodiscard]] std::int32_t outputs() const noexcept override { return outputs_; }
     [[nodiscard]] std::size_t bytes() const noexcept override {
-        std::size_t all = 0;
-        for (stored_matrix const& m : matrices_) all += m.row_bytes * size(m.outputs);
-        return all;
+        return size(panels_) * product::panel_bytes(by_, inputs_);
     }
     [[nodiscard]] std::size_t workspace_bytes(std::int32_t rows) const override {
-        return product::packed_bytes(form(), inputs_, rows);
+        return product::packed_bytes(by_, inputs_, rows);
     }
     [[nodiscard]] std::string description() const override {
-        std::string text;
-        for (stored_matrix const& m : matrices_) {
-            text += text.empty() ? "" : " + ";
-            text += std::to_string(m.outputs);
-            text += m.by->weights == weight_type::bf16 ? " bf16" : m.by->weights == weight_type::f32 ? " f32" : " int8";
-            if (m.own.size() == 0) text += " in place";
-        }
-        return text + " by " + form().name + ", " + std::to_string(together_) + " rows together";
+        char const* const type = by_.weights == weight_type::bf16  ? " bf16"
+                                 : by_.weights == weight_type::f32 ? " f32"
+                                                                   : " int8";
+        return std::to_string(outputs_) + type + " by " + by_.name + ", " + std::to_string(by_.together) +
+               " rows together";
     }
 
     void multiply(team& threads, int active, float const* rows, std::int32_t count, float* output,
                   std::byte* workspace) const override {
-        product::pack(form(), rows, size(inputs_), count, inputs_, together_, rounded_, workspace);
+        product::pack(by_, rows, size(inputs_), count, inputs_, rounded_, workspace);
         threads.run(panels_, active, [&](std::int32_t first, std::int32_t last, int) {
-            float* to = output;
-            for (stored_matrix const& m : matrices_) {
-                if (first >= last) return;
-                if (first < panels(m)) {
-                    m.by->run({m.weights, m.row_bytes, m.scales.size() == 0 ? nullptr : m.scales.data(),
-                               first * product::panel, std::min(last * product::panel, m.outputs),
-                               static_cast<std::int32_t>(m.row_bytes) / m.by->weight_bytes(), workspace, count,
-                               together_, to, size(outputs_)});
-                }
-                first = std::max(0, first - panels(m));
-                last -= panels(m);
-                to += m.outputs;
-            }
+            by_.run({weights_.data(), scales_.size() == 0 ? nullptr : scales_.data(), outputs_, first, last,
+                     product::steps(by_, inputs_), workspace, count, output, size(outputs_)});
         });
     }
 
 private:
-    /// The matrices differ in the type of the weights at most: all read the same inputs.
-    [[nodiscard]] kernel const& form() const noexcept { return *matrices_.front().by; }
-    [[nodiscard]] static std::int32_t panels(stored_matrix const& m) noexcept {
-        return (m.outputs + product::panel - 1) / product::panel;
+    /// Reads the weights of an output of the parts, which lie one after the other.
+    static void read(std::vector<linear_maker::part> const& parts, std::int32_t output, std::span<float> row) {
+        for (linear_maker::part const& p : parts) {
+            if (output < p.outputs) return p.tensor->read(size(output) * row.size(), row);
+            output -= p.outputs;
+        }
     }
 
-    std::vector<stored_matrix> matrices_;
+    kernel const& by_;
     std::int32_t inputs_;
     std::int32_t outputs_ = 0;
-    std::int32_t panels_ = 0;  ///< of outputs, of all matrices
-    std::int32_t together_ = 0;
+    std::int32_t panels_ = 0;
     bool rounded_;
+    aligned_array<std::byte> weights_;
+    aligned_array<float> scales_{};  ///< for 8 bits
 };
 
 /// Products by oneDNN, in slabs of outputs that are distributed over threads.
@@ -318,16 +270,14 @@ std::unique_ptr<linear> linear_maker::make(std::vector<part> const& parts, std::
                                      (numbers_ == precision::bf16 ? "bf16" : "f32") + ": " + e.what());
         }
     }
-    std::vector<stored_matrix> matrices;
-    for (part const& p : parts) {
-        weight_type const type = numbers_ == precision::int8           ? weight_type::int8
-                                 : numbers_ == precision::bf16         ? weight_type::bf16
-                                 : p.tensor->type == tensor_type::bf16 ? weight_type::bf16
-                                                                       : weight_type::f32;
-        matrices.push_back(
-            store(*p.tensor, product::kernel_for(type, numbers_ != precision::f32), p.outputs, inputs, threads));
-    }
-    return std::make_unique<streamed_linear>(std::move(matrices), inputs, numbers_ != precision::f32);
+    // A file may have matrices of both types: bfloat16 is widened exactly.
+    bool const widened = numbers_ == precision::f32 &&
+                         std::ranges::any_of(parts, [](part const& p) { return p.tensor->type != tensor_type::bf16; });
+    weight_type const type = numbers_ == precision::int8 ? weight_type::int8
+                             : widened                   ? weight_type::f32
+                                                         : weight_type::bf16;
+    bool const rounded = numbers_ != precision::f32;
+    return std::make_unique<streamed_linear>(parts, product::kernel_for(type, rounded), inputs, rounded, threads);
 }
 
 }  // namespace multidraft::examples

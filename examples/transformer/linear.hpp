@@ -2,8 +2,8 @@
 //
 // Where the CPU multiplies bfloat16 by tiles of 16 rows (AMX), oneDNN does it (see matmul.hpp): 16 rows cost little
 // more than one. With AVX-512 it is also used for models that stay in a cache. Otherwise product.hpp is used: a call
-// with few rows takes the time of reading the weights, which it reads faster (bench/transformer_bench.cpp compares the
-// two).
+// with few rows takes the time of reading the weights, and further rows what their multiply-adds take
+// (bench/transformer_bench.cpp compares the two).
 #pragma once
 
 #include <cstddef>
@@ -76,8 +76,7 @@ public:
     linear_maker(precision numbers, multiplier by, std::size_t model_bytes, std::int32_t most_rows);
     ~linear_maker();
 
-    /// Weights that the kernels can read in place are not copied: the tensors must outlive the result. Others are
-    /// converted, in the threads of the team.
+    /// Copies the weights as the kernels read them, in the threads of the team.
     [[nodiscard]] std::unique_ptr<linear> make(std::vector<part> const& parts, std::int32_t inputs, team& threads);
 
 private:

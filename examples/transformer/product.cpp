@@ -53,25 +53,18 @@ std::vector<kernel const*> find_kernels() {
     return found;
 }
 
-/// Seconds of a product that fits in the second-level cache, with as many rows as are multiplied together.
+/// Seconds of a product that fits in the second-level cache, with as many rows as a step drafts.
 double seconds_of(kernel const& k) {
     constexpr std::int32_t inputs = 1024;
-    constexpr std::int32_t outputs = 4 * panel;
-    std::vector<std::byte> const weights(std::size_t{outputs} * inputs * 4);
-    std::vector<std::byte> const packed(packed_bytes(k, inputs, most_rows));
-    std::vector<float> output(std::size_t{outputs} * most_rows);
+    constexpr std::int32_t panels = 6;
+    constexpr std::int32_t rows = 8;
+    constexpr std::size_t outputs = std::size_t{panels} * panel;
+    std::vector<std::byte> const weights(panels * panel_bytes(k, inputs));
+    std::vector<std::byte> const packed(packed_bytes(k, inputs, rows));
+    std::vector<float> output(outputs * rows);
     std::vector<float> const scales(outputs, 1.0F);
-    task const t{weights.data(),
-                 static_cast<std::size_t>(inputs / k.step * k.weight_bytes()),
-                 scales.data(),
-                 0,
-                 outputs,
-                 inputs / k.step,
-                 packed.data(),
-                 most_rows,
-                 rows_together(k, inputs),
-                 output.data(),
-                 outputs};
+    task const t{weights.data(), scales.data(), outputs,       0,      panels, steps(k, inputs),
+                 packed.data(),  rows,          output.data(), outputs};
     double least = 1;
     for (int i = 0; i < 20; ++i) {
         auto const begin = std::chrono::steady_clock::now();
@@ -84,7 +77,7 @@ double seconds_of(kernel const& k) {
 kernel const& fastest(weight_type weights, bool rounded) {
     kernel const* best = nullptr;
     double least = 0;
-    for (input_form const form : {input_form::pairs, input_form::split}) {
+    for (input_form const form : {input_form::pairs, input_form::floats}) {
         if (form == input_form::pairs && !rounded) continue;
         // Of one form the first is the fastest.
         auto const found = std::ranges::find_if(
@@ -120,16 +113,6 @@ kernel const& kernel_for(weight_type weights, bool rounded) {
             break;
     }
     return int8;
-}
-
-std::int32_t rows_together(kernel const& k, std::int32_t inputs) noexcept {
-    // For short sums the final reductions of more rows cost more than sharing the weights saves.
-    return inputs < 512 ? std::min(k.together, 4) : k.together;
-}
-
-std::size_t packed_bytes(kernel const& k, std::int32_t inputs, std::int32_t rows) noexcept {
-    auto const steps = static_cast<std::size_t>((inputs + k.step - 1) / k.step);
-    return steps * static_cast<std::size_t>(rows) * static_cast<std::size_t>(k.input_bytes());
 }
 
 }  // namespace multidraft::examples::product

@@ -1,11 +1,13 @@
-// Products of a few rows with a large matrix in its file's layout: each weight is read once from memory, and a row's
-// sums do not depend on the number of rows.
+// Products of a few rows with a large matrix: each weight is read once from memory, and a row's sums do not depend on
+// the number of rows.
 //
-// A sum over K inputs consists of 16 partial sums. For each 32 inputs in order, partial sum l adds first w[2 l + 1] x[2
-// l + 1], then w[2 l] x[2 l], each by a fused multiply-add whose denormal operands and results are 0. At the end
-// partial sums l and l + 8 are added, then l and l + 4, l + 2, l + 1. This matches AVX512_BF16's dot product of pairs,
-// so plain multiply-adds on other CPUs give the same bits. Weights of 8 bits are integers in such a sum, and the sum is
-// multiplied by the scale of its row.
+// A sum over K inputs adds, for each two inputs in order, first w[2 k + 1] x[2 k + 1], then w[2 k] x[2 k], each by a
+// fused multiply-add whose denormal operands and results are 0. This matches AVX512_BF16's dot product of pairs, so
+// plain multiply-adds on other CPUs give the same bits. Weights of 8 bits are integers in such a sum, and the sum is
+// multiplied by the scale of its output.
+//
+// Weights are stored in panels of 16 outputs, input by input: the sums of a panel are the lanes of a vector, and a
+// panel is read in one stream.
 #pragma once
 
 #include <cstddef>
@@ -24,19 +26,30 @@ namespace multidraft::examples::product {
 /// bits, and the first call measures which one is faster.
 [[nodiscard]] kernel const& kernel_for(weight_type weights, bool rounded);
 
-/// Rows that are packed together at most in products of that many inputs.
-[[nodiscard]] std::int32_t rows_together(kernel const& k, std::int32_t inputs) noexcept;
+/// The steps of a row of so many inputs.
+[[nodiscard]] constexpr std::int32_t steps(kernel const& k, std::int32_t inputs) noexcept {
+    return (inputs + k.step() - 1) / k.step();
+}
+
+/// The bytes of a panel of weights with so many inputs.
+[[nodiscard]] constexpr std::size_t panel_bytes(kernel const& k, std::int32_t inputs) noexcept {
+    return static_cast<std::size_t>(steps(k, inputs)) * static_cast<std::size_t>(k.step_bytes());
+}
+
+/// Stores a panel for a kernel: `count` rows of weights, `inputs` numbers each, one after the other; what lacks of a
+/// panel and of a step is 0. Rounds to bfloat16 where the kernel multiplies it. In 8 bits, a weight becomes the nearest
+/// multiple of the scale that makes the largest of its row 127, and the scales are written to `scales`.
+void store_panel(kernel const& k, float const* rows, std::int32_t count, std::int32_t inputs, std::byte* to,
+                 float* scales);
 
 /// The bytes of packed inputs.
-[[nodiscard]] std::size_t packed_bytes(kernel const& k, std::int32_t inputs, std::int32_t rows) noexcept;
+[[nodiscard]] constexpr std::size_t packed_bytes(kernel const& k, std::int32_t inputs, std::int32_t rows) noexcept {
+    return static_cast<std::size_t>(steps(k, inputs)) * static_cast<std::size_t>(rows) * 64;
+}
 
 /// Lays out rows of inputs, `stride` numbers apart, for a kernel: groups of rows as even as possible, in each step by
 /// step, in each step row by row. Rounds to bfloat16 if asked to, or if the form is `pairs`.
-void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
-          std::int32_t together, bool rounded, std::byte* to);
-
-/// Stores a row of weights in 8 bits for a kernel, padded with zeros to whole steps: the nearest multiples of the scale
-/// that makes the largest 127. Returns the scale.
-[[nodiscard]] float store_row(kernel const& k, float const* row, std::int32_t inputs, std::byte* to);
+void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs, bool rounded,
+          std::byte* to);
 
 }  // namespace multidraft::examples::product

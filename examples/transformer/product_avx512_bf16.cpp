@@ -9,18 +9,23 @@ namespace {
 
 MULTIDRAFT_EXAMPLE_INLINE __m512bh as_pairs(__m512i bits) { return reinterpret_cast<__m512bh>(bits); }
 
-struct bf16_weights : vectors_of_16 {
-    using weights = __m512bh;
-    using inputs = __m512bh;
-    static constexpr std::int32_t weight_bytes = 64;
-    static constexpr std::int32_t input_bytes = 64;
-    static constexpr std::size_t outputs(std::size_t rows) {
-        constexpr std::size_t of[] = {0, 12, 8, 8, 6, 4, 4, 3, 3};
-        return of[rows];
+struct dot_products : vectors_of_16 {
+    using operand = __m512bh;
+    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand w, __m512bh x) { return _mm512_dpbf16_ps(s, w, x); }
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE __m512bh input_at(std::byte const* from) {
+        return as_pairs(_mm512_set1_epi32(*static_cast<int const*>(static_cast<void const*>(from + 4 * part))));
     }
-    static MULTIDRAFT_EXAMPLE_INLINE weights load(std::byte const* from) { return as_pairs(_mm512_loadu_si512(from)); }
-    static MULTIDRAFT_EXAMPLE_INLINE inputs read(std::byte const* from) { return as_pairs(_mm512_loadu_si512(from)); }
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, weights w, inputs x) { return _mm512_dpbf16_ps(s, w, x); }
+};
+
+struct bf16_weights : dot_products {
+    static constexpr std::size_t parts = 1;
+    static constexpr std::ptrdiff_t group_input_bytes = 4;
+    static constexpr std::ptrdiff_t group_bytes = 64;
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+        return as_pairs(_mm512_loadu_si512(from));
+    }
 };
 
 // The bfloat16 of an integer in [0, 128), by bytes: looked up, 128 bytes at a time.
@@ -41,34 +46,14 @@ constexpr bytes_of_integers make_bytes() {
 }
 constexpr bytes_of_integers table = make_bytes();
 
-// For each byte as it is stored, which weight it is: of every 16, 8 of the first vector, then 8 of the second.
-struct byte_order {
-    alignas(64) unsigned char from[64];
-};
-constexpr byte_order make_order() {
-    byte_order order{};
-    for (std::int32_t i = 0; i < 64; ++i) {
-        std::int32_t const in_vector = i % 32;
-        order.from[in_vector / 8 * 16 + i / 32 * 8 + in_vector % 8] = static_cast<unsigned char>(i);
-    }
-    return order;
-}
-constexpr byte_order interleaved = make_order();
-
-/// Weights of 8 bits are widened to bfloat16, exactly. They are stored as sign and magnitude, 64 in the order in which
-/// the bytes of two vectors are interleaved.
-struct int8_weights : vectors_of_16 {
-    struct weights {
-        __m512bh first, second;
-    };
-    using inputs = weights;
-    static constexpr std::int32_t weight_bytes = 64;
-    static constexpr std::int32_t input_bytes = 128;
-    static constexpr std::size_t outputs(std::size_t rows) {
-        constexpr std::size_t of[] = {0, 8, 6, 4, 4, 3, 2, 2, 2};
-        return of[rows];
-    }
-    static MULTIDRAFT_EXAMPLE_INLINE weights load(std::byte const* from) {
+/// Weights of 8 bits are widened to bfloat16, exactly. They are stored as sign and magnitude, those of two pairs of
+/// inputs in the order in which the bytes of two vectors are interleaved: see `store_panel`.
+struct int8_weights : dot_products {
+    static constexpr std::size_t parts = 2;
+    static constexpr std::ptrdiff_t group_input_bytes = 8;
+    static constexpr std::ptrdiff_t group_bytes = 64;
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
         __m512i const stored = _mm512_loadu_si512(from);
         __m512i const low =
             _mm512_permutex2var_epi8(_mm512_load_si512(table.low), stored, _mm512_load_si512(table.low + 64));
@@ -77,25 +62,13 @@ struct int8_weights : vectors_of_16 {
         // magnitude | (stored & 0x80)
         __m512i const high =
             _mm512_ternarylogic_epi32(magnitude, stored, _mm512_set1_epi8(static_cast<char>(0x80)), 0xf8);
-        return {as_pairs(_mm512_unpacklo_epi8(low, high)), as_pairs(_mm512_unpackhi_epi8(low, high))};
-    }
-    static MULTIDRAFT_EXAMPLE_INLINE inputs read(std::byte const* from) {
-        return {as_pairs(_mm512_loadu_si512(from)), as_pairs(_mm512_loadu_si512(from + 64))};
-    }
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, weights w, inputs x) {
-        return _mm512_dpbf16_ps(_mm512_dpbf16_ps(s, w.first, x.first), w.second, x.second);
-    }
-    static void store(std::int8_t const* weights, std::byte* to) {
-        __m512i const integers = _mm512_loadu_si512(weights);
-        __m512i const signs = _mm512_and_si512(integers, _mm512_set1_epi8(static_cast<char>(0x80)));
-        __m512i const stored = _mm512_or_si512(_mm512_abs_epi8(integers), signs);
-        _mm512_storeu_si512(to, _mm512_permutexvar_epi8(_mm512_load_si512(interleaved.from), stored));
+        return as_pairs(part == 0 ? _mm512_unpacklo_epi8(low, high) : _mm512_unpackhi_epi8(low, high));
     }
 };
 
 constexpr kernel list[] = {
-    {"avx512_bf16", weight_type::bf16, input_form::pairs, 32, most_rows, multiply<bf16_weights>, nullptr},
-    {"avx512_bf16", weight_type::int8, input_form::pairs, 64, most_rows, multiply<int8_weights>, int8_weights::store},
+    {"avx512_bf16", weight_type::bf16, input_form::pairs, dot_products::together, multiply<bf16_weights>},
+    {"avx512_bf16", weight_type::int8, input_form::pairs, dot_products::together, multiply<int8_weights>},
 };
 
 }  // namespace

@@ -9,26 +9,24 @@ namespace multidraft::examples::product {
 /// How a weight is stored.
 enum class weight_type { bf16, f32, int8 };
 
-/// How the inputs of a kernel are laid out: see `pack`.
+/// How a kernel reads inputs.
 enum class input_form {
-    pairs,  ///< bfloat16, in order
-    split,  ///< float, of a step all those at odd places, then all those at even ones
+    pairs,   ///< bfloat16, multiplied by two at a time
+    floats,  ///< float
 };
 
-/// Rows that a kernel multiplies together at most, and outputs that it computes before it turns to other rows.
-inline constexpr std::int32_t most_rows = 8;
-inline constexpr std::int32_t panel = 24;
+/// Outputs whose weights are stored together.
+inline constexpr std::int32_t panel = 16;
 
 /// One matrix, and the inputs and outputs of a product with it.
 struct task {
-    std::byte const* weights;      ///< a row for each output
-    std::size_t weight_row_bytes;  ///< from one row to the next
-    float const* scales;           ///< of the rows, for 8 bits
-    std::int32_t first, last;      ///< the outputs to compute
-    std::int32_t steps;            ///< of a row: its numbers / `kernel::step`
-    std::byte const* inputs;       ///< packed for the kernel
+    std::byte const* weights;  ///< in panels: see `store`
+    float const* scales;       ///< of the outputs, for 8 bits
+    std::int32_t outputs;      ///< of the matrix
+    std::int32_t first, last;  ///< the panels to compute
+    std::int32_t steps;        ///< of a row: its numbers / `kernel::step`, rounded up
+    std::byte const* inputs;   ///< as `pack` lays them out for the kernel
     std::int32_t rows;
-    std::int32_t together;   ///< rows that are packed together at most
     float* output;           ///< of output 0 of the first row
     std::size_t output_row;  ///< numbers from one row of outputs to the next
 };
@@ -38,18 +36,14 @@ struct kernel {
     char const* name;
     weight_type weights;
     input_form inputs;
-    std::int32_t step;      ///< numbers taken together; rows are padded with zeros to a multiple
     std::int32_t together;  ///< rows taken together at most
     void (*run)(task const&);
-    /// For 8 bits: stores a step of weights in [-127, 127] as the kernel reads them.
-    void (*store)(std::int8_t const* weights, std::byte* to);
 
-    /// The bytes of a step of weights and of inputs.
-    [[nodiscard]] constexpr std::int32_t weight_bytes() const noexcept {
-        return step * (weights == weight_type::f32 ? 4 : weights == weight_type::bf16 ? 2 : 1);
-    }
-    [[nodiscard]] constexpr std::int32_t input_bytes() const noexcept {
-        return step * (inputs == input_form::pairs ? 2 : 4);
+    /// Inputs taken together: 64 bytes of a row of inputs. Rows are padded with zeros to a multiple.
+    [[nodiscard]] constexpr std::int32_t step() const noexcept { return inputs == input_form::pairs ? 32 : 16; }
+    /// The bytes of the weights of one step of a panel.
+    [[nodiscard]] constexpr std::int32_t step_bytes() const noexcept {
+        return step() * panel * (weights == weight_type::f32 ? 4 : weights == weight_type::bf16 ? 2 : 1);
     }
 };
 

@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <cstring>
+#include <vector>
 
 #include "transformer/product.hpp"
 #include "transformer/vectors.hpp"
@@ -12,12 +13,6 @@ namespace {
 
 using namespace kernels;
 using bytes = std::int8_t __attribute__((vector_size(lanes)));
-
-/// Two vectors of numbers in order, as those at odd places and those at even ones.
-MULTIDRAFT_INLINE void split(floats a, floats b, float* to) {
-    store(to, __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31));
-    store(to + lanes, __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30));
-}
 
 /// The nearest bfloat16, as a float.
 MULTIDRAFT_INLINE floats as_bfloat16(floats v) {
@@ -34,31 +29,26 @@ struct layout {
 };
 
 MULTIDRAFT_INLINE void store_step(layout const& as, float const* from, std::byte* to) {
-    for (std::int32_t i = 0; i < as.step; i += 2 * lanes) {
-        floats const a = load(from + i);
-        floats const b = load(from + i + lanes);
-        if (as.form == input_form::pairs) {
-            auto* const halves_at = reinterpret_cast<bfloat16*>(to) + i;
-            store(halves_at, a);
-            store(halves_at + lanes, b);
-        } else if (as.rounded) {
-            split(as_bfloat16(a), as_bfloat16(b), reinterpret_cast<float*>(to) + i);
-        } else {
-            split(a, b, reinterpret_cast<float*>(to) + i);
-        }
+    floats const a = load(from);
+    if (as.form == input_form::pairs) {
+        auto* const halves_at = reinterpret_cast<bfloat16*>(to);
+        store(halves_at, a);
+        store(halves_at + lanes, load(from + lanes));
+    } else {
+        store(reinterpret_cast<float*>(to), as.rounded ? as_bfloat16(a) : a);
     }
 }
 
 MULTIDRAFT_EXAMPLE_CLONES
 void store_rows(layout const& as, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
-                std::int32_t step_bytes, std::byte* to) {
+                std::byte* to) {
     std::int32_t const whole = inputs - inputs % as.step;
     for (std::int32_t at = 0; at < whole; at += as.step)
-        for (std::int32_t r = 0; r < count; ++r, to += step_bytes)
+        for (std::int32_t r = 0; r < count; ++r, to += 64)
             store_step(as, rows + static_cast<std::size_t>(r) * stride + at, to);
     if (whole == inputs) return;
-    for (std::int32_t r = 0; r < count; ++r, to += step_bytes) {
-        std::array<float, 64> rest{};
+    for (std::int32_t r = 0; r < count; ++r, to += 64) {
+        std::array<float, 32> rest{};
         std::copy_n(rows + static_cast<std::size_t>(r) * stride + whole, inputs - whole, rest.begin());
         store_step(as, rest.data(), to);
     }
@@ -88,32 +78,104 @@ void nearest_integers(float const* numbers, std::int32_t n, float factor, std::i
     }
 }
 
-}  // namespace
+/// A number of at most 7 bits as the sign and the magnitude.
+std::byte signed_magnitude(std::int8_t number) { return static_cast<std::byte>(number < 0 ? 0x80 | -number : number); }
 
-void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs,
-          std::int32_t together, bool rounded, std::byte* to) {
-    std::int32_t const groups = (count + together - 1) / together;
-    std::size_t const row_bytes = packed_bytes(k, inputs, 1);
-    for (std::int32_t g = 0; g < groups; ++g) {
-        std::int32_t const taken = count / groups + (g < count % groups ? 1 : 0);
-        store_rows({k.inputs, k.step, rounded}, rows, stride, taken, inputs, k.input_bytes(), to);
-        rows += static_cast<std::size_t>(taken) * stride;
-        to += static_cast<std::size_t>(taken) * row_bytes;
+/// The integers of a row in 8 bits, and their scale. A row of zeros, or of numbers so small that the quotient would
+/// overflow, becomes zeros.
+float quantise(float const* row, std::int32_t inputs, std::int8_t* to) {
+    float const scale = largest(row, inputs) / 127;
+    float const factor = std::isfinite(1 / scale) ? 1 / scale : 0;
+    std::int32_t const whole = inputs - inputs % lanes;
+    nearest_integers(row, whole, factor, to);
+    std::array<std::int8_t, lanes> rest{};
+    nearest_integers(row + whole, inputs - whole, factor, rest.data());
+    std::copy_n(rest.begin(), inputs - whole, to + whole);
+    return factor == 0 ? 0 : scale;
+}
+
+/// Of each pair of inputs, the second ones of all outputs, then the first ones: as multiply-adds take them.
+template <class Number>
+void store_apart(std::vector<Number> const& rows, std::int32_t padded, std::byte* to) {
+    auto* at = reinterpret_cast<Number*>(to);
+    for (std::int32_t k = 0; k < padded; k += 2)
+        for (std::int32_t const input : {k + 1, k})
+            for (std::int32_t n = 0; n < panel; ++n) *at++ = rows[static_cast<std::size_t>(n * padded + input)];
+}
+
+/// Of each pair of inputs, both for each output: as dot products take them.
+void store_pairs(std::vector<std::uint16_t> const& rows, std::int32_t padded, std::byte* to) {
+    auto* at = reinterpret_cast<std::uint16_t*>(to);
+    for (std::int32_t k = 0; k < padded; k += 2)
+        for (std::int32_t n = 0; n < panel; ++n, at += 2) std::copy_n(rows.begin() + n * padded + k, 2, at);
+}
+
+/// Two pairs of inputs in 64 bytes, in the order in which the bytes of two vectors are interleaved: of every 16 bytes,
+/// 8 for the first pair, then 8 for the second.
+void store_interleaved(std::vector<std::int8_t> const& rows, std::int32_t padded, std::byte* to) {
+    for (std::int32_t k = 0; k < padded; k += 4, to += 64) {
+        for (std::int32_t i = 0; i < 32; ++i) {
+            std::int32_t const from = i / 2 * padded + k + i % 2;
+            std::byte* const place = to + i / 8 * 16 + i % 8;
+            place[0] = signed_magnitude(rows[static_cast<std::size_t>(from)]);
+            place[8] = signed_magnitude(rows[static_cast<std::size_t>(from + 2)]);
+        }
     }
 }
 
-float store_row(kernel const& k, float const* row, std::int32_t inputs, std::byte* to) {
-    constexpr std::int32_t taken = 512;  // a multiple of every step
-    // A row of zeros, or of numbers so small that the quotient would overflow, becomes zeros.
-    float const scale = largest(row, inputs) / 127;
-    float const factor = std::isfinite(1 / scale) ? 1 / scale : 0;
-    for (std::int32_t at = 0; at < inputs; at += taken) {
-        std::int32_t const count = std::min(taken, inputs - at);
-        std::array<std::int8_t, taken> integers{};
-        nearest_integers(row + at, count, factor, integers.data());
-        for (std::int32_t i = 0; i < count; i += k.step, to += k.weight_bytes()) k.store(integers.data() + i, to);
+/// `count` rows, each converted by `f(row, to)`, and zeros up to a panel of `padded` inputs.
+template <class Number, class F>
+std::vector<Number> panel_of(std::int32_t count, std::int32_t padded, F const& f) {
+    std::vector<Number> all(static_cast<std::size_t>(panel) * static_cast<std::size_t>(padded));
+    for (std::int32_t n = 0; n < count; ++n)
+        f(n, all.data() + static_cast<std::size_t>(n) * static_cast<std::size_t>(padded));
+    return all;
+}
+
+}  // namespace
+
+void store_panel(kernel const& k, float const* rows, std::int32_t count, std::int32_t inputs, std::byte* to,
+                 float* scales) {
+    std::int32_t const padded = steps(k, inputs) * k.step();
+    auto const row = [&](std::int32_t n) {
+        return rows + static_cast<std::size_t>(n) * static_cast<std::size_t>(inputs);
+    };
+    switch (k.weights) {
+        case weight_type::f32:
+            store_apart(
+                panel_of<float>(count, padded, [&](std::int32_t n, float* at) { std::copy_n(row(n), inputs, at); }),
+                padded, to);
+            break;
+        case weight_type::bf16:
+            store_pairs(panel_of<std::uint16_t>(count, padded,
+                                                [&](std::int32_t n, std::uint16_t* at) {
+                                                    kernels::round(row(n), static_cast<std::size_t>(inputs),
+                                                                   reinterpret_cast<bfloat16*>(at));
+                                                }),
+                        padded, to);
+            break;
+        case weight_type::int8: {
+            auto const integers = panel_of<std::int8_t>(
+                count, padded, [&](std::int32_t n, std::int8_t* at) { scales[n] = quantise(row(n), inputs, at); });
+            if (k.inputs == input_form::pairs)
+                store_interleaved(integers, padded, to);
+            else
+                store_apart(integers, padded, to);
+            break;
+        }
     }
-    return factor == 0 ? 0 : scale;
+}
+
+void pack(kernel const& k, float const* rows, std::size_t stride, std::int32_t count, std::int32_t inputs, bool rounded,
+          std::byte* to) {
+    std::int32_t const groups = (count + k.together - 1) / k.together;
+    std::size_t const row_bytes = packed_bytes(k, inputs, 1);
+    for (std::int32_t g = 0; g < groups; ++g) {
+        std::int32_t const taken = count / groups + (g < count % groups ? 1 : 0);
+        store_rows({k.inputs, k.step(), rounded}, rows, stride, taken, inputs, to);
+        rows += static_cast<std::size_t>(taken) * stride;
+        to += static_cast<std::size_t>(taken) * row_bytes;
+    }
 }
 
 }  // namespace multidraft::examples::product

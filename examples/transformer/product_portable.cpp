@@ -1,4 +1,5 @@
-// Products in plain C++, for CPUs without the instructions of the other files.
+// Products in plain C++, for CPUs without the instructions of the other files. With vectors of four numbers and fused
+// multiply-adds, as in NEON, the compiler keeps the sums of a tile in registers.
 
 #include "transformer/product_kernel.hpp"
 #include "transformer/product_tile.hpp"
@@ -6,98 +7,98 @@
 namespace multidraft::examples::product {
 namespace {
 
+/// Four numbers, in a vector where the CPU has one of that size.
+using four __attribute__((vector_size(16))) = float;
+using four_bits __attribute__((vector_size(16))) = std::uint32_t;
+
 /// Fused where the CPU has it, otherwise two roundings: the library function would be many times slower.
-MULTIDRAFT_EXAMPLE_INLINE float multiplied(float a, float b, float c) {
+MULTIDRAFT_EXAMPLE_INLINE four multiplied(four a, float x, four c) {
 #if defined(__FP_FAST_FMAF) || defined(__FMA__)
-    return __builtin_fmaf(a, b, c);
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::int32_t l = 0; l < 4; ++l) c[l] = __builtin_fmaf(a[l], x, c[l]);
+    return c;
 #else
-    return a * b + c;
+    return a * x + c;
 #endif
 }
 
 struct multiply_add {
     struct sum {
-        float lane[16];
+        four of[4];
     };
-    struct floats {
-        sum odd, even;
-    };
-    using weights = floats;
-    using inputs = floats;
-    static constexpr std::int32_t input_bytes = 128;
-    static constexpr std::int32_t together = 4;
-    static constexpr std::size_t outputs(std::size_t) { return 1; }
+    using operand = sum;
+    static constexpr std::size_t parts = 2;
+    static constexpr std::ptrdiff_t group_input_bytes = 8;
+#if defined(__aarch64__)
+    static constexpr std::int32_t together = 6;
+    static constexpr std::size_t panels(std::size_t rows) { return rows <= 2 ? 2 : 1; }
+#else
+    static constexpr std::int32_t together = 2;
+    static constexpr std::size_t panels(std::size_t rows) { return rows == 1 ? 2 : 1; }
+#endif
 
     static MULTIDRAFT_EXAMPLE_INLINE sum zero() { return {}; }
-    static MULTIDRAFT_EXAMPLE_INLINE inputs read(std::byte const* from) {
-        inputs x;
-        __builtin_memcpy(&x, from, sizeof x);
-        return x;
-    }
-    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, weights const& w, inputs const& x) {
-        for (std::int32_t l = 0; l < 16; ++l)
-            s.lane[l] = multiplied(w.even.lane[l], x.even.lane[l], multiplied(w.odd.lane[l], x.odd.lane[l], s.lane[l]));
+    static MULTIDRAFT_EXAMPLE_INLINE sum add(sum s, operand const& w, float x) {
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::int32_t i = 0; i < 4; ++i) s.of[i] = multiplied(w.of[i], x, s.of[i]);
         return s;
     }
-    template <std::size_t n>
-    static MULTIDRAFT_EXAMPLE_INLINE void totals(sum const (&sums)[n], float (&out)[n]) {
-        for (std::size_t i = 0; i < n; ++i) {
-            sum s = sums[i];
-            for (std::int32_t half = 8; half > 0; half /= 2)
-                for (std::int32_t l = 0; l < half; ++l) s.lane[l] += s.lane[l + half];
-            out[i] = s.lane[0];
-        }
+    static MULTIDRAFT_EXAMPLE_INLINE void write(sum const& s, float* to) { __builtin_memcpy(to, &s, sizeof s); }
+    /// The second of two inputs comes first, as in dot products of pairs.
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE float input_at(std::byte const* from) {
+        float x;
+        __builtin_memcpy(&x, from + (part == 0 ? 4 : 0), sizeof x);
+        return x;
     }
 };
 
 struct bf16_weights : multiply_add {
-    static constexpr std::int32_t weight_bytes = 64;
-    static MULTIDRAFT_EXAMPLE_INLINE weights load(std::byte const* from) {
-        std::uint16_t half[32];
-        __builtin_memcpy(half, from, sizeof half);
-        std::uint32_t odd[16];
-        std::uint32_t even[16];
-        for (std::int32_t l = 0; l < 16; ++l) {
-            odd[l] = std::uint32_t{half[2 * l + 1]} << 16U;
-            even[l] = std::uint32_t{half[2 * l]} << 16U;
+    static constexpr std::ptrdiff_t group_bytes = 64;
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+        four_bits both[4];
+        __builtin_memcpy(both, from, sizeof both);
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (four_bits& bits : both) {
+            if constexpr (part == 0)
+                bits &= 0xffff0000U;
+            else
+                bits <<= 16U;
         }
-        weights w;
-        __builtin_memcpy(&w.odd, odd, sizeof odd);
-        __builtin_memcpy(&w.even, even, sizeof even);
+        operand w;
+        __builtin_memcpy(&w, both, sizeof w);
         return w;
     }
 };
 
 struct f32_weights : multiply_add {
-    static constexpr std::int32_t weight_bytes = 128;
-    static MULTIDRAFT_EXAMPLE_INLINE weights load(std::byte const* from) {
-        float all[32];
-        __builtin_memcpy(all, from, sizeof all);
-        weights w;
-        for (std::int32_t l = 0; l < 16; ++l) {
-            w.odd.lane[l] = all[2 * l + 1];
-            w.even.lane[l] = all[2 * l];
-        }
+    static constexpr std::ptrdiff_t group_bytes = 128;
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+        operand w;
+        __builtin_memcpy(&w, from + 64 * part, sizeof w);
         return w;
     }
 };
 
 struct int8_weights : multiply_add {
-    static constexpr std::int32_t weight_bytes = 32;
-    static MULTIDRAFT_EXAMPLE_INLINE weights load(std::byte const* from) {
-        weights w;
-        for (std::int32_t l = 0; l < 16; ++l) {
-            w.odd.lane[l] = static_cast<std::int8_t>(from[l]);
-            w.even.lane[l] = static_cast<std::int8_t>(from[16 + l]);
-        }
+    static constexpr std::ptrdiff_t group_bytes = 32;
+    template <std::size_t part>
+    static MULTIDRAFT_EXAMPLE_INLINE operand operand_at(std::byte const* from) {
+        operand w;
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::int32_t i = 0; i < panel; ++i)
+            w.of[i / 4][i % 4] =
+                static_cast<float>(static_cast<std::int8_t>(from[16 * part + static_cast<std::size_t>(i)]));
         return w;
     }
 };
 
 constexpr kernel list[] = {
-    {"portable", weight_type::bf16, input_form::split, 32, multiply_add::together, multiply<bf16_weights>, nullptr},
-    {"portable", weight_type::f32, input_form::split, 32, multiply_add::together, multiply<f32_weights>, nullptr},
-    {"portable", weight_type::int8, input_form::split, 32, multiply_add::together, multiply<int8_weights>, store_split},
+    {"portable", weight_type::bf16, input_form::floats, multiply_add::together, multiply<bf16_weights>},
+    {"portable", weight_type::f32, input_form::floats, multiply_add::together, multiply<f32_weights>},
+    {"portable", weight_type::int8, input_form::floats, multiply_add::together, multiply<int8_weights>},
 };
 
 }  // namespace

@@ -4,13 +4,14 @@
 // the linker must not use the code of one in another. For the same reason they call no inline function of the standard
 // library.
 //
-// An arithmetic A has
+// A tile is R rows by N panels of 16 outputs, whose sums stay in registers. An arithmetic A has
 //
-// - `sum`: 16 partial sums; `weights`, `inputs`: a step of a row.
-// - `weight_bytes`, `input_bytes`: of a step.
-// - `outputs(rows)`: the outputs of a tile of so many rows, a divisor of `panel`: their sums, a step of their weights
-//   and one of inputs fit into the registers. `together`: the most rows.
-// - `load(bytes)`, `read(bytes)`, `zero()`, `add(sum, weights, inputs)`, `totals(sums, n, out)`.
+// - `sum`: the sums of a panel and a row. `zero()`; `write(sum, float*)` to 16 floats.
+// - `operand`: the weights of a panel for one input (or pair of inputs) of a row; `input`: that input in all lanes.
+// - A group of inputs has `parts` operands: `operand_at<part>(weights)` and `input_at<part>(inputs)` read them from
+//   the `group_bytes` of weights and the `group_input_bytes` of inputs. `add(sum, operand, input)`.
+// - `together`: the most rows R; `panels(R)`: the N for so many rows: enough independent sums to hide the latency of
+//   the additions, few enough for the registers.
 #pragma once
 
 #include <cstddef>
@@ -33,6 +34,11 @@
 #else
 #define MULTIDRAFT_EXAMPLE_UNROLL _Pragma("GCC unroll 32")
 #endif
+#if defined(__clang__)
+#define MULTIDRAFT_EXAMPLE_ROLLED _Pragma("clang loop unroll(disable)")
+#else
+#define MULTIDRAFT_EXAMPLE_ROLLED _Pragma("GCC unroll 1")
+#endif
 #define MULTIDRAFT_EXAMPLE_INLINE inline __attribute__((always_inline))
 
 namespace multidraft::examples::product {
@@ -47,178 +53,168 @@ public:
 
 private:
     unsigned before_;
+#elif defined(__aarch64__)
+    flush_denormals() {
+        __asm__ volatile("mrs %0, fpcr" : "=r"(before_));
+        __asm__ volatile("msr fpcr, %0" : : "r"(before_ | std::uint64_t{1} << 24U));
+    }
+    ~flush_denormals() { __asm__ volatile("msr fpcr, %0" : : "r"(before_)); }
+
+private:
+    std::uint64_t before_;
 #else
     flush_denormals() {}
 #endif
 };
 
-/// Inputs of rows taken together that are used again and again should stay in the first-level cache: longer rows are
-/// multiplied in pieces.
-constexpr std::int32_t piece_bytes = 16384;
+/// Bytes of a row of inputs in a step.
+constexpr std::ptrdiff_t input_step = 64;
+
+/// How far ahead of the product weights are fetched, in a tile that reads them from memory.
+constexpr std::ptrdiff_t fetch_distance = 2048;
 
 constexpr std::int32_t smaller(std::int32_t a, std::int32_t b) { return a < b ? a : b; }
 
-/// The size of pieces of n things, at most `most` each and as even as possible.
-constexpr std::int32_t evenly(std::int32_t n, std::int32_t most) {
-    std::int32_t const pieces = (n + most - 1) / most;
-    return (n + pieces - 1) / pieces;
+MULTIDRAFT_EXAMPLE_INLINE void fetch(std::byte const* at) { __builtin_prefetch(at, 0, 2); }
+
+/// Adds the products of one part of a group. An input is read again for each panel: registers are for the sums.
+template <class A, std::size_t R, std::size_t N, std::size_t part>
+MULTIDRAFT_EXAMPLE_INLINE void add_part(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
+                                        typename A::sum (&sums)[R * N]) {
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::size_t n = 0; n < N; ++n) {
+        auto const w = A::template operand_at<part>(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes);
+        MULTIDRAFT_EXAMPLE_UNROLL
+        for (std::size_t r = 0; r < R; ++r) {
+            auto const x = A::template input_at<part>(inputs + static_cast<std::ptrdiff_t>(r) * input_step);
+            sums[r * N + n] = A::add(sums[r * N + n], w, x);
+        }
+    }
 }
 
-/// Some rows of a task, and a panel of its outputs.
-struct part {
-    std::byte const* inputs;
-    float* output;             ///< of output 0 of the first of these rows
-    std::int32_t first, last;  ///< outputs
-    bool fetch;                ///< whether to prefetch the next weights, which the first rows do for all
+/// Weights that a tile fetches while it multiplies, for later tiles: `bytes` of them in each step.
+struct fetched {
+    std::byte const* at = nullptr;
+    std::ptrdiff_t bytes = 0;
 };
 
-/// Adds `steps` steps to the sums of N outputs and R rows, and may prefetch the weights `ahead` bytes further on.
-template <class A, std::size_t N, std::size_t R, bool fetch>
-MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* const (&weights)[N], std::byte const* inputs,
-                                          std::int32_t steps, std::ptrdiff_t ahead, typename A::sum (&sums)[N * R]) {
-    for (std::ptrdiff_t at = 0, end = std::ptrdiff_t{steps} * A::weight_bytes; at < end; at += A::weight_bytes) {
-        typename A::weights w[N];
-        MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::size_t n = 0; n < N; ++n) {
-            w[n] = A::load(weights[n] + at);
-            if constexpr (fetch) {
-                MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::int32_t line = 0; line < A::weight_bytes; line += 64)
-                    __builtin_prefetch(weights[n] + at + ahead + line, 0, 2);
-            }
+/// Adds the products of `steps` steps. Fetches the weights that lie `ahead` bytes further on if that is not 0.
+template <class A, std::size_t R, std::size_t N, bool streams>
+MULTIDRAFT_EXAMPLE_INLINE void accumulate(std::byte const* weights, std::ptrdiff_t panel_bytes, std::byte const* inputs,
+                                          std::int32_t steps, std::ptrdiff_t ahead, fetched& others,
+                                          typename A::sum (&sums)[R * N]) {
+    for (std::int32_t s = 0; s < steps; ++s, inputs += static_cast<std::ptrdiff_t>(R) * input_step) {
+        if constexpr (!streams) {
+            for (std::byte const* const end = others.at + others.bytes; others.at < end; others.at += 64)
+                fetch(others.at);
         }
-        MULTIDRAFT_EXAMPLE_UNROLL
-        for (std::size_t r = 0; r < R; ++r, inputs += A::input_bytes) {
-            typename A::inputs const x = A::read(inputs);
-            MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::size_t n = 0; n < N; ++n) sums[r * N + n] = A::add(sums[r * N + n], w[n], x);
+        MULTIDRAFT_EXAMPLE_ROLLED
+        for (std::ptrdiff_t at = 0; at < input_step; at += A::group_input_bytes, weights += A::group_bytes) {
+            if constexpr (streams) {
+                MULTIDRAFT_EXAMPLE_UNROLL
+                for (std::size_t n = 0; n < N; ++n) {
+                    MULTIDRAFT_EXAMPLE_UNROLL
+                    for (std::ptrdiff_t line = 0; line < A::group_bytes; line += 64)
+                        fetch(weights + static_cast<std::ptrdiff_t>(n) * panel_bytes + ahead + line);
+                }
+            }
+            add_part<A, R, N, 0>(weights, panel_bytes, inputs + at, sums);
+            if constexpr (A::parts == 2) add_part<A, R, N, 1>(weights, panel_bytes, inputs + at, sums);
         }
     }
 }
 
-/// Writes the totals of the outputs from n on, `there` of them.
-template <std::size_t N, std::size_t R>
-MULTIDRAFT_EXAMPLE_INLINE void store(task const& t, float* to, std::int32_t n, std::int32_t there,
-                                     float (&totals)[N * R]) {
-    if (t.scales != nullptr) {
-        for (std::size_t r = 0; r < R; ++r)
-            for (std::int32_t i = 0; i < there; ++i) totals[r * N + static_cast<std::size_t>(i)] *= t.scales[n + i];
+/// The sums of R rows and N panels from panel `p` on.
+template <class A, std::size_t R, std::size_t N, bool streams>
+void multiply_tile(task const& t, std::int32_t p, std::byte const* inputs, float* output, fetched& others) {
+    constexpr std::ptrdiff_t step_bytes = input_step / A::group_input_bytes * A::group_bytes;
+    std::ptrdiff_t const panel_bytes = t.steps * step_bytes;
+    std::byte const* const weights = t.weights + p * panel_bytes;
+    typename A::sum sums[R * N];
+    MULTIDRAFT_EXAMPLE_UNROLL
+    for (std::size_t i = 0; i < R * N; ++i) sums[i] = A::zero();
+    if constexpr (streams) {
+        // At the end of a panel follows that of the next tile.
+        std::int32_t const last = smaller(t.steps, static_cast<std::int32_t>(fetch_distance / step_bytes));
+        std::int32_t const first = t.steps - last;
+        accumulate<A, R, N, true>(weights, panel_bytes, inputs, first, fetch_distance, others, sums);
+        accumulate<A, R, N, true>(weights + first * step_bytes, panel_bytes,
+                                  inputs + first * static_cast<std::ptrdiff_t>(R) * input_step, last,
+                                  last * step_bytes + static_cast<std::ptrdiff_t>(N - 1) * panel_bytes, others, sums);
+    } else {
+        accumulate<A, R, N, false>(weights, panel_bytes, inputs, t.steps, 0, others, sums);
     }
-    for (std::size_t r = 0; r < R; ++r, to += t.output_row) {
-        if (there == static_cast<std::int32_t>(N))
-            __builtin_memcpy(to, totals + r * N, sizeof(float) * N);
-        else
-            for (std::int32_t i = 0; i < there; ++i) to[i] = totals[r * N + static_cast<std::size_t>(i)];
-    }
-}
-
-template <class A, std::size_t R>
-void multiply_panel(task const& t, part const& p) {
-    constexpr std::size_t N = A::outputs(R);
-    constexpr auto tile = static_cast<std::int32_t>(N);
-    static_assert(panel % N == 0);
-    constexpr std::ptrdiff_t inputs_of_step = static_cast<std::ptrdiff_t>(R) * A::input_bytes;
-    typename A::sum kept[panel / N][N * R];  // between the pieces of rows
-    constexpr auto most = static_cast<std::int32_t>(piece_bytes / inputs_of_step);
-    std::int32_t const size = t.steps <= most ? t.steps : evenly(t.steps, most);
-    for (std::int32_t begin = 0; begin < t.steps; begin += size) {
-        std::int32_t const steps = smaller(size, t.steps - begin);
-        bool const last_piece = begin + steps == t.steps;
-        std::ptrdiff_t const offset = std::ptrdiff_t{begin} * A::weight_bytes;
-        typename A::sum(*place)[N * R] = kept;
-        for (std::int32_t n = p.first; n < p.last; n += tile, ++place) {
-            std::int32_t const there = smaller(tile, p.last - n);
-            std::byte const* const row = t.weights + static_cast<std::size_t>(n) * t.weight_row_bytes + offset;
-            std::byte const* weights[N];  // missing rows repeat the first one
-            MULTIDRAFT_EXAMPLE_UNROLL
-            for (std::size_t i = 0; i < N; ++i)
-                weights[i] = static_cast<std::int32_t>(i) < there ? row + i * t.weight_row_bytes : row;
-            // How far on the weights lie that come after these: in the same rows, or in the next.
-            std::ptrdiff_t ahead = 0;
-            if (p.fetch) {
-                std::int32_t const next = size == t.steps ? tile : panel;
-                if (!last_piece)
-                    ahead = std::ptrdiff_t{steps} * A::weight_bytes;
-                else if (n + next < t.last)
-                    ahead = next * static_cast<std::ptrdiff_t>(t.weight_row_bytes) - offset;
-            }
-
-            typename A::sum sums[N * R];
-            if (begin == 0) {
-                MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::size_t i = 0; i < N * R; ++i) sums[i] = A::zero();
-            } else {
-                MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::size_t i = 0; i < N * R; ++i) sums[i] = (*place)[i];
-            }
-            std::byte const* const inputs = p.inputs + begin * inputs_of_step;
-            if (ahead != 0)
-                accumulate<A, N, R, true>(weights, inputs, steps, ahead, sums);
+    for (std::size_t n = 0; n < N; ++n) {
+        std::int32_t const begin = (p + static_cast<std::int32_t>(n)) * panel;
+        std::int32_t const there = smaller(panel, t.outputs - begin);
+        for (std::size_t r = 0; r < R; ++r) {
+            float totals[panel];
+            A::write(sums[r * N + n], totals);
+            if (t.scales != nullptr)
+                for (std::int32_t i = 0; i < there; ++i) totals[i] *= t.scales[begin + i];
+            float* const to = output + r * t.output_row + begin;
+            if (there == panel)
+                __builtin_memcpy(to, totals, sizeof totals);
             else
-                accumulate<A, N, R, false>(weights, inputs, steps, ahead, sums);
-            if (!last_piece) {
-                MULTIDRAFT_EXAMPLE_UNROLL
-                for (std::size_t i = 0; i < N * R; ++i) (*place)[i] = sums[i];
-                continue;
-            }
-            float totals[N * R];
-            A::totals(sums, totals);
-            store<N, R>(t, p.output + n, n, there, totals);
+                for (std::int32_t i = 0; i < there; ++i) to[i] = totals[i];
         }
     }
 }
 
-template <class A>
-void multiply_rows(task const& t, part const& p, std::int32_t rows) {
-    switch (rows) {
-        case 1:
-            return multiply_panel<A, 1>(t, p);
-        case 2:
-            return multiply_panel<A, 2>(t, p);
-        case 3:
-            return multiply_panel<A, 3>(t, p);
-        case 4:
-            return multiply_panel<A, 4>(t, p);
-        default:
-            break;
-    }
-    if constexpr (A::together > 4) {
-        switch (rows) {
-            case 5:
-                return multiply_panel<A, 5>(t, p);
-            case 6:
-                return multiply_panel<A, 6>(t, p);
-            case 7:
-                return multiply_panel<A, 7>(t, p);
-            case 8:
-                return multiply_panel<A, 8>(t, p);
-            default:
-                break;
-        }
-    }
+/// R rows and the panels from `p` to `end`, at most N.
+template <class A, std::size_t R, bool streams>
+void multiply_rows(task const& t, std::int32_t p, std::int32_t end, std::byte const* inputs, float* output,
+                   fetched& others) {
+    constexpr std::size_t N = A::panels(R);
+    if (end - p == static_cast<std::int32_t>(N)) return multiply_tile<A, R, N, streams>(t, p, inputs, output, others);
+    for (; p < end; ++p) multiply_tile<A, R, 1, streams>(t, p, inputs, output, others);
 }
+
+/// The same for a number of rows that is not known when this is compiled.
+template <class A, std::size_t R, bool streams>
+void multiply_some(std::int32_t rows, task const& t, std::int32_t p, std::int32_t end, std::byte const* inputs,
+                   float* output, fetched& others) {
+    if (rows == static_cast<std::int32_t>(R)) return multiply_rows<A, R, streams>(t, p, end, inputs, output, others);
+    if constexpr (R > 1) multiply_some<A, R - 1, streams>(rows, t, p, end, inputs, output, others);
+}
+
+/// Rows that are multiplied together: groups as even as possible, of at most `together`.
+struct row_groups {
+    std::int32_t rows, count;
+    row_groups(std::int32_t all, std::int32_t together) : rows(all), count((all + together - 1) / together) {}
+    [[nodiscard]] std::int32_t size(std::int32_t g) const { return rows / count + (g < rows % count ? 1 : 0); }
+};
 
 template <class A>
 void multiply(task const& t) {
     flush_denormals const scope;
-    std::int32_t const groups = (t.rows + t.together - 1) / t.together;
-    for (std::int32_t n = t.first; n < t.last; n += panel) {
-        part p{t.inputs, t.output, n, smaller(n + panel, t.last), true};
-        for (std::int32_t g = 0; g < groups; ++g) {
-            std::int32_t const rows = t.rows / groups + (g < t.rows % groups ? 1 : 0);
-            multiply_rows<A>(t, p, rows);
-            p.inputs += std::ptrdiff_t{rows} * t.steps * A::input_bytes;
-            p.output += static_cast<std::size_t>(rows) * t.output_row;
-            p.fetch = false;
-        }
+    constexpr std::int32_t together = A::together;
+    row_groups const groups(t.rows, together);
+    if (groups.count == 1) {
+        auto const width = static_cast<std::int32_t>(A::panels(static_cast<std::size_t>(t.rows)));
+        fetched none;
+        for (std::int32_t p = t.first; p < t.last; p += width)
+            multiply_some<A, A::together, true>(t.rows, t, p, smaller(p + width, t.last), t.inputs, t.output, none);
+        return;
     }
-}
-
-/// Stores 32 weights of 8 bits for the form `split`: those at odd places, then those at even ones.
-inline void store_split(std::int8_t const* weights, std::byte* to) {
-    for (std::int32_t i = 0; i < 16; ++i) {
-        to[i] = static_cast<std::byte>(weights[2 * i + 1]);
-        to[16 + i] = static_cast<std::byte>(weights[2 * i]);
+    // Two panels stay in a cache while group after group of rows is multiplied by them; meanwhile the next are fetched.
+    constexpr std::int32_t width = 2;
+    constexpr std::ptrdiff_t step_bytes = input_step / A::group_input_bytes * A::group_bytes;
+    std::ptrdiff_t const panel_bytes = t.steps * step_bytes;
+    for (std::int32_t p = t.first; p < t.last; p += width) {
+        std::int32_t const end = smaller(p + width, t.last);
+        std::int32_t const next = smaller(end + width, t.last);
+        std::ptrdiff_t const lines = (next - end) * panel_bytes / 64;
+        std::ptrdiff_t const calls = std::ptrdiff_t{groups.count} * t.steps;
+        fetched others{t.weights + end * panel_bytes, (lines + calls - 1) / calls * 64};
+        std::byte const* inputs = t.inputs;
+        float* output = t.output;
+        for (std::int32_t g = 0; g < groups.count; ++g) {
+            std::int32_t const rows = groups.size(g);
+            multiply_some<A, A::together, false>(rows, t, p, end, inputs, output, others);
+            inputs += rows * std::ptrdiff_t{t.steps} * input_step;
+            output += static_cast<std::size_t>(rows) * t.output_row;
+        }
     }
 }
 

@@ -2,10 +2,12 @@
 """Numbers of the README and docs/benchmarks.md against the data in bench/results.
 
 numbers.py [--root ROOT]
+numbers.py [--root ROOT] --fix   writes the lines of commits
 numbers.py --self-test
 
   tables   every row of a table that bench/report.py prints, or that repeats the sweep of bench/paper_tables or the
            speed-ups of bench/padded, bench/controller or bench/goodput, is what the data say
+  commits  below every such table stands the commit at which it was measured, and its date: that of the result
   prose    the sentences of CLAIMS below: what stands in a document, and how it is computed. A sentence that is no longer
            there fails too, so that this list stays true.
 """
@@ -16,6 +18,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent.parent / "bench"))
+from support.medians import medians  # noqa: E402
 
 MACHINE = "AMD_EPYC_2_cores"
 DOCUMENTS = ("README.md", "docs/benchmarks.md")
@@ -54,18 +59,16 @@ class Data:
                        for engine, directory in PADDED.items() if (root / f"bench/results/{directory}/summary.csv").exists()}
         self.times = {}
         for name in ("verify", "sample", "tree", "step"):
-            for row in json.loads((root / f"bench/results/{MACHINE}/{name}.json").read_text(encoding="utf-8"))["benchmarks"]:
-                if row.get("aggregate_name") == "median":
-                    self.times[row["run_name"].replace("/real_time", "")] = row["real_time"]
+            self.times |= {case: row["real_time"] for case, row in medians(root / f"bench/results/{MACHINE}/{name}.csv").items()}
         done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results" / MACHINE], capture_output=True, text=True, check=True)
         self.report = tables(done.stdout)
-        self.truncation = {row["run_name"]: row["real_time"] for row in json.loads((root / "bench/results/truncation/sample.json").read_text(encoding="utf-8"))["benchmarks"]
-                           if row.get("aggregate_name") == "median"}
-        self.prepared = {row["run_name"]: row for row in json.loads((root / "bench/results/prepared_rows/batch.json").read_text(encoding="utf-8"))["benchmarks"]
-                         if row.get("aggregate_name") == "median"}
+        self.report_of = dict.fromkeys(self.report, MACHINE)
+        self.truncation = {case: row["real_time"] for case, row in medians(root / "bench/results/truncation/sample.csv").items()}
+        self.prepared = medians(root / "bench/results/prepared_rows/batch.csv")
         for directory, option in (("prepared_rows", "--prepared"), ("truncation", "--truncation")):
             done = subprocess.run([sys.executable, root / "bench/report.py", root / "bench/results" / directory, option], capture_output=True, text=True, check=True)
             self.report |= tables(done.stdout)
+            self.report_of |= dict.fromkeys(tables(done.stdout), directory)
 
     def step(self, temperature, tree):
         """The row of the sweep."""
@@ -155,13 +158,14 @@ def of_goodput(data, column, of):
     return f"{of([float(row[column]) for (_, _, drafts), row in data.goodput.items() if drafts == 'shared']):.2f}"
 
 
-def slowest_text(root):
+def slowest_text(data):
     """The least speed-up of a text with --tree auto, of the sizes above the shipped one."""
-    runs = list(csv.DictReader((root / "bench/results/padded/runs.csv").open(encoding="utf-8")))
-    text = lambda r: tuple(r[k] for k in ("size", "temperature", "kind", "prompt", "seed"))  # noqa: E731
-    rate = lambda r: float(r["tokens"]) / float(r["seconds"])  # noqa: E731
-    plain = {text(r): rate(r) for r in runs if r["method"] == "autoregressive"}
-    return min(rate(r) / plain[text(r)] for r in runs if r["tree"] == "auto" and r["size"] != "shipped")
+    return min(float(r["slowest"]) for r in data.padded["parameters of the target"] if r["tree"] == "auto" and r["size"] != "shipped")
+
+
+def speeds_of_auto(data):
+    """Of --tree auto, of the sizes above the shipped one."""
+    return [float(r["speed_up"]) for r in data.padded["parameters of the target"] if r["tree"] == "auto" and r["size"] != "shipped"]
 
 
 def step_at_287m(data, tree):
@@ -180,15 +184,16 @@ def ends(data, field, names, scale):
 # (document, regular expression with one group a number, what the numbers are)
 NUMBER = r"([\d.]+)"
 CLAIMS = [
-    ("README.md", rf"two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
+    ("README.md", rf"of 61M to 1,023M parameters, generates {NUMBER} to {NUMBER} times as fast with drafts as without",
+     lambda d: [f"{of(speeds_of_auto(d)):.2f}" for of in (min, max)]),
     ("docs/benchmarks.md", rf"About two tokens per target call are at most {NUMBER} times the speed", lambda d: [f"{best_of_two_tokens(d):.2f}"]),
-    ("README.md", r"more than the best of five published methods on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
+    ("docs/benchmarks.md", r"more than the best of the five published methods on (\w+) of (\w+) trees\s+at each of the temperatures 0.3, 0.6 and 1",
      lambda d: [{9: "nine"}[n] for n in {wins(d, t) for t in ("0.3", "0.6", "1.0")}] + ["ten"] * (len(d.gains("0.3")) == 10)),
     ("docs/benchmarks.md", r"by (\d+ to \d+) % at 0.3, (\d+ to \d+) % at 0.6, (\d+ to \d+) % at 1",
      lambda d: [percent([share for _, share, low in d.gains(t) if low > 0]) for t in ("0.3", "0.6", "1.0")]),
-    ("README.md", rf"One rejection takes {NUMBER} us at V = 128,256, within {NUMBER} times a plain vectorised sum",
+    ("docs/benchmarks.md", rf"One rejection takes {NUMBER} us at V = 128,256, within {NUMBER} times a plain vectorised sum",
      lambda d: [f"{d.times['rejection_pass/V:128256']:.3g}", at_least(d.times["rejection_pass/V:128256"] / d.times["plain_sum/V:128256"])]),
-    ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d.root):.2f}"]),
+    ("README.md", rf"the slowest text with `--tree auto` was {NUMBER} times as fast as without drafts", lambda d: [f"{slowest_text(d):.2f}"]),
     ("docs/benchmarks.md", rf"that is {NUMBER} of the best fixed tree of each kind, {NUMBER} in the worst cell, and the slowest of all texts runs at {NUMBER} times",
      lambda d: [of_kinds(d, "to_best", lambda x: sum(x) / len(x)), of_kinds(d, "to_best", min), of_kinds(d, "slowest", min)]),
     ("docs/benchmarks.md", rf"One budget has {NUMBER} of the goodput of the best fixed tree on average over the table, {NUMBER} in the worst cell, and {NUMBER} of that without drafts at least; the slowest of all texts took its tokens at {NUMBER} times the rate.* it expects {NUMBER} times the tokens",
@@ -299,6 +304,65 @@ def wrong_rows(name, text, data):
     return wrong
 
 
+MEASURED = "Measured at commit `{}` ({})."
+
+
+def commit_in(path):
+    """Of made_with.txt, machine.txt, or the file beside a table of a paper."""
+    text = path.read_text(encoding="utf-8")
+    return (json.loads(text)["commit"] if path.suffix == ".json" else re.search(r"^commit: (\w+)", text, re.MULTILINE).group(1))[:7]
+
+
+def source_of(head, data):
+    """The file that has the commit of a table of numbers; None for other tables."""
+    results = data.root / "bench/results"
+    if head in data.report:
+        return results / data.report_of[head] / "machine.txt"
+    if head[0] in ("tree", "temperature, tree"):
+        return results / "paper_tables/sweep.json"
+    if head[0] in data.padded:
+        return results / PADDED[head[0]] / "made_with.txt"
+    return {CONTROLLER: results / "controller/made_with.txt", GOODPUT: results / "goodput/made_with.txt",
+            "text of": results / "llama_cpp_law/made_with.txt",
+            "target in PyTorch, temperature": results / "python/machine.txt"}.get(head[0])
+
+
+def date_of(source, commit):
+    """The commit's, or, where it is in no branch any more, that of its results."""
+    def first_line(*command):
+        return subprocess.run(["git", "-C", source.parent, *command], capture_output=True, text=True).stdout.strip()
+    return first_line("show", "-s", "--format=%cs", commit) or f"{first_line('log', '-1', '--format=%cs', '--', source.name)}, not in the history"
+
+
+def with_commits(text, data):
+    """The document with the line of its commit below each table of numbers. Without git's history a date stays as it is."""
+    lines, result, head = text.splitlines(), [], None
+    for number, line in enumerate(lines):
+        if line.startswith("|") and not (number and lines[number - 1].startswith("|")):
+            head = tuple(cell.strip() for cell in line.strip().strip("|").split("|"))
+        old = re.fullmatch(r"Measured at commit `(\w+)` \(([^)]+)\)\.", line)
+        if not old:
+            result.append(line)
+        elif result and result[-1] == "":
+            result.pop()  # the blank line before it
+        ends = line.startswith("|") and not (number + 1 < len(lines) and lines[number + 1].startswith("|"))
+        source = source_of(head, data) if ends else None
+        if source:
+            commit = commit_in(source)
+            stated = re.fullmatch(r"Measured at commit `(\w+)` \(([^)]+)\)\.", lines[number + 2]) if number + 2 < len(lines) else None
+            kept = stated.group(2) if stated and stated.group(1) == commit else None
+            result += ["", MEASURED.format(commit, kept or date_of(source, commit))]
+    return "\n".join(result) + "\n"
+
+
+def wrong_commits(name, text, data):
+    wanted = with_commits(text, data)
+    if wanted == text:
+        return []
+    missing = [line for line in wanted.splitlines() if line.startswith("Measured at") and wanted.count(line) != text.count(line)]
+    return [f"{name}: the commits below its tables are not those of the results; run tests/docs/numbers.py --fix: {', '.join(dict.fromkeys(missing))}"]
+
+
 def wrong_claims(documents, data, claims):
     wrong = []
     for name, pattern, values in claims:
@@ -313,15 +377,21 @@ def wrong_claims(documents, data, claims):
 def self_test(root):
     data = Data(root)
     documents = {name: (root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
-    changed = documents["README.md"].replace("| 3x1 | 1.148", "| 3x1 | 1.149")
-    assert changed != documents["README.md"] and wrong_rows("README.md", changed, data)
+    changed = documents["docs/benchmarks.md"].replace("| 1.0, 3x1 | 1.148", "| 1.0, 3x1 | 1.149")
+    assert changed != documents["docs/benchmarks.md"] and wrong_rows("docs/benchmarks.md", changed, data)
     other = documents["docs/benchmarks.md"].replace("12.5 us |", "12.6 us |", 1)
     assert wrong_rows("docs/benchmarks.md", other, data)
     assert wrong_rows("x", "| new | numbers |\n|---|---|\n| a | 1.5 |\n", data)
-    less = {**documents, "README.md": documents["README.md"].replace("One rejection takes", "A rejection takes")}
-    assert wrong_claims(less, data, CLAIMS)
-    false = {**documents, "README.md": documents["README.md"].replace("One rejection takes 12.5", "One rejection takes 11.5")}
-    assert wrong_claims(false, data, CLAIMS)
+    page = documents["docs/benchmarks.md"]
+    commit = commit_in(source_of(next(iter(data.report)), data))
+    assert not wrong_commits("x", page, data) and page.count(f"Measured at commit `{commit}`") > 3
+    assert wrong_commits("x", page.replace(f"Measured at commit `{commit}`", "Measured at commit `abcdef0`", 1), data)
+    assert wrong_commits("x", re.sub(r"\nMeasured at commit.*\n", "", page, count=1), data)
+    for name, text, other in (("docs/benchmarks.md", "One rejection takes", "A rejection takes"),
+                              ("docs/benchmarks.md", "One rejection takes 12.5", "One rejection takes 11.5"),
+                              ("README.md", "generates 1.72 to", "generates 1.73 to")):
+        replaced = {**documents, name: documents[name].replace(text, other)}
+        assert replaced != documents and wrong_claims(replaced, data, CLAIMS)
     print("The checks find what they are for.")
     return 0
 
@@ -329,6 +399,7 @@ def self_test(root):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--root", type=Path, default=Path(__file__).resolve().parent.parent.parent)
+    parser.add_argument("--fix", action="store_true")
     parser.add_argument("--self-test", action="store_true")
     options = parser.parse_args()
     if options.self_test:
@@ -337,7 +408,9 @@ def main():
     documents = {name: (options.root / name).read_text(encoding="utf-8") for name in DOCUMENTS}
     wrong = wrong_claims(documents, data, CLAIMS)
     for name, text in documents.items():
-        wrong += wrong_rows(name, text, data)
+        if options.fix:
+            (options.root / name).write_text(with_commits(text, data), encoding="utf-8")
+        wrong += wrong_rows(name, text, data) + ([] if options.fix else wrong_commits(name, text, data))
     for line in wrong:
         print(line)
     return 1 if wrong else 0

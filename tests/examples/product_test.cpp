@@ -34,14 +34,11 @@ float multiply_add(float a, float b, float c) { return flushed(std::fma(flushed(
 
 /// The sum as product.hpp defines it.
 float sum_of(std::span<float const> weights, std::span<float const> inputs) {
-    float lane[16] = {};
-    for (std::size_t at = 0; at < inputs.size(); at += 32)
-        for (std::size_t l = 0; l < 16; ++l)
-            for (std::size_t const place : {at + 2 * l + 1, at + 2 * l})
-                if (place < inputs.size()) lane[l] = multiply_add(weights[place], inputs[place], lane[l]);
-    for (std::size_t half = 8; half > 0; half /= 2)
-        for (std::size_t l = 0; l < half; ++l) lane[l] += lane[l + half];
-    return lane[0];
+    float sum = 0;
+    for (std::size_t k = 0; k < inputs.size(); k += 2)
+        for (std::size_t const place : {k + 1, k})
+            sum = place < inputs.size() ? multiply_add(weights[place], inputs[place], sum) : multiply_add(0, 0, sum);
+    return sum;
 }
 
 struct matrix {
@@ -65,6 +62,9 @@ matrix some_matrix(std::int32_t outputs, std::int32_t inputs, weight_type type, 
                            : type == weight_type::bf16 ? rounded(x)
                                                        : static_cast<float>(static_cast<int>(random() % 255) - 127));
     }
+    if (type == weight_type::int8)
+        for (std::int32_t n = 0; n < outputs; ++n)
+            m.values[static_cast<std::size_t>(n * inputs)] = n % 2 == 0 ? 127 : -127;
     if (type == weight_type::int8)
         for (std::int32_t n = 0; n < outputs; ++n) m.scales.push_back(std::abs(some_number(random)) + 0.01F);
     return m;
@@ -92,24 +92,18 @@ private:
     std::byte* first_;
 };
 
-std::size_t row_bytes_of(kernel const& k, matrix const& m) {
-    return static_cast<std::size_t>((m.inputs + k.step - 1) / k.step * k.weight_bytes());
+std::size_t bytes_of(kernel const& k, matrix const& m) {
+    return static_cast<std::size_t>((m.outputs + product::panel - 1) / product::panel) *
+           product::panel_bytes(k, m.inputs);
 }
 
-/// Writes the matrix as a kernel reads it, its rows padded with zeros.
+/// Writes the matrix as a kernel reads it. In 8 bits, values that are integers up to 127 become themselves if a row has
+/// one of 127: the scales are set afterwards.
 void store(kernel const& k, matrix const& m, std::byte* to) {
-    std::int32_t const steps = (m.inputs + k.step - 1) / k.step;
-    for (std::int32_t n = 0; n < m.outputs; ++n, to += row_bytes_of(k, m)) {
-        std::vector<float> row(static_cast<std::size_t>(steps * k.step));
-        std::copy_n(m.values.begin() + std::ptrdiff_t{n} * m.inputs, m.inputs, row.begin());
-        if (k.weights == weight_type::f32) std::memcpy(to, row.data(), row_bytes_of(k, m));
-        for (std::size_t i = 0; i < row.size(); ++i) {
-            auto const half = to_bfloat16(row[i]);
-            if (k.weights == weight_type::bf16) std::memcpy(to + 2 * i, &half, 2);
-        }
-        if (k.weights != weight_type::int8) continue;
-        std::vector<std::int8_t> const integers(row.begin(), row.end());
-        for (std::int32_t s = 0; s < steps; ++s) k.store(integers.data() + s * k.step, to + s * k.weight_bytes());
+    for (std::int32_t n = 0; n < m.outputs; n += product::panel, to += product::panel_bytes(k, m.inputs)) {
+        std::vector<float> scales(product::panel);
+        product::store_panel(k, m.values.data() + std::ptrdiff_t{n} * m.inputs, std::min(product::panel, m.outputs - n),
+                             m.inputs, to, scales.data());
     }
 }
 
@@ -129,12 +123,11 @@ TEST(product, every_kernel_gives_the_bits_of_the_sum_as_defined) {
         for (bool const round : {false, true}) {
             if (!round && k->inputs == product::input_form::pairs) continue;
             for (auto const& [outputs, inputs] :
-                 {std::pair{1, 1}, {3, 31}, {24, 64}, {25, 40}, {50, 96}, {31, 688}, {26, 2080}}) {
+                 {std::pair{1, 1}, {3, 31}, {24, 64}, {25, 40}, {150, 96}, {31, 688}, {26, 2080}}) {
                 matrix const m = some_matrix(outputs, inputs, k->weights, random);
-                std::size_t const row_bytes = row_bytes_of(*k, m);
-                guarded_bytes const weights(row_bytes * static_cast<std::size_t>(outputs));
+                guarded_bytes const weights(bytes_of(*k, m));
                 store(*k, m, weights.data());
-                std::int32_t const most = 19;
+                std::int32_t const most = 64;
                 auto const stride = static_cast<std::size_t>(inputs) + 3;
                 std::vector<float> rows(stride * most);
                 for (float& x : rows) x = some_number(random);
@@ -151,15 +144,15 @@ TEST(product, every_kernel_gives_the_bits_of_the_sum_as_defined) {
                     }
                 }
                 for (std::int32_t count = 1; count <= most; ++count) {
-                    std::int32_t const together = std::min(k->together, 1 + static_cast<std::int32_t>(random() % 8));
                     guarded_bytes const packed(product::packed_bytes(*k, inputs, count));
-                    product::pack(*k, rows.data(), stride, count, inputs, together, round, packed.data());
+                    product::pack(*k, rows.data(), stride, count, inputs, round, packed.data());
                     auto const wide = static_cast<std::size_t>(outputs) + 5;
                     std::vector<float> output(wide * static_cast<std::size_t>(count), -7.0F);
-                    std::int32_t const middle = static_cast<std::int32_t>(random() % static_cast<unsigned>(outputs));
-                    for (auto const& [first, last] : {std::pair{0, middle}, {middle, outputs}}) {
-                        k->run({weights.data(), row_bytes, m.scales.empty() ? nullptr : m.scales.data(), first, last,
-                                (inputs + k->step - 1) / k->step, packed.data(), count, together, output.data(), wide});
+                    std::int32_t const panels = (outputs + product::panel - 1) / product::panel;
+                    std::int32_t const middle = static_cast<std::int32_t>(random() % static_cast<unsigned>(panels));
+                    for (auto const& [first, last] : {std::pair{0, middle}, {middle, panels}}) {
+                        k->run({weights.data(), m.scales.empty() ? nullptr : m.scales.data(), outputs, first, last,
+                                product::steps(*k, inputs), packed.data(), count, output.data(), wide});
                     }
                     for (std::size_t r = 0; r < static_cast<std::size_t>(count); ++r) {
                         for (std::size_t n = 0; n < wide; ++n) {
@@ -183,6 +176,61 @@ TEST(product, every_kernel_gives_the_bits_of_the_sum_as_defined) {
     }
 }
 
+/// One step of a dot product of pairs, as AVX512_BF16 defines it, of the lane `n` of stored weights.
+float add_pairs(kernel const& k, std::byte const* weights, std::byte const* inputs, std::int32_t n, float sum) {
+    auto const number = [](std::byte const* at) {
+        std::uint16_t bits = 0;
+        std::memcpy(&bits, at, sizeof bits);
+        return from_bfloat16(bits);
+    };
+    auto const integer = [](std::byte at) {
+        auto const bits = std::to_integer<int>(at);
+        return static_cast<float>((bits & 0x80) != 0 ? -(bits & 0x7f) : bits);
+    };
+    for (std::int32_t pair = 0; pair < 16; ++pair, inputs += 4) {
+        for (std::int32_t const i : {1, 0}) {
+            float w = 0;
+            if (k.weights == weight_type::bf16) {
+                w = number(weights + (pair * product::panel + n) * 4 + 2 * i);
+            } else {
+                // The bytes of two vectors interleaved: element e of the first half of every 16 bytes, then the second.
+                std::int32_t const element = 2 * n + i;
+                w = integer(weights[pair / 2 * 64 + element / 8 * 16 + pair % 2 * 8 + element % 8]);
+            }
+            sum = multiply_add(w, number(inputs + 2 * i), sum);
+        }
+    }
+    return sum;
+}
+
+TEST(product, what_dot_products_read_is_stored_for_them) {
+    // By their definition, whether this CPU has them or not.
+    std::mt19937 random(3);
+    for (kernel const k : {kernel{"pairs", weight_type::bf16, product::input_form::pairs, 12, nullptr},
+                           kernel{"pairs", weight_type::int8, product::input_form::pairs, 12, nullptr}}) {
+        for (auto const& [outputs, inputs] : {std::pair{1, 1}, {16, 64}, {21, 40}, {31, 688}}) {
+            matrix const m = some_matrix(outputs, inputs, k.weights, random);
+            std::vector<std::byte> weights(bytes_of(k, m));
+            store(k, m, weights.data());
+            std::vector<float> row(static_cast<std::size_t>(inputs));
+            for (float& x : row) x = rounded(some_number(random));
+            std::vector<std::byte> packed(product::packed_bytes(k, inputs, 1));
+            product::pack(k, row.data(), row.size(), 1, inputs, true, packed.data());
+            for (std::int32_t n = 0; n < outputs; ++n) {
+                float sum = 0;
+                for (std::int32_t s = 0; s < product::steps(k, inputs); ++s) {
+                    auto const at = static_cast<std::size_t>(n / product::panel) * product::panel_bytes(k, inputs) +
+                                    static_cast<std::size_t>(s * k.step_bytes());
+                    sum = add_pairs(k, weights.data() + at, packed.data() + s * 64, n % product::panel, sum);
+                }
+                auto const at = static_cast<std::size_t>(n) * row.size();
+                ASSERT_TRUE(same_bits(sum, sum_of(std::span(m.values).subspan(at, row.size()), row)))
+                    << outputs << " x " << inputs << ", output " << n;
+            }
+        }
+    }
+}
+
 TEST(product, eight_bits_are_the_nearest_multiples_of_a_scale) {
     std::mt19937 random(2);
     std::normal_distribution<float> normal;
@@ -193,9 +241,9 @@ TEST(product, eight_bits_are_the_nearest_multiples_of_a_scale) {
                 auto const n = static_cast<std::size_t>(inputs);
                 std::vector<float> row(n);
                 for (float& w : row) w = normal(random) * size;
-                std::int32_t const steps = (inputs + k->step - 1) / k->step;
-                std::vector<std::byte> stored(static_cast<std::size_t>(steps * k->weight_bytes()));
-                float const scale = product::store_row(*k, row.data(), inputs, stored.data());
+                std::vector<std::byte> stored(product::panel_bytes(*k, inputs));
+                float scale = -1;
+                product::store_panel(*k, row.data(), 1, inputs, stored.data(), &scale);
                 float largest = 0;
                 for (float const w : row) largest = std::max(largest, std::abs(w));
                 EXPECT_EQ(scale, size < 1e-37F ? 0.0F : largest / 127);
@@ -204,9 +252,9 @@ TEST(product, eight_bits_are_the_nearest_multiples_of_a_scale) {
                     std::vector<float> one(n);
                     one[i] = 1;
                     std::vector<std::byte> packed(product::packed_bytes(*k, inputs, 1));
-                    product::pack(*k, one.data(), n, 1, inputs, 1, true, packed.data());
+                    product::pack(*k, one.data(), n, 1, inputs, true, packed.data());
                     float got = -7;
-                    k->run({stored.data(), stored.size(), &scale, 0, 1, steps, packed.data(), 1, 1, &got, 1});
+                    k->run({stored.data(), &scale, 1, 0, 1, product::steps(*k, inputs), packed.data(), 1, &got, 1});
                     ASSERT_LE(std::abs(got - row[i]), size < 1e-37F ? largest : 0.5001F * scale) << k->name;
                 }
             }
@@ -218,8 +266,8 @@ TEST(product, a_kernel_for_every_type) {
     for (auto const type : {weight_type::bf16, weight_type::f32, weight_type::int8}) {
         EXPECT_EQ(product::kernel_for(type, true).weights, type);
     }
-    EXPECT_EQ(product::kernel_for(weight_type::bf16, false).inputs, product::input_form::split);
-    EXPECT_EQ(product::kernel_for(weight_type::f32, false).inputs, product::input_form::split);
+    EXPECT_EQ(product::kernel_for(weight_type::bf16, false).inputs, product::input_form::floats);
+    EXPECT_EQ(product::kernel_for(weight_type::f32, false).inputs, product::input_form::floats);
 }
 
 }  // namespace

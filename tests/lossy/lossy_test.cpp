@@ -256,7 +256,8 @@ TEST(LossyLoops, TemperatureZero) {
         return sum;
     };
     auto const joint = lossy::joint_decoding(target, 8, 4)(prompt, options).tokens;
-    EXPECT_GT(log_likelihood(joint), log_likelihood(greedy)) << "MTAD, corollary 3.3";
+    EXPECT_GT(log_likelihood(joint), log_likelihood(greedy))
+        << "as in [MTAD] figure 1; not of every model: tests/research/joint_likelihood_test.cpp";
     auto loop = make_speculative<lossy::joint_likelihood<law::deterministic>>(
         target, lossy::beam_sampling_drafter(draft, 4, 4));
     EXPECT_EQ(loop(prompt, options).tokens.size(), 60U);

@@ -42,7 +42,7 @@ struct predict_row {
 /// then verifies the batch at temperature 0 and reads no row; its verdicts are those of `verify_batch` with any
 /// lossless verifier at temperature 0.
 ///
-/// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
+/// - `policy`: as for `verify_batch`; include `cuda/on.cuh` or `kokkos/on.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch`, or of an `adjusted_batch` with masks and biases. Sampling parameters
 ///   are not used.
 /// - `predicted`: an entry for each node, `std::int64_t` or `std::int32_t`, in memory that the policy can access (CUDA:

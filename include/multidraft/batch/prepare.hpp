@@ -92,7 +92,7 @@ auto prepare_rows_of(P const& policy, tree_batch const& trees, batch_argument ow
 /// only where a candidate is rejected. All rows are processed in parallel, not one after another as a walk gets to
 /// them.
 ///
-/// - `policy`: as for `verify_batch`; include `cuda/for_each_row.cuh` or `kokkos/for_each_row.hpp` for those.
+/// - `policy`: as for `verify_batch`; include `cuda/on.cuh` or `kokkos/on.hpp` for those.
 /// - `target`: `target_rows` of a `logit_batch` of float, `float16` or `bfloat16`, without masks and biases.
 /// - `out`: for each node a state, `kept_sums(vocabulary)` sums and, if wanted, `chunks_of(vocabulary)` words of
 ///   `runs`, in memory that the policy can access (CUDA: of the device). Rows of nodes that were not drawn are not

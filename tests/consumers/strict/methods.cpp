@@ -1,36 +1,19 @@
-// Instantiates every sampler and verifier over rows of logits; each draws and verifies a chain of two
+// Instantiates every listed method over rows of logits, and what is in no list; each draws and verifies a chain of two
 // tokens.
 #include <cstddef>
 #include <vector>
 
-#include "multidraft/draft/conditional_poisson.hpp"
-#include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/draft/shared_randomness.hpp"
-#include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/top_n.hpp"
-#include "multidraft/draft/top_paired.hpp"
-#include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/lossy/joint_likelihood.hpp"
 #include "multidraft/lossy/rollback.hpp"
 #include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
+#include "multidraft/methods/list.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/verify/block.hpp"
-#include "multidraft/verify/greedy_optimal.hpp"
-#include "multidraft/verify/k_seq.hpp"
-#include "multidraft/verify/multi_path_block.hpp"
-#include "multidraft/verify/naive.hpp"
-#include "multidraft/verify/nested_ranked_block.hpp"
-#include "multidraft/verify/ranked.hpp"
-#include "multidraft/verify/ranked_block.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
-#include "multidraft/verify/shared_randomness.hpp"
-#include "multidraft/verify/spec_hub.hpp"
-#include "multidraft/verify/speculative_sampling.hpp"
-#include "multidraft/verify/traversal.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "support/optimal_transport.hpp"
 #include "verify.hpp"
@@ -70,23 +53,13 @@ bool decides(Verifier const& verifier = {}) {
 }  // namespace
 
 bool every_method_decides() {
-    using stratified = draft::stratified;
-    using law_of_stratified = law::stratified;
-    return decides<draft::iid, verify::speculative_sampling<law::iid>>() &&
-           decides<draft::iid, verify::recursive_rejection<law::iid>, float16>() &&
+    bool all = true;
+    methods::of_shapes::for_each([&all](auto method) {
+        using listed = decltype(method);
+        all = decides<typename listed::sampler, typename listed::verifier>() && all;
+    });
+    return all && decides<draft::iid, verify::recursive_rejection<law::iid>, float16>() &&
            decides<draft::sequential, verify::recursive_rejection<law::sequential>, bfloat16>() &&
-           decides<draft::gumbel_top_k, verify::recursive_rejection<law::sequential>>() &&
-           decides<draft::sequential, verify::traversal<law::sequential>>() &&
-           decides<draft::iid, verify::traversal<law::iid>>() && decides<draft::iid, verify::block<law::iid>>() &&
-           decides<draft::iid, verify::multi_path_block>() && decides<draft::iid, verify::k_seq<law::iid>>() &&
-           decides<draft::top_then_one, verify::greedy_optimal<law::top_then_one>>() &&
-           decides<draft::top_paired, verify::spec_hub<law::top_paired>>() &&
-           decides<draft::shared_randomness, verify::shared_randomness>() &&
-           decides<draft::top_n, verify::naive<law::deterministic>>() &&
-           decides<draft::conditional_poisson, verify::naive<law::conditional_poisson>>() &&
-           decides<stratified, verify::ranked<law_of_stratified>>() &&
-           decides<stratified, verify::ranked_block<law_of_stratified>>() &&
-           decides<stratified, verify::nested_ranked_block<law_of_stratified>>() &&
            decides<draft::iid, testing::optimal_transport<draft::iid>>() &&
            decides<draft::iid, lossy::joint_likelihood<law::iid>>() &&
            decides<draft::iid, lossy::rollback<law::iid>>() &&
