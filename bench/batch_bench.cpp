@@ -18,14 +18,15 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/predict.hpp"
 #include "multidraft/batch/prepare.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/row_state_batch.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"
@@ -132,7 +133,7 @@ void in_a_loop(benchmark::State& state) {
     host_group const g;
     verify::scratch_memory memory;
     using logits = logit_rows<float>;
-    row_memory<typename remembered_rows<logits>::row> of_target, of_draft;
+    row_memory<logits> of_target, of_draft;
     for (auto _ : state) {
         for (std::int32_t r = 0; r < b.trees().requests; ++r) {
             auto const at = static_cast<std::size_t>(r);
@@ -232,7 +233,7 @@ struct trees_and_rows : arrays {
             return {states.data(), sums.data(), with_runs ? runs.data() : nullptr};
         }
         [[nodiscard]] prepared_batch<float> of(std::vector<float> const& logits, index_t v, bool with_runs) const {
-            return {logits.data(), v, v, states.data(), nullptr, {}, sums.data(), with_runs ? runs.data() : nullptr};
+            return {logits.data(), v, v, states.data(), nullptr, sums.data(), with_runs ? runs.data() : nullptr};
         }
     };
 

@@ -23,7 +23,7 @@
 
 #include "automatic_trees.hpp"
 #include "multidraft/control/controller.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "support/shipped_pair.hpp"
 #include "transformer/transformer.hpp"
 #include "tree_choices.hpp"

@@ -41,8 +41,10 @@
 #include "multidraft/decode/step_outcome.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -157,7 +159,7 @@ private:
     std::int32_t left_ = 0;
     std::vector<std::int32_t> positions_;
     std::vector<float> logits_;
-    row_memory<softmax_row<row_view<float>>> memory_;
+    row_memory<logit_rows<float>> memory_;
     std::vector<node_id> path_;
     verify::scratch_memory scratch_;
     accepted_text accepted_;

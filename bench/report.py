@@ -126,7 +126,7 @@ def main():
 
     table(["ranked verification at one node, 4 `iid` draws, from probabilities", *(f"V = {v:,}" for v in VOCABULARIES)], [
         row("one sort by p/q (the baseline of the exact form)", verify, "ratio_sort/V:{}"),
-        row("`ranked`, exact", verify, "node<testing::reference::ranked<law::iid>, draft::iid>/V:{}/children:4"),
+        row("`ranked`, exact", verify, "node<multidraft::testing::reference::ranked<law::iid>, draft::iid>/V:{}/children:4"),
         row("one rejection (the baseline of the histogram form)", verify, "rejection_pass/V:{}"),
         row("its histogram", verify, "ratio_histogram<float>/V:{}"),
         row("`ranked`", verify, "node<verify::ranked<law::iid>, draft::iid>/V:{}/children:4"),

@@ -14,8 +14,11 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/detail/ratio_histogram.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
@@ -240,7 +243,7 @@ void tree_from_logits(benchmark::State& state) {
                                                                    static_cast<std::size_t>(shape.child_count(node)))));
     }
     logit_rows<float> const target(rows_view<float>(r.target_logits.data(), shape.size(), v), sampling_params{});
-    prepared_rows<row_view<float>> const q(of_draft, v);
+    prepared_rows<softmax_row<row_view<float>>> const q(of_draft, v);
     std::vector<node_id> path(8);
     std::int32_t position = 0;
     std::int64_t accepted = 0;

@@ -13,6 +13,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/draft/sequential.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"

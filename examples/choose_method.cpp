@@ -9,6 +9,8 @@
 #include <vector>
 
 #include "multidraft/methods/any_method.hpp"
+#include "multidraft/rows/logit_rows.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "toy_engine.hpp"
 

@@ -7,7 +7,7 @@
 
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "toy_engine.hpp"
 

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <vector>
 
+#include "multidraft/group/group_defaults.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
@@ -13,8 +14,25 @@
 
 namespace md = multidraft;
 
-class metered_group {
+class metered_group : public md::group_defaults<metered_group> {
+    using defaults = md::group_defaults<metered_group>;
+
 public:
+    // What this group leaves to the library, which writes it in terms of the operations below. The concept `md::group`
+    // requires every name, so that a misspelt one does not compile.
+    using defaults::count_part;
+    using defaults::counters;
+    using defaults::digit_bits;
+    using defaults::fast_top_k;
+    using defaults::histogram_bin_reaching;
+    using defaults::histogram_total;
+    using defaults::nth;
+    using defaults::sum_chunks_of;
+    using defaults::sums_from;
+    using defaults::sums_of_one;
+    using defaults::throws;
+    using defaults::top_k_of_logits;
+
     template <class Real>
     using chunk_sums_type = md::chunk_sums<Real>;
 

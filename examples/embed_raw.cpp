@@ -8,6 +8,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"

@@ -14,6 +14,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/ranked_block.hpp"

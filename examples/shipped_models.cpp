@@ -7,7 +7,7 @@
 #include "multidraft/decode/options.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"

@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "multidraft/control/controller.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace multidraft::examples {

@@ -5,7 +5,7 @@
 #include <string>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace multidraft::examples {

@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "multidraft/batch/accepted_tokens.hpp"
+#include "multidraft/batch/batch_sampling.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/rows/sampling_arrays.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/speculative_sampling.hpp"

@@ -11,9 +11,9 @@ set(of_concepts
     is_elsewhere with_sums prefetch scratch_bytes
     # group
     sum max argmax top_k sum_chunks softmax inverse_cdf update_chunk histogram histogram_pairs leader barrier counters
-    histogram_total histogram_bin_reaching
+    histogram_total histogram_bin_reaching count_part nth sums_of_one sum_chunks_of top_k_of_logits
     # shards::communicator, and the groups of its ranks
-    all_gather all_reduce all_to_all count_part look_ahead nth sums_of_one
+    all_gather all_reduce all_to_all
     # draw_source
     bernoulli categorical uniform
     # drafter

@@ -48,7 +48,7 @@
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "paper/separate_paths.hpp"
 #include "paper/steps.hpp"
@@ -235,7 +235,7 @@ std::map<std::string, double> rates_at(std::vector<double> const& p, std::vector
     if (n == 2) found["spec_hub/top_paired"] = found["bound/top_then_one"];
     found["recursive_rejection/iid"] = analysis::acceptance_recursive_iid(p, q, n);
     found["recursive_rejection/sequential"] = analysis::can_walk_prefixes(rows.support(), n) && n <= 2
-                                                  ? analysis::acceptance_recursive_sequential(rows, n)
+                                                  ? analysis::acceptance_by_rejected_prefixes(rows, n)
                                                   : analysis::estimate_recursive_sequential(rows, n, 1024).mean;
     found["naive/iid"] = analysis::acceptance_naive_iid(p, q, n);
     found["naive/sequential"] = analysis::acceptance_naive_sequential(p, q, n);

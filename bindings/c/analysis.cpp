@@ -98,7 +98,7 @@ constexpr std::array<bound, 7> bounds{{
 analysis::estimated_rate of_prefixes(node const& at, md_estimation const& how) {
     analysis::ratio_rows const rows = at.sorted();
     if (analysis::can_walk_prefixes(rows.support(), at.n))
-        return {analysis::acceptance_recursive_sequential(rows, at.n), 0};
+        return {analysis::acceptance_by_rejected_prefixes(rows, at.n), 0};
     return analysis::estimate_recursive_sequential(rows, at.n, how.samples, how.seed);
 }
 

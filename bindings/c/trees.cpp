@@ -17,7 +17,7 @@
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/level_order.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::c_interface {

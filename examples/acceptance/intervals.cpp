@@ -38,7 +38,7 @@ interval sampling_units::mean(std::span<double const> values, double least, doub
     }
     double squares = 0;
     if (grouped()) {
-        auto const of_groups = analysis::sums_of_groups(values, groups_);
+        auto const of_groups = analysis::sums_of_clusters(values, groups_);
         for (std::size_t k = 0; k < of_groups.sums.size(); ++k) {
             double const off = of_groups.sums[k] - of_groups.counts[k] * mean;
             squares += off * off;

@@ -17,7 +17,7 @@ namespace multidraft::examples {
 
 rate recursive_sequential(analysis::ratio_rows const& rows, index_t drafts, estimation const& how) {
     if (analysis::can_walk_prefixes(rows.support(), drafts))
-        return {analysis::acceptance_recursive_sequential(rows, drafts)};
+        return {analysis::acceptance_by_rejected_prefixes(rows, drafts)};
     auto const estimate = analysis::estimate_recursive_sequential(rows, drafts, how.samples, how.seed);
     return {estimate.mean, estimate.standard_error};
 }

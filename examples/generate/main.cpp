@@ -27,6 +27,7 @@
 #include "generate/report.hpp"
 #include "generate/search.hpp"
 #include "generate/tree_methods.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "transformer/tokenizer.hpp"
 #include "transformer/transformer.hpp"

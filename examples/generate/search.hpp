@@ -19,6 +19,7 @@
 #include "generate/methods.hpp"
 #include "multidraft/analysis/bootstrap.hpp"
 #include "multidraft/analysis/configuration_search.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 namespace multidraft::examples {

@@ -25,6 +25,7 @@
 #include "llama_cpp/decoder.hpp"
 #include "llama_cpp/methods.hpp"
 #include "llama_cpp/text.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "run_report.hpp"
 #include "tree_choices.hpp"

@@ -6,8 +6,6 @@
 #include "multidraft/decode/autoregressive.hpp"
 #include "multidraft/decode/beam_drafter.hpp"
 #include "multidraft/decode/best_first_drafter.hpp"
-#include "multidraft/decode/cache_entries.hpp"
-#include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/catch_up.hpp"
 #include "multidraft/decode/draft_model.hpp"

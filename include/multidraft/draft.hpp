@@ -6,6 +6,8 @@
 #include "multidraft/draft/certain_selection.hpp"
 #include "multidraft/draft/child_shares.hpp"
 #include "multidraft/draft/conditional_poisson.hpp"
+#include "multidraft/draft/draft_inputs.hpp"
+#include "multidraft/draft/draw_children.hpp"
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/lookup.hpp"

@@ -5,3 +5,4 @@
 #include "multidraft/methods/any_method.hpp"
 #include "multidraft/methods/any_method_batch.hpp"
 #include "multidraft/methods/list.hpp"
+#include "multidraft/methods/method_calls.hpp"

@@ -148,7 +148,7 @@ TEST(bootstrap, of_groups_of_different_sizes_is_of_the_mean_of_all_values) {
     auto const found = analysis::bootstrap_clustered_mean(values, groups);
     EXPECT_EQ(found.value, 0.75);
     EXPECT_EQ(found.samples, 2U);
-    auto const sums = analysis::sums_of_groups(values, groups);
+    auto const sums = analysis::sums_of_clusters(values, groups);
     EXPECT_EQ(sums.sums, (std::vector<double>{3, 0}));
     EXPECT_EQ(sums.counts, (std::vector<double>{3, 1}));
     std::vector<std::int64_t> const one(4, 2);

@@ -10,6 +10,7 @@
 
 #include "multidraft/analysis/configuration_search.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 namespace {

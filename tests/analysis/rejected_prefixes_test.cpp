@@ -29,7 +29,7 @@ TEST(rejected_prefixes, equal_the_golden_values) {
     int checked = 0;
     for (auto const& c : multidraft::testing::golden_cases()) {
         if (!c.has_alpha("recursive_sequential")) continue;
-        EXPECT_NEAR(analysis::acceptance_recursive_sequential(analysis::ratio_rows(c.p, c.q), c.n),
+        EXPECT_NEAR(analysis::acceptance_by_rejected_prefixes(analysis::ratio_rows(c.p, c.q), c.n),
                     c.alpha("recursive_sequential"), 1e-12);
         ++checked;
     }
@@ -43,7 +43,7 @@ TEST(rejected_prefixes, equal_residuals_that_are_written_out) {
                 auto const models = multidraft::testing::random_models(k, vocabulary, 0, seed);
                 analysis::ratio_rows const rows(models.target[0], models.draft[0]);
                 for (index_t n = 1; n <= 5; ++n)
-                    EXPECT_NEAR(analysis::acceptance_recursive_sequential(rows, n),
+                    EXPECT_NEAR(analysis::acceptance_by_rejected_prefixes(rows, n),
                                 analysis::acceptance_recursive_sequential(models.target[0], models.draft[0], n), 1e-12)
                         << multidraft::testing::name_of(k) << ", V = " << vocabulary << ", n = " << n;
             }
@@ -75,22 +75,22 @@ TEST(rejected_prefixes, keep_their_digits_in_sharp_rows) {
         for (std::uint64_t seed = 0; seed < 5; ++seed) {
             auto const [p, q] = random_pair(12, sharpness, seed);
             for (index_t n = 1; n <= 4; ++n)
-                EXPECT_NEAR(analysis::acceptance_recursive_sequential(analysis::ratio_rows(p, q), n),
+                EXPECT_NEAR(analysis::acceptance_by_rejected_prefixes(analysis::ratio_rows(p, q), n),
                             analysis::acceptance_recursive_sequential(p, q, n), 1e-12);
         }
 }
 
 TEST(rejected_prefixes, are_walked_up_to_a_million) {
     auto const [p, q] = random_pair(2000, 2.0, 3);
-    EXPECT_NEAR(analysis::acceptance_recursive_sequential(analysis::ratio_rows(p, q), 2),
+    EXPECT_NEAR(analysis::acceptance_by_rejected_prefixes(analysis::ratio_rows(p, q), 2),
                 analysis::acceptance_recursive_sequential(p, q, 2), 1e-12);
     EXPECT_TRUE(analysis::can_walk_prefixes(1000000, 2));
     EXPECT_TRUE(analysis::can_walk_prefixes(1000, 3));
     EXPECT_FALSE(analysis::can_walk_prefixes(1001, 3));
     EXPECT_TRUE(analysis::can_walk_prefixes(3, 100));  // three are drafted
     analysis::ratio_rows const rows(p, q);
-    EXPECT_THROW((void)analysis::acceptance_recursive_sequential(rows, 3), invalid_input);
-    EXPECT_THROW((void)analysis::acceptance_recursive_sequential(rows, 0), invalid_input);
+    EXPECT_THROW((void)analysis::acceptance_by_rejected_prefixes(rows, 3), invalid_input);
+    EXPECT_THROW((void)analysis::acceptance_by_rejected_prefixes(rows, 0), invalid_input);
 }
 
 TEST(estimate_recursive_sequential, is_right_within_its_error) {
@@ -101,7 +101,7 @@ TEST(estimate_recursive_sequential, is_right_within_its_error) {
             auto const [p, q] = random_pair(30, sharpness, 100 + seed);
             analysis::ratio_rows const rows(p, q);
             for (index_t const n : {2, 3, 4}) {
-                double const exact = analysis::acceptance_recursive_sequential(rows, n);
+                double const exact = analysis::acceptance_by_rejected_prefixes(rows, n);
                 auto const estimate = analysis::estimate_recursive_sequential(rows, n, 16384, seed);
                 EXPECT_NEAR(estimate.mean, exact, 5 * estimate.standard_error + 1e-6);
                 far += std::abs(estimate.mean - exact) > 2 * estimate.standard_error + 1e-6 ? 1 : 0;

@@ -15,6 +15,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/predict.hpp"
 #include "multidraft/batch/prepare.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/draft/iid.hpp"

@@ -12,8 +12,8 @@
 #include "batch/ragged.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/prepare.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/batch/row_state_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/workspace.hpp"
@@ -37,7 +37,7 @@ struct prepared_memory {
     [[nodiscard]] row_state_batch out_with_runs() { return {states.data(), sums.data(), runs.data()}; }
     template <class T>
     [[nodiscard]] prepared_batch<T> rows(std::vector<T> const& matrix) const {
-        return {matrix.data(), vocabulary, vocabulary, states.data(), nullptr, {}, sums.data()};
+        return {matrix.data(), vocabulary, vocabulary, states.data(), nullptr, sums.data()};
     }
     template <class T>
     [[nodiscard]] prepared_batch<T> rows_with_runs(std::vector<T> const& matrix) const {

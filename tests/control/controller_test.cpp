@@ -23,6 +23,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/stratified.hpp"
 #include "multidraft/testing/test_numbers.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/k_seq.hpp"
 #include "multidraft/verify/nested_ranked_block.hpp"

@@ -8,6 +8,7 @@
 
 #include "costs/allocations.hpp"
 #include "multidraft/methods/any_method.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 
 namespace {
 

@@ -26,6 +26,7 @@
 #include "multidraft/draft/top_then_one.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
@@ -202,7 +203,7 @@ cost verify_once(topology const& shape, std::uint64_t seed, rows_as kind, sampli
     if (kind == rows_as::logits) {
         run(p_logits, q_logits);
     } else if (kind == rows_as::remembered) {
-        row_memory<softmax_row<row_view<float>>> of_p, of_q;
+        row_memory<logit_rows<float>> of_p, of_q;
         remembered_rows const target(p_logits, of_p);
         remembered_rows const draft(q_logits, of_q);
         run(target, draft);

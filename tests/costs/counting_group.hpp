@@ -6,13 +6,21 @@
 
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/group_defaults.hpp"
 #include "multidraft/group/host_group.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::testing {
 
 /// The host group, counting passes over a whole row.
-class counting_group {
+class counting_group : public group_defaults<counting_group> {
 public:
+    using group_defaults<counting_group>::count_part;
+    using group_defaults<counting_group>::counters;
+    using group_defaults<counting_group>::digit_bits;
+    using group_defaults<counting_group>::histogram_bin_reaching;
+    using group_defaults<counting_group>::histogram_total;
+    using group_defaults<counting_group>::nth;
+    using group_defaults<counting_group>::throws;
     template <class Real>
     using chunk_sums_type = chunk_sums<Real>;
     static constexpr index_t fast_top_k = host_group::fast_top_k;

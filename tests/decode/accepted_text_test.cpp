@@ -12,6 +12,7 @@
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/rows/indexed_rows.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/compaction.hpp"

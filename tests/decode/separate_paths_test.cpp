@@ -11,7 +11,7 @@
 #include "decode/text_laws.hpp"
 #include "multidraft/decode/speculative.hpp"
 #include "multidraft/draft/sequential.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/table_model.hpp"
 

@@ -22,6 +22,7 @@
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/kinds.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/k_seq.hpp"

@@ -4,6 +4,7 @@
 
 #include "fuzz/bytes.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(std::uint8_t const* data, std::size_t size) {

@@ -17,6 +17,7 @@
 #include "multidraft/batch/positions.hpp"
 #include "multidraft/batch/predict.hpp"
 #include "multidraft/batch/prepare.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/validate.hpp"
 #include "multidraft/batch/validation.hpp"
@@ -30,6 +31,7 @@
 #include "multidraft/kokkos/from_views.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/kokkos/verify.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/most_likely.hpp"
 #include "multidraft/rows/truncated_view.hpp"
 #include "multidraft/testing/test_numbers.hpp"
@@ -351,10 +353,8 @@ void compare_prepared(trees<T> const& b, Rows const& target, Rows const& draft, 
     }
     using element = typename Rows::element;
     using layout = typename Rows::layout_type;
-    prepared_batch<element, layout> const p{target.data,   target.row_stride, target.vocabulary, p_states.data(),
-                                            target.row_of, target.layout,     p_sums.data(),     p_runs.data()};
-    prepared_batch<element, layout> const q{draft.data,      draft.row_stride, draft.vocabulary,
-                                            q_states.data(), draft.row_of,     draft.layout};
+    prepared_batch<element, layout> const p{target, p_states.data(), p_sums.data(), p_runs.data()};
+    prepared_batch<element, layout> const q{draft, q_states.data()};
     compare<Group, Verifier>(b, p, q, expected, what + ", prepared");
 }
 

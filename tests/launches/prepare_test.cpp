@@ -13,6 +13,7 @@
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/predict.hpp"
 #include "multidraft/batch/prepare.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/verify_predictions.hpp"
 #include "multidraft/cuda/on.cuh"
 #include "multidraft/cuda/verify.cuh"
@@ -93,8 +94,8 @@ void expect_verdicts_of_prepared(mt::shape_of_launch const& as, sampling_params 
     verdict_batch const out{path.data(), host.path_stride, accepted.data(), next.data()};
     auto const prepared = [&](on_device<float> const& of, on_device<row_state> const& states,
                               on_device<float> const& sums) {
-        return prepared_batch<float, Layout>{of.data(), host.vocabulary, host.vocabulary, states.data(), nullptr,
-                                             {},        sums.data()};
+        return prepared_batch<float, Layout>{of.data(),     host.vocabulary, host.vocabulary,
+                                             states.data(), nullptr,         sums.data()};
     };
     auto const drafts = drawn_by<typename Method::law>(device.trees());
     ASSERT_EQ(verify_batch(policy, verifier{}, drafts, target_rows(prepared(device.target, p_states, p_sums)),

@@ -16,6 +16,7 @@
 #include "llama_cpp_support.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 namespace multidraft::examples {

@@ -19,7 +19,7 @@
 #include "llama_cpp/methods.hpp"
 #include "llama_cpp/text.hpp"
 #include "llama_cpp_support.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "support/chi_squared.hpp"
 
 namespace multidraft::examples {

@@ -46,6 +46,7 @@ TESTS_OF = {
     "verify/emit.hpp": ["verify/emit_test.cpp", *FURTHER],
     "rows/truncation.hpp": ["rows/select_test.cpp", "rows/softmax_test.cpp"],
     "rows/softmax.hpp": ["rows/softmax_test.cpp", "verify/emit_test.cpp"],
+    "rows/softmax_row.hpp": ["rows/softmax_test.cpp", "verify/emit_test.cpp"],
     "draft/stratified.hpp": ["verify/recorded_methods_test.cpp", "draft/stratified_test.cpp",
                              "proof/one_node_test.cpp"],
     "draft/gumbel_top_k.hpp": ["draft/samplers_test.cpp", "verify/recorded_methods_test.cpp", "proof/gumbel_top_k_test.cpp"],

@@ -11,7 +11,7 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/testing/enumerating.hpp"
 #include "multidraft/testing/exact_law.hpp"
 #include "multidraft/testing/test_numbers.hpp"

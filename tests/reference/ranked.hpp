@@ -15,7 +15,6 @@
 #include "multidraft/verify/candidates.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/takes_law.hpp"

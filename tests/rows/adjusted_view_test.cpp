@@ -12,6 +12,7 @@
 
 #include "multidraft/base/float16.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/verify/detail/named_rows.hpp"

@@ -1,5 +1,8 @@
 // Processed rows of logits against a reference that sorts, and the rows that are refused.
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/logit_rows.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 
 #include <gtest/gtest.h>
 
@@ -150,11 +153,11 @@ TYPED_TEST(softmax_of, cuts_rows_of_light_tokens_where_the_reference_does) {
 
 // Tails so flat that a single token is below rounding: the set is still the smallest that reaches the share, up to the
 // rounding of floats.
-/// The host group without its way to list the top-k of a row in one pass.
-class in_passes : public host_group {
-    using host_group::top_k_of_logits;
+/// The host group without lists: top-k is found by counting, as in launches.
+struct by_counts : host_group {
+    static constexpr index_t fast_top_k = 0;
 };
-static_assert(multidraft::has_top_k_of_logits<host_group> && !multidraft::has_top_k_of_logits<in_passes>);
+static_assert(host_group::fast_top_k > 0 && multidraft::group<by_counts>);
 
 TYPED_TEST(softmax_of, lists_tokens_with_the_bits_of_several_passes) {
     using real = TypeParam;
@@ -179,7 +182,7 @@ TYPED_TEST(softmax_of, lists_tokens_with_the_bits_of_several_passes) {
                                          : static_cast<real>(8 * static_cast<double>(numbers.below(levels)) / levels));
                 row_view<real> const row(logits.data(), n);
                 auto const listed = process_logits(host_group{}, row, w);
-                auto const in_turn = process_logits(in_passes{}, row, w);
+                auto const in_turn = process_logits(by_counts{}, row, w);
                 ASSERT_EQ(listed.row.kept().value, in_turn.row.kept().value) << n << ' ' << levels;
                 // Where all equal ones are kept, any later index is the last.
                 for (index_t i = 0; i < n; ++i)
@@ -191,13 +194,6 @@ TYPED_TEST(softmax_of, lists_tokens_with_the_bits_of_several_passes) {
                     ASSERT_EQ(listed.sums.values[c], in_turn.sums.values[c]) << n << ' ' << levels << ' ' << c;
             }
 }
-
-/// The same without any list: top-k is found by counting, as in launches.
-class by_counts : public host_group {
-    using host_group::fast_top_k;
-    using host_group::top_k_of_logits;
-};
-static_assert(!multidraft::has_fast_top_k<by_counts> && multidraft::group<by_counts>);
 
 // A key of 0 has a number below it that is 0 as well.
 TYPED_TEST(softmax_of, cuts_ties_at_0_as_at_any_other_logit) {
@@ -219,7 +215,6 @@ TYPED_TEST(softmax_of, cuts_ties_at_0_as_at_any_other_logit) {
                                 << print(w) << " token " << i << " of " << n << ", ties at " << base;
                     };
                     check(g);
-                    check(in_passes{});
                     check(by_counts{});
                     if (this->HasFatalFailure()) return;
                 }
@@ -433,7 +428,7 @@ TEST(prepared_rows, are_those_that_were_processed_before) {
     using row = multidraft::softmax_row<row_view<float>>;
     std::vector<row> const rows{process_logits(g, view(logits), {}).row,
                                 process_logits(g, view(logits), {0.0F, 0, 1.0F, 0.0F}).row};
-    multidraft::prepared_rows<row_view<float>> const distributions(rows, 4);
+    multidraft::prepared_rows<multidraft::softmax_row<row_view<float>>> const distributions(rows, 4);
     EXPECT_EQ(distributions.rows(), 2);
     EXPECT_EQ(distributions.size(), 4);
     EXPECT_EQ(distributions(g, 1)(3), 1.0F);

@@ -23,6 +23,7 @@
 #include "multidraft/draft/top_n.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/lossy/rollback.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/tree/compaction.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/topology.hpp"

@@ -16,7 +16,6 @@
 #include "multidraft/batch/verify_request.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/group/optional_members.hpp"
 #include "multidraft/methods/list.hpp"
 #include "multidraft/verify/verifier.hpp"
 #include "support/emulated_group.hpp"
@@ -105,8 +104,6 @@ TEST_F(simt_prepare, reads_chunk_sums_from_memory) {
     auto const twice = [&row](index_t i) { return 2 * row[static_cast<std::size_t>(i)]; };
     auto const expected = host_group{}.sum_chunks(n, w);
     mt::on_group<64, 2>(4, [&](auto const& g) {
-        using G = std::decay_t<decltype(g)>;
-        static_assert(has_sums_from<G, float> && has_sums_of_one<G, float>);
         for (int k = 0; k < 5; ++k) {
             double const u = 0.07 + 0.19 * k;
             auto const other = g.sum_chunks(n, twice);

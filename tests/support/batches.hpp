@@ -10,6 +10,7 @@
 
 #include "multidraft/batch/draft_entry.hpp"
 #include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"

@@ -22,6 +22,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/greedy_optimal.hpp"
 #include "multidraft/verify/k_seq.hpp"
@@ -111,7 +112,7 @@ MULTIDRAFT_HD void run_operations(G const& g, program_input_of<View> const& in, 
                            MULTIDRAFT_INLINE_LAMBDA { return weight(x(i) - largest); };
         for (double const u : steps) record(g.inverse_cdf(soft.sums, n, w, u, {}));
     }
-    auto bins = multidraft::detail::selection_counters<2048>(g);
+    auto bins = g.template counters<2048>();
     for (std::size_t const size : {std::size_t{7}, std::size_t{2048}}) {
         g.histogram(
             n,

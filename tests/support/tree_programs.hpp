@@ -17,6 +17,7 @@
 #include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/multi_path_block.hpp"

@@ -12,6 +12,7 @@
 #include "multidraft/draft/gumbel_top_k.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "multidraft/base/error.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/tree/shapes.hpp"
 
 namespace {

@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "multidraft/tree/shape_text.hpp"
+
 namespace {
 
 using multidraft::branching;

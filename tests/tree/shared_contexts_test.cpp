@@ -11,6 +11,7 @@
 #include "multidraft/draft/tree_growth.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/indexed_rows.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/shapes.hpp"

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "multidraft/methods/any_method.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/testing/test_numbers.hpp"
 #include "multidraft/tree/shapes.hpp"
 
@@ -220,10 +221,9 @@ void expect_the_same(AnyMethod const& method, std::uint64_t seeds) {
         std::vector const all{models[0].rows(), models[1].rows()};
         verdict expected;
         if constexpr (several)
-            expected =
-                verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), target_rows(p),
-                                    draft_rows(multidraft::detail::rows_of_several<std::decay_t<decltype(q)>>{all}),
-                                    source, key.position, span<node_id>(expected_path), scratch.bytes());
+            expected = verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain),
+                                           target_rows(p), draft_rows(rows_of_models<std::decay_t<decltype(q)>>(all)),
+                                           source, key.position, span<node_id>(expected_path), scratch.bytes());
         else
             expected =
                 verify::verify_tree(verifier{}, host_group{}, make_drafted<law>(tree, mine.certain), target_rows(p),

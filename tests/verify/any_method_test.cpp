@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "reference/methods.hpp"
 #include "verify/any_method_rows.hpp"
 

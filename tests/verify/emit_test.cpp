@@ -10,7 +10,7 @@
 
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
-#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "support/scripted.hpp"
 

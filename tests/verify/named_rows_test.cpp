@@ -15,6 +15,7 @@
 #include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/block.hpp"
 #include "multidraft/verify/k_seq.hpp"

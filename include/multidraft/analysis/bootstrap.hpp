@@ -179,16 +179,17 @@ template <class Statistic>
 }
 
 /// Values that come in groups, added up: one entry a group, in the order in which groups are first met.
-struct group_sums {
+struct cluster_sums {
     std::vector<double> sums;
     std::vector<double> counts;  ///< how many values there are in it
 };
 
 /// Adds up the values of each group. Throws `invalid_input` for lists of different lengths.
-[[nodiscard]] inline group_sums sums_of_groups(std::span<double const> values, std::span<std::int64_t const> groups) {
+[[nodiscard]] inline cluster_sums sums_of_clusters(std::span<double const> values,
+                                                   std::span<std::int64_t const> groups) {
     if (groups.size() != values.size()) refuse("groups.size", groups.size(), "every value is in a group");
     std::unordered_map<std::int64_t, std::size_t> index;
-    group_sums result;
+    cluster_sums result;
     for (std::size_t i = 0; i < values.size(); ++i) {
         auto const [at, is_new] = index.try_emplace(groups[i], result.sums.size());
         if (is_new) {
@@ -231,8 +232,8 @@ struct group_sums {
 [[nodiscard]] inline estimate bootstrap_clustered_mean(std::span<double const> values,
                                                        std::span<std::int64_t const> groups,
                                                        bootstrap_options const& options = {}) {
-    auto const of_groups = sums_of_groups(values, groups);
-    return bootstrap_ratio(of_groups.sums, of_groups.counts, options);
+    auto const of_clusters = sums_of_clusters(values, groups);
+    return bootstrap_ratio(of_clusters.sums, of_clusters.counts, options);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::analysis

@@ -11,13 +11,12 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/base/numbers.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::analysis::detail {
 
-/// How far a row's sum may be from 1, so that rows computed in single precision are accepted.
-inline constexpr double sum_tolerance = 1e-4;
-
-/// The row divided by its sum. Throws `invalid_input` naming `argument` unless it is a distribution.
+/// The row divided by its sum, which rows computed in single precision may miss by their rounding. Throws
+/// `invalid_input` naming `argument` unless it is a distribution.
 [[nodiscard]] inline std::vector<double> checked(std::span<double const> row, char const* argument) {
     validate_row_size(row.size(), argument);
     double sum = 0;
@@ -26,7 +25,7 @@ inline constexpr double sum_tolerance = 1e-4;
             refuse(argument, static_cast<std::int64_t>(i), row[i], "a probability is finite and not negative");
         sum += row[i];
     }
-    if (!(std::abs(sum - 1) <= sum_tolerance))
+    if (!(std::abs(sum - 1) <= sum_tolerance<float>))
         refuse("sum(" + std::string(argument) + ")", sum, "the probabilities of a row sum to 1");
     std::vector<double> result(row.begin(), row.end());
     for (double& x : result) x /= sum;

@@ -205,7 +205,7 @@ private:
 
 }  // namespace detail
 
-/// Whether `acceptance_recursive_sequential` accepts a support of V tokens and n drafts: V^(n-1) up to 10^6.
+/// Whether `acceptance_by_rejected_prefixes` accepts a support of V tokens and n drafts: V^(n-1) up to 10^6.
 [[nodiscard]] inline bool can_walk_prefixes(index_t support, index_t n) {
     return std::pow(static_cast<double>(support), std::min(n, support) - 1) <= 1e6;
 }
@@ -213,7 +213,7 @@ private:
 /// Recursive rejection of n drafts without replacement ([MCSD] Alg. 2; [RSD] Alg. 1), exactly. O(V^(n-1) log V).
 ///
 /// Throws `invalid_input` for n < 1 and, naming n, when V^(n-1) is above 10^6: see `estimate_recursive_sequential`.
-[[nodiscard]] inline double acceptance_recursive_sequential(ratio_rows const& rows, index_t n) {
+[[nodiscard]] inline double acceptance_by_rejected_prefixes(ratio_rows const& rows, index_t n) {
     detail::check_count(n);
     if (!can_walk_prefixes(rows.support(), n))
         refuse("n", n, "too many rejected prefixes to walk (V^(n-1) is above 10^6): estimate this rate");

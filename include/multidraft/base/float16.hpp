@@ -145,8 +145,4 @@ static_assert(sizeof(bfloat16) == 2 && std::is_trivially_copyable_v<bfloat16>);
 template <class T>
 using real_of = std::remove_cvref_t<decltype(to_real(std::declval<T>()))>;
 
-/// The number of lowest bits of `real_of<T>` that are 0 in every number read from elements of type T.
-template <class T>
-inline constexpr int idle_bits_of = std::is_same_v<T, bfloat16> ? 16 : (std::is_same_v<T, float16> ? 13 : 0);
-
 }  // namespace MULTIDRAFT_NAMESPACE

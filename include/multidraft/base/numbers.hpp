@@ -1,4 +1,4 @@
-// The limits of numeric types as constants: device code may not call the members of `std::numeric_limits`.
+// The limits of numeric types, and a tolerance, as constants: device code cannot call `std::numeric_limits`.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -27,5 +27,14 @@ inline constexpr Real epsilon = std::numeric_limits<Real>::epsilon();
 /// A quiet NaN.
 template <class Real>
 inline constexpr Real not_a_number = std::numeric_limits<Real>::quiet_NaN();
+
+/// How far the sum of a row of probabilities of a type may be from 1: the effect of rounding, with a margin. This one
+/// is for types of 16 bits.
+template <class T>
+inline constexpr double sum_tolerance = 2e-2;
+template <>
+inline constexpr double sum_tolerance<float> = 1e-4;
+template <>
+inline constexpr double sum_tolerance<double> = 1e-9;
 
 }  // namespace MULTIDRAFT_NAMESPACE

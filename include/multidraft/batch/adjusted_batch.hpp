@@ -7,11 +7,9 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/row_batch.hpp"
-#include "multidraft/group/group.hpp"
 #include "multidraft/rows/adjusted_view.hpp"
 #include "multidraft/rows/logit_bias.hpp"
 #include "multidraft/rows/row_view.hpp"
-#include "multidraft/rows/softmax.hpp"
 #include "multidraft/rows/token_mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -57,26 +55,17 @@ struct batch_adjustments {
 /// must be null here, and `verify_batch` gets the draft's rows with the masks they were drawn with. If every token of a
 /// row is forbidden, the request gets the token `none`.
 template <class T, class Layout = contiguous>
-struct adjusted_batch : logit_batch<T, Layout> {
+struct adjusted_batch : logits_of_batch<adjusted_batch<T, Layout>, T, Layout> {
     batch_adjustments adjustments{};
 
     adjusted_batch() = default;
     /// Rows and adjustments belong to the caller.
     MULTIDRAFT_HD adjusted_batch(logit_batch<T, Layout> const& rows, batch_adjustments const& of_nodes) noexcept
-        : logit_batch<T, Layout>(rows), adjustments(of_nodes) {}
+        : logits_of_batch<adjusted_batch, T, Layout>(rows, rows), adjustments(of_nodes) {}
 
     /// The row of node i with its mask and bias.
     [[nodiscard]] MULTIDRAFT_HD adjusted_view<row_view<T, Layout>> view(std::int64_t i) const noexcept {
-        return {logit_batch<T, Layout>::view(i), adjustments.mask(i), adjustments.bias_at(i)};
-    }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
-        return process_logits(g, view(i), this->sampling_of(b));
-    }
-    /// The distribution of node i, of request b.
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
-        return with_sums(g, i, b).row;
+        return {rows_of_batch<T, Layout>::view(i), adjustments.mask(i), adjustments.bias_at(i)};
     }
 };
 

@@ -11,6 +11,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/level_batch.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/draft/sampler.hpp"

@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "multidraft/base/config.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {

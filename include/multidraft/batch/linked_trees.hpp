@@ -17,6 +17,7 @@
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/tree/absent_tokens.hpp"
 #include "multidraft/tree/eagle_lists.hpp"
+#include "multidraft/tree/level_order.hpp"
 #include "multidraft/tree/sibling_links.hpp"
 #include "multidraft/tree/token_ids.hpp"
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <new>
 #include <string>
 #include <type_traits>
 
@@ -14,11 +15,11 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/batch/detail/check_batch.hpp"
 #include "multidraft/batch/detail/host_call.hpp"
-#include "multidraft/batch/detail/kept_rows.hpp"
 #include "multidraft/batch/detail/refusals.hpp"
 #include "multidraft/batch/detail/request_rows.hpp"
 #include "multidraft/batch/host_threads.hpp"
 #include "multidraft/batch/request_batch.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/target_and_draft.hpp"
 #include "multidraft/batch/tree_batch.hpp"
 #include "multidraft/batch/tree_rules.hpp"
@@ -26,30 +27,54 @@
 #include "multidraft/batch/verdict_batch.hpp"
 #include "multidraft/batch/verify_request.hpp"
 #include "multidraft/batch/workspace.hpp"
+#include "multidraft/group/optional_members.hpp"
 #include "multidraft/law/law.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/row_source.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
 namespace detail {
 
-/// Bytes of one task: scratch, and the kept rows of both models for verifiers of whole trees.
+/// Bytes of a task reserved for a row that is remembered.
+inline constexpr std::size_t remembered_row_bytes = 160;
+
+/// Rows of a batch of which there is something to remember that fits.
+template <class Rows, class Row = remembered_row<row_of<request_rows<Rows>, host_batch_group>>>
+concept can_be_remembered =
+    !has_states<Rows> && has_with_sums<request_rows<Rows>, host_batch_group> && std::is_trivially_copyable_v<Row> &&
+    sizeof(Row) <= remembered_row_bytes && alignof(Row) <= 16;
+
+/// The rows of a request, remembered in `memory`: `remembered_row_bytes` for each node, aligned to 16 bytes.
+template <class Rows>
+[[nodiscard]] auto remembered_in(span<std::byte> memory, request_rows<Rows> const& rows) {
+    using entry = remembered_row<row_of<request_rows<Rows>, host_batch_group>>;
+    auto* const entries = reinterpret_cast<entry*>(memory.data());
+    auto const n = static_cast<std::size_t>(rows.rows());
+    for (std::size_t v = 0; v < n; ++v) ::new (static_cast<void*>(entries + v)) entry;
+    return remembered_rows<request_rows<Rows>, host_batch_group>(rows, span<entry>(entries, n));
+}
+
+/// Bytes of one task: scratch, and the remembered rows of both models for verifiers of whole trees.
 template <verify::verifier Verifier>
 [[nodiscard]] constexpr std::size_t task_bytes(node_id nodes, std::int32_t depth) {
-    std::size_t const rows = verify::needs_scratch<Verifier> ? 2 * static_cast<std::size_t>(nodes) * kept_row_bytes : 0;
+    std::size_t const rows =
+        verify::needs_scratch<Verifier> ? 2 * static_cast<std::size_t>(nodes) * remembered_row_bytes : 0;
     return verify::scratch_bytes<Verifier>(nodes, depth) + rows;
 }
 
-/// Calls `use` with the rows of request b, kept in `memory` where that saves passes, and with the rest of `memory`.
+/// Calls `use` with the rows of request b, remembered in `memory` where that saves passes, and with the rest of
+/// `memory`.
 template <verify::verifier Verifier, class Rows, class Use>
 void with_rows(Rows const& rows, tree_batch const& trees, std::int32_t b, span<std::byte> memory, Use const& use) {
     if constexpr (std::is_same_v<Rows, verify::no_draft_rows>) {
         use(rows, memory);
     } else {
         request_rows<Rows> const plain{rows, trees, b};
-        if constexpr (verify::needs_scratch<Verifier> && can_be_kept<Rows, host_batch_group>) {
-            std::size_t const of_rows = static_cast<std::size_t>(trees.size(b)) * kept_row_bytes;
-            use(kept_in<host_batch_group>(memory.first(of_rows), plain), memory.subspan(of_rows));
+        if constexpr (verify::needs_scratch<Verifier> && can_be_remembered<Rows>) {
+            std::size_t const of_rows = static_cast<std::size_t>(trees.size(b)) * remembered_row_bytes;
+            use(remembered_in(memory.first(of_rows), plain), memory.subspan(of_rows));
         } else {
             use(plain, memory);
         }

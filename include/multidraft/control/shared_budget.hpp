@@ -16,6 +16,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
+#include "multidraft/tree/level_order.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -74,7 +75,8 @@ public:
     /// The trees so far, in level order.
     [[nodiscard]] std::vector<topology> shapes() const {
         std::vector<topology> result;
-        for (auto const& tree : trees_) result.push_back(in_level_order(tree));
+        for (auto const& tree : trees_)
+            result.push_back(topology::from_parents(parents_in_order(tree, level_order(tree))));
         return result;
     }
 
@@ -106,26 +108,6 @@ private:
         if (static_cast<std::size_t>(rank) >= of_level.size()) return;
         double const reach = above * of_level[static_cast<std::size_t>(rank)];
         if (reach > 0) open_.push({reach, above, request, parent, level, rank});
-    }
-
-    static topology in_level_order(std::vector<node_id> const& tree) {
-        // The children of each node, in order: a node is added after its parent and its preceding siblings.
-        std::vector<std::size_t> end(tree.size() + 1, 0);
-        for (std::size_t v = 1; v < tree.size(); ++v) ++end[static_cast<std::size_t>(tree[v]) + 1];
-        for (std::size_t v = 1; v < end.size(); ++v) end[v] += end[v - 1];
-        std::vector<std::size_t> children(tree.size());
-        for (std::size_t v = 1; v < tree.size(); ++v) children[end[static_cast<std::size_t>(tree[v])]++] = v;
-        // Level by level, in the order of the parents.
-        std::vector<node_id> parents{none};
-        std::vector<std::size_t> placed{0};
-        for (std::size_t at = 0; at < placed.size(); ++at) {
-            std::size_t const up = placed[at];
-            for (std::size_t k = up == 0 ? 0 : end[up - 1]; k < end[up]; ++k) {
-                placed.push_back(children[k]);
-                parents.push_back(static_cast<node_id>(at));
-            }
-        }
-        return topology::from_parents(parents);
     }
 
     std::span<analysis::rank_rates const> rates_;

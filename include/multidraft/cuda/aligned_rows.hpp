@@ -8,6 +8,7 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/batch/adjusted_batch.hpp"
 #include "multidraft/batch/execution_policy.hpp"
+#include "multidraft/batch/prepared_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
 #include "multidraft/batch/widened_batch.hpp"
 #include "multidraft/cuda/masked_batch.hpp"
@@ -70,7 +71,7 @@ template <class Rows>
 /// Rows with a bias are read entry by entry, since a token's bias is searched for.
 template <class T, class Layout>
 [[nodiscard]] bool rows_are_aligned(adjusted_batch<T, Layout> const& rows) noexcept {
-    return rows.adjustments.bias.empty() && rows_are_aligned(static_cast<logit_batch<T, Layout> const&>(rows));
+    return rows.adjustments.bias.empty() && rows_are_aligned(logit_batch<T, Layout>(rows, rows));
 }
 
 /// The same rows with their alignment declared in the layout.
@@ -80,21 +81,23 @@ template <class Rows>
 }
 template <class T>
 [[nodiscard]] logit_batch<T, aligned<16>> as_aligned(logit_batch<T> const& rows) noexcept {
-    return {rows.data, rows.stride(), rows.vocabulary, rows.row_of, rows.sampling, rows.default_sampling,
-            {},        rows.arrays,   rows.slot_of};
+    return {rows.template in_layout<aligned<16>>(), rows};
+}
+template <class T>
+[[nodiscard]] masked_batch<T, aligned<16>> as_aligned(adjusted_batch<T> const& rows) noexcept {
+    return {rows.template in_layout<aligned<16>>(), rows, rows.adjustments};
 }
 template <class T, class Layout>
-[[nodiscard]] auto as_aligned(adjusted_batch<T, Layout> const& rows) noexcept {
-    auto const logits = as_aligned(static_cast<logit_batch<T, Layout> const&>(rows));
-    return masked_batch<T, typename decltype(logits)::layout_type>(logits, rows.adjustments);
+[[nodiscard]] masked_batch<T, Layout> as_aligned(adjusted_batch<T, Layout> const& rows) noexcept {
+    return {rows, rows, rows.adjustments};
 }
 template <class T>
 [[nodiscard]] prepared_batch<T, aligned<16>> as_aligned(prepared_batch<T> const& rows) noexcept {
-    return {rows.data, rows.stride(), rows.vocabulary, rows.states, rows.row_of, {}, rows.sums, rows.runs};
+    return {rows.template in_layout<aligned<16>>(), rows.states, rows.sums, rows.runs};
 }
 template <class T>
 [[nodiscard]] probability_batch<T, aligned<16>> as_aligned(probability_batch<T> const& rows) noexcept {
-    return {rows.data, rows.stride(), rows.vocabulary, rows.row_of};
+    return probability_batch<T, aligned<16>>(rows.template in_layout<aligned<16>>());
 }
 
 /// The same rows as they are read entry by entry.
@@ -105,10 +108,7 @@ template <class Rows>
 template <class T, class Layout>
 requires has_alignment<Layout>
 [[nodiscard]] adjusted_batch<T> as_entries(adjusted_batch<T, Layout> const& rows) noexcept {
-    logit_batch<T> const logits{rows.data,   rows.stride(), rows.vocabulary,
-                                rows.row_of, rows.sampling, rows.default_sampling,
-                                {},          rows.arrays,   rows.slot_of};
-    return {logits, rows.adjustments};
+    return {{rows.template in_layout<contiguous>(), rows}, rows.adjustments};
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda::detail

@@ -56,22 +56,15 @@ private:
 
 /// The rows of an `adjusted_batch` that has no bias.
 template <class T, class Layout>
-struct masked_batch : logit_batch<T, Layout> {
+struct masked_batch : logits_of_batch<masked_batch<T, Layout>, T, Layout> {
     batch_adjustments adjustments{};
 
-    MULTIDRAFT_HD masked_batch(logit_batch<T, Layout> const& rows, batch_adjustments const& of_nodes) noexcept
-        : logit_batch<T, Layout>(rows), adjustments(of_nodes) {}
+    MULTIDRAFT_HD masked_batch(rows_of_batch<T, Layout> const& rows, batch_sampling const& parameters,
+                               batch_adjustments const& of_nodes) noexcept
+        : logits_of_batch<masked_batch, T, Layout>(rows, parameters), adjustments(of_nodes) {}
 
     [[nodiscard]] MULTIDRAFT_HD masked_view<T, Layout> view(std::int64_t i) const noexcept {
         return {this->data + this->row(i) * this->stride(), this->vocabulary, this->layout, adjustments.mask(i)};
-    }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
-        return process_logits(g, view(i), this->sampling_of(b));
-    }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
-        return with_sums(g, i, b).row;
     }
 };
 

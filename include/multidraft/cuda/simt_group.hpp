@@ -6,6 +6,7 @@
 #include "multidraft/cuda/lane_context.hpp"
 #include "multidraft/cuda/simt_largest.hpp"
 #include "multidraft/cuda/simt_threads.hpp"
+#include "multidraft/group/group_defaults.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::cuda {
 
@@ -24,11 +25,25 @@ namespace MULTIDRAFT_NAMESPACE::cuda {
 ///
 /// The operations are in its base classes: `simt_sums`, `simt_search`, `simt_counts`, `simt_largest`.
 template <lane_context Lanes, int Split = 1, class Widest = float, int Wide = 1>
-class simt_group : public simt_largest<Lanes, Split, Widest, Wide> {
+class simt_group : public simt_largest<Lanes, Split, Widest, Wide>,
+                   public group_defaults<simt_group<Lanes, Split, Widest, Wide>> {
     using base = simt_largest<Lanes, Split, Widest, Wide>;
+    using defaults = group_defaults<simt_group>;
 
 public:
     using base::base;
+    using base::counters;
+    using base::histogram_bin_reaching;
+    using base::histogram_total;
+    using base::nth;
+    using base::sums_from;
+    using base::sums_of_one;
+    using base::throws;
+    using defaults::count_part;
+    using defaults::digit_bits;
+    using defaults::fast_top_k;
+    using defaults::sum_chunks_of;
+    using defaults::top_k_of_logits;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE::cuda

@@ -69,7 +69,7 @@ public:
         sums.total = in_order(sums.values, chunks, Real(0));
     }
 
-    /// See `has_nth`. Each chunk's entries are counted by one warp; then every warp looks for the entry in its chunk.
+    /// Each chunk's entries are counted by one warp; then every warp looks for the entry in its chunk.
     template <class Is, class Number>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE index_t nth(index_t n, Is const& is, Number const& number) const {
         index_t const chunks = chunks_of(n);

@@ -56,7 +56,6 @@ public:
         return sums;
     }
 
-    /// See `has_sums_of_one`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE shared_chunk_sums<Real> sums_of_one(index_t n, index_t where) const {
         return sums_by<Real>(n, Real(1), [where](index_t c) MULTIDRAFT_INLINE_LAMBDA {
@@ -64,7 +63,6 @@ public:
         });
     }
 
-    /// See `has_sums_from`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD MULTIDRAFT_OUTLINE shared_chunk_sums<Real> sums_from(index_t n, Real const* values,
                                                                                      Real total) const {

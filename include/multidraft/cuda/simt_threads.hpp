@@ -89,7 +89,7 @@ public:
     using chunk_sums_type = shared_chunk_sums<Real>;
     using lanes_type = Lanes;
 
-    static constexpr bool throws = false;  ///< see `may_throw`
+    static constexpr bool throws = false;
 
     static constexpr int threads = Lanes::threads;
     static constexpr int warps = threads / warp_size;

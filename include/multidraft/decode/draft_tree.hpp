@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <type_traits>
@@ -14,15 +14,19 @@
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/stop_rule.hpp"
+#include "multidraft/draft/draw_children.hpp"
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
+#include "multidraft/tree/mask_view.hpp"
 #include "multidraft/tree/topology.hpp"
+#include "multidraft/tree/tree_builder.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -37,7 +41,7 @@ public:
     using law = typename Sampler::law;
     using view = row_view<Logit>;
 
-    /// An empty tree, to be grown by this sampler and ended by this rule.
+    /// A root alone, to be grown by this sampler and ended by this rule.
     explicit draft_tree(Sampler sampler = {}, StopRule rule = {}) : sampler_(sampler), rule_(std::move(rule)) {}
 
     /// Grows a tree below the last token of `text`, at most `depth` levels of `shape` deep.
@@ -73,7 +77,7 @@ public:
             }
             {
                 detail::stopwatch const time(m.sample_seconds);
-                for (node_id v = begin; v < end; ++v) draw_children(g, v, shape, w, source, position);
+                for (node_id v = begin; v < end; ++v) draw_children(g, v, shape, w, source);
             }
             {
                 detail::stopwatch const time(m.mask_seconds);
@@ -84,37 +88,30 @@ public:
         m.drafted += size() - 1;
     }
 
-    [[nodiscard]] node_id size() const noexcept { return static_cast<node_id>(tokens_.size()); }
+    [[nodiscard]] node_id size() const noexcept { return tree_.size(); }
     /// How many nodes the draft model has read: the first ones.
     [[nodiscard]] node_id expanded() const noexcept { return static_cast<node_id>(rows_.size()); }
     [[nodiscard]] drafted<law> tree() const noexcept {
-        return make_drafted<law>(tree_view{parents_, tokens_}, certain_);
+        return make_drafted<law>(tree_.added().tree(), tree_.added().certain);
     }
-    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tokens_; }
-    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return positions_; }
-    [[nodiscard]] mask_view mask() const { return sliced_ ? sliced(full_.view(), full_.size(), size()) : mask_.view(); }
-    [[nodiscard]] prepared_rows<view> rows() const noexcept { return {rows_, vocabulary_}; }
+    [[nodiscard]] std::span<token_id const> tokens() const noexcept { return tree_.added().tokens; }
+    [[nodiscard]] std::span<std::int32_t const> positions() const noexcept { return tree_.added().positions; }
+    [[nodiscard]] mask_view mask() const {
+        return sliced_ ? sliced(full_.mask.view(), full_.mask.size(), size()) : tree_.mask();
+    }
+    [[nodiscard]] prepared_rows<softmax_row<view>> rows() const noexcept { return {rows_, vocabulary_}; }
 
 private:
     static std::size_t at(node_id v) noexcept { return static_cast<std::size_t>(v); }
 
     void start(token_id root, std::int32_t position, topology const& shape) {
-        parents_.assign(1, none);
-        tokens_.assign(1, root);
-        certain_.assign(1, 0);
-        positions_.assign(1, position);
-        shape_node_.assign(1, 0);
+        tree_.start(root, position);
         rows_.clear();
-        if constexpr (stops_early) {  // the mask of the whole shape is made once; the tree's mask is at first a slice
-                                      // of it
-            if (full_shape_ != shape) {
-                full_ = ancestor_mask(shape.parents());
-                full_shape_ = shape;
-            }
+        if constexpr (stops_early) {
+            if (full_.shape != shape) full_ = {shape, ancestor_mask(shape.parents())};
             sliced_ = true;
         } else {
-            mask_.reset(shape.size());
-            mask_.append(parents_);
+            tree_.extend_mask(shape.size());
         }
     }
 
@@ -122,20 +119,20 @@ private:
     /// otherwise the tree has its own mask.
     void extend_mask(node_id end, topology const& shape) {
         if constexpr (stops_early) {
-            if (sliced_) {
-                for (node_id v = end; v < size(); ++v) sliced_ = sliced_ && shape_node_[at(v)] == v;
-                if (sliced_) return;
-                mask_.reset(shape.size());
-                end = 0;
-            }
+            for (node_id v = end; v < size(); ++v) sliced_ = sliced_ && like(v) == v;
+            if (sliced_) return;
         }
-        mask_.append(std::span<node_id const>(parents_).subspan(at(end)));
+        tree_.extend_mask(shape.size());
     }
+
+    /// The node of the shape that a node corresponds to.
+    [[nodiscard]] node_id like(node_id v) const noexcept { return tree_.added().shape_nodes[at(v)]; }
 
     /// Whether a node of a level has children in the shape.
     [[nodiscard]] bool has_children(node_id begin, node_id end, topology const& shape) const {
-        return std::any_of(shape_node_.begin() + begin, shape_node_.begin() + end,
-                           [&](node_id like) { return shape.child_count(like) > 0; });
+        for (node_id v = begin; v < end; ++v)
+            if (shape.child_count(like(v)) > 0) return true;
+        return false;
     }
 
     /// The draft reads the last level, which begins at `begin`; with the root it reads the part of the text that its
@@ -157,7 +154,7 @@ private:
     bool stops(G const& g, Draft const& draft, node_id begin, node_id end, topology const& shape,
                sampling_params const& w) {
         for (node_id v = begin; v < end; ++v) {
-            if (shape.child_count(shape_node_[at(v)]) == 0) continue;
+            if (shape.child_count(like(v)) == 0) continue;
             std::span<float const> hidden;
             if constexpr (StopRule::reads_hidden_state) {
                 auto const width = static_cast<std::size_t>(draft.hidden_size());
@@ -183,49 +180,37 @@ private:
     }
 
     template <group G, draw_source Source>
-    void draw_children(G const& g, node_id v, topology const& shape, sampling_params const& w, Source& source,
-                       std::int32_t position) {
-        node_id const like = shape_node_[at(v)];
-        auto const wanted = shape.child_count(like);
+    void draw_children(G const& g, node_id v, topology const& shape, sampling_params const& w, Source& source) {
+        auto const wanted = shape.child_count(like(v));
         if (wanted == 0) {
             rows_.emplace_back();
             return;
         }
         auto q = process_logits(g, row(v), w, "draft logits");
         rows_.push_back(q.row);
-        children_.resize(at(wanted));
-        constexpr bool by_text = is_addressed_by_text<Sampler>;
         drawn_children const drawn =
-            sampler_(g, q.row, q.sums, source, draw_site{by_text ? positions_[at(v)] : position, v},
-                     std::span<token_id>(children_));
-        certain_[at(v)] = drawn.certain;
-        for (index_t k = 0; k < drawn.count; ++k) {
-            parents_.push_back(v);
-            certain_.push_back(0);
-            tokens_.push_back(children_[at(k)]);
-            positions_.push_back(positions_[at(v)] + 1);
-            shape_node_.push_back(shape.first_child(like) + k);
-        }
+            draft::draw_children(g, tree_, v, wanted, sampler_, q.row, q.sums, source, children_);
+        tree_.add(v, children_, drawn.certain, &shape);
     }
+
+    /// The mask of a whole shape, made once: the masks of trees that stop early are slices of it.
+    struct shape_mask {
+        topology shape;
+        ancestor_mask mask{shape.parents()};
+    };
 
     static constexpr bool stops_early = !std::is_same_v<StopRule, never_stop>;
 
     [[no_unique_address]] Sampler sampler_;
     [[no_unique_address]] StopRule rule_;
     std::int32_t vocabulary_ = 0;
-    std::vector<node_id> parents_;
-    std::vector<token_id> tokens_;
-    std::vector<index_t> certain_;  ///< children of each node that are certain
-    std::vector<std::int32_t> positions_;
-    std::vector<node_id> shape_node_;  ///< the node of the shape that each node corresponds to
+    tree_builder tree_;  ///< in level order as its nodes are added
     std::vector<token_id> children_;
     std::vector<std::int32_t> scratch_;
     std::vector<Logit> logits_;
     std::vector<softmax_row<view>> rows_;
-    ancestor_mask mask_;
-    topology full_shape_;                        ///< the shape that `full_` is the mask of
-    ancestor_mask full_{full_shape_.parents()};  ///< of the whole shape, for trees that may stop early
-    bool sliced_ = false;                        ///< whether the tree's mask is the upper left corner of that
+    shape_mask full_;
+    bool sliced_ = false;  ///< whether the tree's mask is the upper left corner of that
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

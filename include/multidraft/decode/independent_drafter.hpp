@@ -11,50 +11,23 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/cache_entries.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
+#include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/rows_of_models.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// Rows of several models: `rows(g, node, k)` is the distribution that the k-th child of a node was drawn from.
-template <class View>
-class rows_of_models {
-public:
-    using real = typename View::real;
-
-    /// `rows`: model after model, `nodes` rows of each.
-    rows_of_models(span<softmax_row<View> const> rows, index_t nodes, index_t vocabulary) noexcept
-        : rows_(rows), nodes_(nodes), size_(vocabulary) {}
-
-    [[nodiscard]] index_t rows() const noexcept { return nodes_; }
-    [[nodiscard]] index_t size() const noexcept { return size_; }
-    template <group G>
-    [[nodiscard]] softmax_row<View> operator()(G const&, node_id node, index_t child) const {
-        auto const models = static_cast<index_t>(rows_.size()) / nodes_;
-        return rows_[static_cast<std::size_t>((child % models) * nodes_ + node)];
-    }
-
-    /// The row of the first model, for verifiers that read none.
-    template <group G>
-    [[nodiscard]] softmax_row<View> operator()(G const& g, node_id node) const {
-        return (*this)(g, node, 0);
-    }
-
-private:
-    span<softmax_row<View> const> rows_;
-    index_t nodes_;
-    index_t size_;
-};
 
 /// Grows a fixed shape from several draft models: the k-th child of a node is drawn from model k, or k modulo their
 /// number ([SpecInfer]). Duplicates are kept.
@@ -102,60 +75,68 @@ public:
               Source& source, generation_metrics& m) {
         auto const position = static_cast<std::int32_t>(text.size()) - 1;
         tree_.start(text.back(), position);
-        for (auto& model : models_) model.start(shape_.size());
-        shape_node_.assign(1, 0);
-        entries_.start();
+        for (auto& model : models_) model.start();
+        reader_.start(shape_.size());
         level_.assign(1, 0);
         for (std::int32_t d = 0; d < depth && !level_.empty(); ++d) {
-            entries_.read(std::span<model_rows<Draft>>(models_), tree_, level_, g, text, w, m);
+            auto const in = inputs(reader_, level_, m);
+            for (auto& model : models_) model.read(g, text, in, w, m);
             detail::stopwatch const time(m.sample_seconds);
             node_id const begin = tree_.size();
             for (node_id const v : level_) draw_children(g, v, source, position);
             level_.clear();
             for (node_id v = begin; v < tree_.size(); ++v)
-                if (shape_.child_count(shape_node_[at(v)]) > 0) level_.push_back(v);
+                if (shape_.child_count(like(v)) > 0) level_.push_back(v);
         }
         detail::stopwatch const time(m.mask_seconds);
         tree_.arrange();
+        tree_.extend_mask();
         rows_.clear();
         for (auto const& model : models_)
-            for (node_id v = 0; v < size(); ++v) {
-                node_id const entry = entries_[tree_.added(v)];
-                rows_.push_back(entry == none ? softmax_row<view>() : model.distribution(entry));
-            }
+            for (index_t const e : tree_.nodes().entries)
+                rows_.push_back(e == none ? softmax_row<view>() : model.distribution(e));
+        auto const nodes = static_cast<std::size_t>(size());
+        of_models_.clear();
+        for (std::size_t k = 0; k < models_.size(); ++k)
+            of_models_.emplace_back(span<softmax_row<view> const>(rows_.data() + k * nodes, nodes),
+                                    models_[k].vocabulary());
         m.drafted += size() - 1;
     }
 
-    [[nodiscard]] rows_of_models<view> rows() const noexcept { return {rows_, size(), models_.front().vocabulary()}; }
+    /// The row of each child, by the model that drew it.
+    [[nodiscard]] rows_of_models<prepared_rows<softmax_row<view>>> rows() const noexcept {
+        return rows_of_models<prepared_rows<softmax_row<view>>>(of_models_);
+    }
 
     void keep(std::int32_t context, std::span<node_id const> nodes) {
-        auto const entries = entries_.of_path(tree_, nodes);
+        auto const entries = reader_.entries_of(tree_, nodes);
         for (auto& model : models_) model.keep(context, entries);
     }
 
 private:
+    /// The node of the shape that a node corresponds to.
+    [[nodiscard]] node_id like(node_id v) const noexcept { return tree_.added().shape_nodes[at(v)]; }
+
     template <draw_source Source>
     void draw_children(host_group const& g, node_id v, Source& source, std::int32_t position) {
-        node_id const like = shape_node_[at(v)];
-        index_t const wanted = shape_.child_count(like);
+        index_t const wanted = shape_.child_count(like(v));
+        index_t const entry = tree_.added().entries[at(v)];
         for (index_t k = 0; k < wanted; ++k) {
             auto& model = models_[static_cast<std::size_t>(k) % models_.size()];
-            auto const q = model.distribution(entries_[v]);
-            token_id const x = source.categorical(g, model.sums(entries_[v]), q.size(), weight_of{q}, {},
+            auto const q = model.distribution(entry);
+            token_id const x = source.categorical(g, model.sums(entry), q.size(), weight_of{q}, {},
                                                   draw_site{position, v}(purpose::draft, k));
             if (x == none) return;
-            tree_.add(v, x);
-            shape_node_.push_back(shape_.first_child(like) + k);
-            entries_.add();
+            tree_.add(v, x, &shape_);
         }
     }
 
     topology shape_;
     std::vector<model_rows<Draft>> models_;
-    cache_entries entries_;
-    std::vector<node_id> shape_node_;  ///< the node of the shape that each node corresponds to
+    draft::draft_reader reader_;
     std::vector<node_id> level_;
-    std::vector<softmax_row<view>> rows_;
+    std::vector<softmax_row<view>> rows_;                      ///< model after model
+    std::vector<prepared_rows<softmax_row<view>>> of_models_;  ///< the same by model
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

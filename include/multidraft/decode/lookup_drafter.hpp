@@ -11,7 +11,6 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
-#include "multidraft/decode/candidate_tree.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/metrics.hpp"
@@ -20,6 +19,7 @@
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/tree/tree_builder.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -40,9 +40,17 @@ struct lookup_options {
 
 namespace detail {
 
+/// The child of a node with that token that was added first; `none` if there is none. O(later nodes).
+[[nodiscard]] inline node_id child_with(tree_builder const& tree, node_id parent, token_id token) noexcept {
+    tree_nodes const& all = tree.added();
+    for (auto v = static_cast<std::size_t>(parent) + 1; v < all.parents.size(); ++v)
+        if (all.parents[v] == parent && all.tokens[v] == token) return static_cast<node_id>(v);
+    return none;
+}
+
 /// Adds the continuations of `text` to a tree, each as a path from the root; existing nodes are shared. At most `depth`
 /// levels.
-inline void add_continuations(candidate_tree& tree, std::span<token_id const> text, lookup_options const& options,
+inline void add_continuations(tree_builder& tree, std::span<token_id const> text, lookup_options const& options,
                               std::int32_t depth) {
     std::int32_t const length = std::min(options.length, depth);
     if (length < 1) return;
@@ -52,7 +60,7 @@ inline void add_continuations(candidate_tree& tree, std::span<token_id const> te
         bool added = false;
         for (std::int32_t k = 0; k < length; ++k) {
             token_id const token = draft::continuation_token(text, start, k);
-            node_id child = tree.child(node, token);
+            node_id child = child_with(tree, node, token);
             if (child == none) {
                 child = tree.add(node, token);
                 added = true;
@@ -87,6 +95,7 @@ public:
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
         detail::add_continuations(tree_, text, options_, depth);
         tree_.arrange();
+        tree_.extend_mask();
         m.drafted += size() - 1;
     }
 
@@ -130,6 +139,7 @@ public:
             tree_.add(others.parents[static_cast<std::size_t>(v)], others.tokens[static_cast<std::size_t>(v)]);
         detail::add_continuations(tree_, text, options_, depth);
         tree_.arrange();
+        tree_.extend_mask();
         m.drafted += size() - others.size();
     }
 
@@ -138,7 +148,7 @@ public:
     void keep(std::int32_t context, std::span<node_id const> nodes) {
         others_.clear();
         for (node_id const v : nodes) {
-            node_id const before = tree_.added(v);
+            node_id const before = tree_.node_at(v);
             if (before >= other_.size()) break;
             others_.push_back(before);
         }

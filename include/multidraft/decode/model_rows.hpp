@@ -1,4 +1,4 @@
-// One draft model over a tree whose nodes it reads in any order: cache entries, masks and processed rows.
+// One draft model over a tree whose nodes it reads in any order: its calls and its processed rows.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -14,9 +14,11 @@
 #include "multidraft/decode/draft_model.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
+#include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
@@ -36,47 +38,30 @@ public:
     /// The model belongs to the caller and must outlive this object.
     explicit model_rows(Model& model) : draft_model<Model>(model) {}
 
-    /// Clears the entries of the last step. `capacity`: a hint of how many there may be.
-    void start(node_id capacity) {
+    /// Clears the entries of the last step.
+    void start() {
         rows_.clear();
         sums_.clear();
         calls_ = 0;
-        mask_.reset(capacity);
     }
 
-    /// Reads the part of the text that the cache lacks; entry 0 is its last token.
-    void read_root(host_group const& g, std::span<token_id const> text, sampling_params const& w,
-                   generation_metrics& m) {
-        position_ = static_cast<std::int32_t>(text.size()) - 1;
-        node_id const root = none;
-        mask_.append(span<node_id const>(&root, 1));
-        std::span<logit> const logits = block(1);
+    /// Reads the next input of a tree below the last token of `text`: one entry and row for each of its nodes. With the
+    /// root, which is the first and alone, the part of the text that the cache lacks.
+    void read(host_group const& g, std::span<token_id const> text, draft::draft_inputs const& in,
+              sampling_params const& w, generation_metrics& m) {
+        std::span<logit> const logits = block(in.size());
         {
             detail::stopwatch const time(m.draft_seconds);
-            this->read(text, logits);
+            auto const context = static_cast<std::int32_t>(text.size()) - 1;
+            if (in.first_row == 0)
+                draft_model<Model>::read(text, logits);
+            else
+                this->model().forward(token_batch{in.tokens, in.positions, context, in.mask}, logits);
             ++m.draft_calls;
         }
         take(g, logits, w, m);
     }
-
-    /// Reads nodes below entries that were read before: their tokens, the entries of their parents and their positions.
-    /// Returns the entry of the first; the others follow.
-    node_id read_nodes(host_group const& g, std::span<token_id const> tokens, std::span<node_id const> parent_entries,
-                       std::span<std::int32_t const> positions, sampling_params const& w, generation_metrics& m) {
-        node_id const first = entries();
-        {
-            detail::stopwatch const time(m.mask_seconds);
-            mask_.append(parent_entries);
-        }
-        std::span<logit> const logits = block(tokens.size());
-        {
-            detail::stopwatch const time(m.draft_seconds);
-            this->model().forward(token_batch{tokens, positions, position_, mask_.view().from_row(first)}, logits);
-            ++m.draft_calls;
-        }
-        take(g, logits, w, m);
-        return first;
-    }
+    using draft_model<Model>::read;
 
     /// Entries below the text, the root's included.
     [[nodiscard]] node_id entries() const noexcept { return static_cast<node_id>(rows_.size()); }
@@ -116,12 +101,10 @@ private:
         }
     }
 
-    std::int32_t position_ = 0;  ///< of the root
     std::size_t calls_ = 0;
     std::vector<std::vector<logit>> blocks_;  ///< one per call
     std::vector<row> rows_;                   ///< one per entry
     std::vector<chunk_sums_type> sums_;
-    ancestor_mask mask_;  ///< over entries
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -2,25 +2,27 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "multidraft/base/config.hpp"
-#include "multidraft/decode/cache_entries.hpp"
 #include "multidraft/decode/candidate_tree_drafter.hpp"
 #include "multidraft/decode/drafter.hpp"
 #include "multidraft/decode/language_model.hpp"
 #include "multidraft/decode/metrics.hpp"
 #include "multidraft/decode/model_rows.hpp"
+#include "multidraft/draft/draft_inputs.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
-#include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/remembered_rows.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
-/// The base of drafters that grow a `candidate_tree` from the rows of one model: everything except `grow`.
+/// The base of drafters that grow a tree from the rows of one model: everything except `grow`.
 ///
 /// The derived class adds nodes and has the model read some of them with `expand`; `finish` arranges them.
 template <language_model Draft, draft_law Law>
@@ -34,11 +36,11 @@ public:
     void check(std::int32_t vocabulary) const { model_.check(vocabulary); }
     void reset() { model_.reset(); }
     void read(std::span<token_id const> context) { model_.read(context); }
-    [[nodiscard]] prepared_rows<typename model_rows<Draft>::view> rows() const noexcept {
+    [[nodiscard]] prepared_rows<softmax_row<typename model_rows<Draft>::view>> rows() const noexcept {
         return {rows_, model_.vocabulary()};
     }
     void keep(std::int32_t context, std::span<node_id const> nodes) {
-        model_.keep(context, entries_.of_path(tree_, nodes));
+        model_.keep(context, reader_.entries_of(tree_, nodes));
     }
 
 protected:
@@ -48,47 +50,46 @@ protected:
     /// The model belongs to the caller and must outlive the drafter.
     explicit single_model_drafter(Draft& draft) : model_(draft) {}
 
-    /// Starts with the root alone, not yet read. `capacity`: a hint of how many nodes the model may read.
+    /// Starts with the root alone, not yet read. `capacity`: how many nodes the model may read.
     void start(std::span<token_id const> text, node_id capacity) {
         tree_.start(text.back(), static_cast<std::int32_t>(text.size()) - 1);
-        model_.start(capacity);
-        entries_.start();
+        model_.start();
+        reader_.start(capacity);
     }
 
     /// Adds a child of a node, not yet read by the model. Returns its number as added.
-    node_id add(node_id parent, token_id token) {
-        entries_.add();
-        return tree_.add(parent, token);
-    }
+    node_id add(node_id parent, token_id token) { return tree_.add(parent, token); }
 
     /// Has the model read these nodes, whose parents it has read: a level, or the root alone.
     void expand(host_group const& g, std::span<token_id const> text, std::span<node_id const> nodes,
                 sampling_params const& w, generation_metrics& m) {
-        entries_.read(std::span<model_rows<Draft>>(&model_, 1), tree_, nodes, g, text, w, m);
+        model_.read(g, text, this->inputs(reader_, nodes, m), w, m);
     }
 
     /// The processed row of a node that was read.
-    [[nodiscard]] row const& distribution(node_id v) const noexcept { return model_.distribution(entries_[v]); }
+    [[nodiscard]] row const& distribution(node_id v) const noexcept { return model_.distribution(entry(v)); }
     /// The chunk sums of that row's weights; samplers may change them.
-    [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entries_[v]); }
+    [[nodiscard]] auto& sums(node_id v) noexcept { return model_.sums(entry(v)); }
 
-    /// Arranges all nodes, or those for which `kept` is not 0, and the rows with them; without a mask for drafters that
-    /// have their own.
+    /// Arranges all nodes, or those for which `kept` is not 0 and whose parents are kept, and the rows with them;
+    /// without a mask for drafters that have their own.
     void finish(generation_metrics& m, std::span<char const> kept = {}, bool with_mask = true) {
         detail::stopwatch const time(m.mask_seconds);
-        tree_.arrange(kept, with_mask);
-        rows_.assign(at(this->size()), row());
-        for (node_id v = 0; v < this->size(); ++v) {
-            node_id const entry = entries_[tree_.added(v)];
-            if (entry != none) rows_[at(v)] = model_.distribution(entry);
-        }
+        for (std::size_t v = 0; v < kept.size(); ++v)
+            if (kept[v] == 0) tree_.remove(static_cast<node_id>(v));
+        tree_.arrange();
+        if (with_mask) tree_.extend_mask();
+        rows_.clear();
+        for (index_t const e : tree_.nodes().entries) rows_.push_back(e == none ? row() : model_.distribution(e));
         m.drafted += this->size() - 1;
     }
 
     model_rows<Draft> model_;
 
 private:
-    cache_entries entries_;
+    [[nodiscard]] index_t entry(node_id v) const noexcept { return tree_.added().entries[at(v)]; }
+
+    draft::draft_reader reader_;
     std::vector<row> rows_;
 };
 

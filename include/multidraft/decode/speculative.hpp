@@ -25,8 +25,8 @@
 #include "multidraft/draft/sampler.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/random/source.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
-#include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/shape_may_depend_on.hpp"
@@ -168,7 +168,7 @@ private:
     [[no_unique_address]] Verifier verifier_;
     Drafter tree_;
     std::vector<logit> logits_;
-    row_memory<softmax_row<row_view<logit>>> memory_;
+    row_memory<logit_rows<logit>> memory_;
     std::vector<node_id> path_;
     verify::scratch_memory scratch_;
     std::vector<std::int32_t> positions_;

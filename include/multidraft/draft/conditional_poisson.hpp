@@ -40,7 +40,7 @@ struct conditional_poisson {
                                             span<token_id> out) const {
         if (out.size() > most) {
 #if !MULTIDRAFT_ON_DEVICE
-            if constexpr (may_throw<G>)
+            if constexpr (G::throws)
                 refuse("children", site.node, out.size(), "conditional Poisson sampling draws up to 16 children");
 #endif
             return {};

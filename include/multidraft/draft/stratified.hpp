@@ -33,7 +33,7 @@ struct stratified {
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>)
+        if constexpr (G::throws)
             if (!(theta >= 0 && theta <= 1)) refuse("theta", theta, "the threshold of the certainty rule is in [0, 1]");
 #endif
         weight_of const w{q};

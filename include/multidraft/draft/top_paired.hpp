@@ -24,7 +24,7 @@ struct top_paired {
     MULTIDRAFT_HD drawn_children operator()(G const& g, Q const& q, Sums sums, Source& source, draw_site site,
                                             span<token_id> out) const {
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>)
+        if constexpr (G::throws)
             if (out.size() > 2)
                 refuse("children", site.node, out.size(), "the law of SpecHub, law::top_paired, has two candidates");
 #endif

@@ -4,11 +4,11 @@
 #pragma once
 
 #include <concepts>
+#include <cstddef>
 #include <cstdint>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
-#include "multidraft/group/optional_members.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
 
@@ -65,6 +65,9 @@ struct softmax_sums {
     Sums sums;         ///< of `exp(scale * (x - largest))`
 };
 
+/// The largest k for which a group may list the top-k of a row, and a lane keep them.
+inline constexpr index_t most_listed = 128;
+
 /// What an entry adds to the two counters of a bin in `histogram_pairs`.
 struct binned_pair {
     index_t bin;
@@ -85,6 +88,12 @@ struct mass {
 };
 struct pair {
     MULTIDRAFT_HD binned_pair operator()(index_t) const noexcept { return {0, 0, 0}; }
+};
+struct predicate {
+    MULTIDRAFT_HD bool operator()(index_t) const noexcept { return false; }
+};
+struct number {
+    MULTIDRAFT_HD std::uint64_t operator()(std::uint64_t count) const noexcept { return count; }
 };
 }  // namespace group_archetype
 
@@ -109,15 +118,37 @@ struct pair {
 /// - `leader()`: true on the one lane that writes results.
 /// - `barrier()`: what the leader wrote before it to memory that all lanes share, every lane sees after it.
 ///
-/// A group may have more members (`throws`, `fast_top_k`, ..), and so may the functions that it is given: they may
-/// declare where they are 0, or have a cheaper form on a run of entries. All optional members and their users:
-/// group/optional_members.hpp.
+/// These follow from others, and a group may take them from `group_defaults`:
+///
+/// - `throws`: whether bad input is reported by throwing `invalid_input`, on a host. False for groups whose lanes run
+///   inside a launch: an exception must not leave a launch, on a CPU either, so bad input yields the token `none`.
+/// - `fast_top_k`: up to how many entries, at most `most_listed`, `top_k` is faster than a selection by counting; 0 if
+///   never. `top_k_of_logits(n, x, list)` does what `top_k` does for at most so many, and returns false if an entry is
+///   NaN or plus infinity or none is above minus infinity. `sum_chunks_of(n, w, list)` is `sum_chunks` of weights that
+///   are 0 at all entries but those listed.
+/// - `digit_bits`: how many bits of the keys a selection counts at a time.
+/// - `counters<N>()`: N counters for `histogram` that all lanes see, in shared memory for instance, or each lane's own.
+///   The result has a `data()` and is valid until the next call.
+/// - `histogram_total(counters)`: the sum of counters, a span of them or anything indexed like one.
+/// - `histogram_bin_reaching(counters, wanted)`: the bin in which the sum from the last bin downwards reaches `wanted`;
+///   on return `wanted` is what is left to take from that bin. The number of bins is a multiple of 32.
+/// - `count_part(n, first, size, is)`: how many of `size` entries of a row of n, from `first` on, satisfy `is`.
+/// - `nth(n, is, number)`: the index of the `number(count)`-th of the entries that satisfy `is`, counted from 1, where
+///   `count` is how many there are; `none` where there are none.
+/// - `sums_of_one<Real>(n, i)`: the chunk sums of a row of zeros with a 1 at entry i.
+/// - `sums_from(n, values, total)`: the chunk sums of a row of n entries from memory that all lanes can read, where an
+///   earlier call wrote them, as many as `kept_sums(n)` says.
+///
+/// The functions that a group is given may declare where they are 0, or have a cheaper form on a run of entries
+/// (group/optional_members.hpp).
 ///
 /// `inverse_cdf` never returns an index of weight 0; it returns `none` only when every weight is 0.
 template <class G>
 concept group = requires(G const& g, index_t n, group_archetype::term f, group_archetype::bin bin,
                          group_archetype::mass mass, group_archetype::pair pair, chunk_sums_of<G, float>& sums,
-                         span<token_id> out, span<token_id const> taken, span<std::uint64_t> bins) {
+                         span<token_id> out, span<token_id const> taken, span<std::uint64_t> bins,
+                         group_archetype::predicate is, group_archetype::number number, std::uint64_t& wanted,
+                         float const* values) {
     { g.sum(n, f) } -> std::same_as<float>;
     { g.max(n, f) } -> std::same_as<float>;
     { g.argmax(n, f) } -> std::same_as<index_t>;
@@ -131,6 +162,18 @@ concept group = requires(G const& g, index_t n, group_archetype::term f, group_a
     g.histogram_pairs(n, pair, bins);
     { g.leader() } -> std::same_as<bool>;
     g.barrier();
+    requires std::same_as<decltype(G::throws), bool const>;
+    requires G::fast_top_k >= 0 && G::fast_top_k <= most_listed;
+    requires G::digit_bits >= 5 && G::digit_bits <= 11;
+    { g.top_k_of_logits(n, f, out) } -> std::same_as<bool>;
+    { g.sum_chunks_of(n, f, taken) } -> std::same_as<chunk_sums_of<G, float>>;
+    { g.template counters<32>().data() } -> std::same_as<std::uint64_t*>;
+    { g.histogram_total(bins) } -> std::same_as<std::uint64_t>;
+    { g.histogram_bin_reaching(bins, wanted) } -> std::same_as<index_t>;
+    { g.count_part(n, n, n, is) } -> std::same_as<index_t>;
+    { g.nth(n, is, number) } -> std::same_as<index_t>;
+    { g.template sums_of_one<float>(n, n) } -> std::same_as<chunk_sums_of<G, float>>;
+    { g.sums_from(n, values, 0.0F) } -> std::same_as<chunk_sums_of<G, float>>;
 };
 
 }  // namespace MULTIDRAFT_NAMESPACE

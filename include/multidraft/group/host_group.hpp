@@ -15,6 +15,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/choose_run.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/group_defaults.hpp"
 #include "multidraft/group/host_counters.hpp"
 #include "multidraft/group/host_top_k.hpp"
 #include "multidraft/group/optional_members.hpp"
@@ -28,8 +29,17 @@ namespace MULTIDRAFT_NAMESPACE {
 ///
 /// Stateless; any number may be used at once. Every operation is one pass over the row (`softmax` too: a chunk is read
 /// twice while it is in the first-level cache), `inverse_cdf` and `update_chunk` touch one chunk. Nothing is allocated.
-class host_group {
+class host_group : public group_defaults<host_group> {
 public:
+    using group_defaults<host_group>::count_part;
+    using group_defaults<host_group>::counters;
+    using group_defaults<host_group>::digit_bits;
+    using group_defaults<host_group>::histogram_bin_reaching;
+    using group_defaults<host_group>::histogram_total;
+    using group_defaults<host_group>::nth;
+    using group_defaults<host_group>::sums_from;
+    using group_defaults<host_group>::throws;
+
     template <class Real>
     using chunk_sums_type = chunk_sums<Real>;
 
@@ -91,7 +101,6 @@ public:
         top_k_in_turn(n, f, out);
     }
 
-    /// See `has_top_k_of_logits`.
     template <class F>
     [[nodiscard]] MULTIDRAFT_HD bool top_k_of_logits(index_t n, F const& f, span<token_id> out) const {
         check_size(n);
@@ -104,7 +113,6 @@ public:
         return at_index(f, out[0]) > minus_infinity<result_of<F>>;
     }
 
-    /// See `has_top_k_of_logits`.
     template <class W>
     [[nodiscard]] MULTIDRAFT_HD auto sum_chunks_of(index_t n, W const& w, span<token_id const> list) const {
         using real = result_of<W>;
@@ -141,21 +149,11 @@ public:
         return sums;
     }
 
-    /// See `has_sums_of_one`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
         chunk_sums<Real> sums;
         for (index_t c = 0; c < kept_sums(n); ++c) sums.values[c] = c == where / chunk_size ? Real(1) : Real(0);
         sums.total = 1;
-        return sums;
-    }
-
-    /// See `has_sums_from`.
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const noexcept {
-        chunk_sums<Real> sums;
-        for (index_t c = 0; c < kept_sums(n); ++c) sums.values[c] = values[c];
-        sums.total = total;
         return sums;
     }
 

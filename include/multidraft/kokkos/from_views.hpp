@@ -10,6 +10,7 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
+#include "multidraft/batch/batch_sampling.hpp"
 #include "multidraft/batch/level_batch.hpp"
 #include "multidraft/batch/request_batch.hpp"
 #include "multidraft/batch/row_batch.hpp"
@@ -18,7 +19,6 @@
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/kokkos/on.hpp"
 #include "multidraft/rows/row_view.hpp"
-#include "multidraft/rows/sampling_arrays.hpp"
 #include "multidraft/rows/sampling_params.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {

@@ -14,6 +14,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/choose_run.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/group_defaults.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::kokkos {
@@ -47,9 +48,16 @@ struct team_chunk_sums {
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
-class lane_team_group {
+class lane_team_group : public group_defaults<lane_team_group<Member>> {
 public:
-    static constexpr bool throws = false;  ///< see `may_throw`
+    using group_defaults<lane_team_group<Member>>::count_part;
+    using group_defaults<lane_team_group<Member>>::digit_bits;
+    using group_defaults<lane_team_group<Member>>::fast_top_k;
+    using group_defaults<lane_team_group<Member>>::nth;
+    using group_defaults<lane_team_group<Member>>::sum_chunks_of;
+    using group_defaults<lane_team_group<Member>>::top_k_of_logits;
+
+    static constexpr bool throws = false;
 
     template <class Real>
     using chunk_sums_type = team_chunk_sums<Real>;
@@ -179,13 +187,11 @@ public:
         return sums;
     }
 
-    /// See `has_sums_of_one`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_of_one(index_t n, index_t where) const {
         return sums_by<Real>(n, Real(1), [where](index_t c) { return c == where / chunk_size ? Real(1) : Real(0); });
     }
 
-    /// See `has_sums_from`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD team_chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const {
         return sums_by<Real>(n, total, [values](index_t c) { return values[c]; });

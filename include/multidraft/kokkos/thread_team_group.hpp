@@ -13,6 +13,7 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/group_defaults.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/kokkos/chosen.hpp"
 
@@ -26,9 +27,20 @@ namespace MULTIDRAFT_NAMESPACE::kokkos {
 ///
 /// Output spans may be shared by all members or private to each: all write equal values.
 template <class Member>
-class thread_team_group {
+class thread_team_group : public group_defaults<thread_team_group<Member>> {
 public:
-    static constexpr bool throws = false;  ///< see `may_throw`
+    using group_defaults<thread_team_group<Member>>::count_part;
+    using group_defaults<thread_team_group<Member>>::counters;
+    using group_defaults<thread_team_group<Member>>::digit_bits;
+    using group_defaults<thread_team_group<Member>>::fast_top_k;
+    using group_defaults<thread_team_group<Member>>::histogram_bin_reaching;
+    using group_defaults<thread_team_group<Member>>::histogram_total;
+    using group_defaults<thread_team_group<Member>>::nth;
+    using group_defaults<thread_team_group<Member>>::sum_chunks_of;
+    using group_defaults<thread_team_group<Member>>::sums_from;
+    using group_defaults<thread_team_group<Member>>::top_k_of_logits;
+
+    static constexpr bool throws = false;
 
     template <class Real>
     using chunk_sums_type = chunk_sums<Real>;
@@ -141,16 +153,9 @@ public:
         return sums;
     }
 
-    /// See `has_sums_of_one`.
     template <class Real>
     [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
         return host_group{}.template sums_of_one<Real>(n, where);
-    }
-
-    /// See `has_sums_from`.
-    template <class Real>
-    [[nodiscard]] MULTIDRAFT_HD chunk_sums<Real> sums_from(index_t n, Real const* values, Real total) const noexcept {
-        return host_group{}.sums_from(n, values, total);
     }
 
     template <class X, class Real = std::decay_t<std::invoke_result_t<X const&, index_t>>>
@@ -242,16 +247,16 @@ private:
     static constexpr index_t most_runs = 256;
     static constexpr index_t most_bins = 2048;
 
-    /// `count_part(begin, end, low, mine)` counts a member's part of the row in the bins from `low` on.
+    /// `count_mine(begin, end, low, mine)` counts a member's part of the row in the bins from `low` on.
     template <class CountPart>
-    MULTIDRAFT_HD void count_parts(index_t n, span<std::uint64_t> bins, CountPart const& count_part) const {
+    MULTIDRAFT_HD void count_parts(index_t n, span<std::uint64_t> bins, CountPart const& count_mine) const {
         auto const all = static_cast<index_t>(bins.size());
         auto const begin = static_cast<index_t>(std::int64_t{n} * rank() / size());
         auto const end = static_cast<index_t>(std::int64_t{n} * (rank() + 1) / size());
         std::uint64_t mine[most_bins];
         for (index_t low = 0; low < all; low += most_bins) {
             index_t const here = all - low < most_bins ? all - low : most_bins;
-            count_part(begin, end, low, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
+            count_mine(begin, end, low, span<std::uint64_t>(mine, static_cast<std::size_t>(here)));
             for (index_t b = rank(); b < here; b += size()) board_->bins[b] = 0;
             member_->team_barrier();
             for (index_t b = 0; b < here; ++b)

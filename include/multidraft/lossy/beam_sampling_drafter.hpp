@@ -63,7 +63,8 @@ public:
         auto const best = std::max_element(beams.begin(), beams.end(), [](draft::beam const& x, draft::beam const& y) {
             return x.log_probability < y.log_probability;
         });
-        for (node_id v = best == beams.end() ? 0 : best->node; v > 0; v = this->tree_.parent(v)) kept_[this->at(v)] = 1;
+        for (node_id v = best == beams.end() ? 0 : best->node; v > 0; v = this->tree_.added().parents[this->at(v)])
+            kept_[this->at(v)] = 1;
         this->finish(m, kept_);
     }
 

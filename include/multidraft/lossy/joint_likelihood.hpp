@@ -64,7 +64,7 @@ public:
         real ratio = 0;  // log p - log q of the prefix
         for (node_id v = 0; v + 1 < tree.size(); ++v) {
             token_id const x = tree.tokens[v + 1];
-            if constexpr (!may_throw<G>)
+            if constexpr (!G::throws)
                 if (is_absent(x)) break;
             real const qx = draft(g, v)(x);
             if (!(qx > 0)) {
@@ -77,11 +77,8 @@ public:
             // min(1, e^ratio) > tau: never for tau = 1, whatever the ratio.
             if (ratio > least && tau_ < 1) accepted = v + 1;
         }
-        verdict const result{accepted, verify::emit_at(g, target, accepted, source, draw_site{position, accepted})};
-        if (result.next == none) verify::detail::refuse_node_on_host(g, drafts, target, draft, accepted);
-        if (result.next == none) return {};
-        verify::detail::write_path(g, tree, accepted, accepted, path);
-        return result;
+        token_id const next = verify::emit_at(g, target, accepted, source, draw_site{position, accepted});
+        return verify::detail::accepted_path(g, drafts, target, draft, accepted, next, path);
     }
 
 private:

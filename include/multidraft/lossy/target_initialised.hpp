@@ -59,24 +59,19 @@ public:
     MULTIDRAFT_HD verdict decide_tree(G const& g, drafted<law> const& drafts, Target const& target, Draft const& draft,
                                       Source& source, std::int32_t position, span<node_id> path,
                                       [[maybe_unused]] span<std::byte> scratch = {}) const {
-        tree_view const tree = drafts.tree;
-        auto const starts = tree.children(0);
+        auto const starts = drafts.tree.children(0);
         verify::detail::walk_end best;
         for (node_id start = starts.first; start < starts.end(); ++start) {
-            if (is_absent(tree.tokens[start])) break;
+            if (is_absent(drafts.tree.tokens[start])) break;
             auto walk =
                 verify::detail::walk_down(g, verifier_, drafts, target, draft, start, source, position, scratch);
             if (walk.result.next == none) return {};
             ++walk.result.accepted;  // the start
             if (walk.result.accepted > best.result.accepted) best = walk;
         }
-        if (best.result.accepted == 0) {
-            best.result.next = verify::emit_at(g, target, 0, source, draw_site{position, 0});
-            if (best.result.next == none)
-                verify::detail::refuse_node_on_host(g, drafts, target, verify::no_draft_rows{}, 0);
-        }
-        verify::detail::write_path(g, tree, best.last, best.result.accepted, path);
-        return best.result;
+        if (best.result.accepted == 0) best.result.next = verify::emit_at(g, target, 0, source, draw_site{position, 0});
+        return verify::detail::accepted_path(g, drafts, target, verify::no_draft_rows{}, best.last, best.result.next,
+                                             path);
     }
 
 private:

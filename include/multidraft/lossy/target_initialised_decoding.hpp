@@ -30,6 +30,7 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/softmax.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/tree/mask.hpp"
 #include "multidraft/tree/shapes.hpp"
 #include "multidraft/tree/topology.hpp"
@@ -84,7 +85,7 @@ public:
             // Nodes of whole levels, as all chains have one length: a corner of the full fork.
             auto const width = static_cast<node_id>(starts.size());
             sliced_ = (this->tree_.size() - 1) % width == 0 &&
-                      this->tree_.depth(this->tree_.size() - 1) == (this->tree_.size() - 1) / width;
+                      this->tree_.added().depths.back() == (this->tree_.size() - 1) / width;
             if (sliced_ && (width != full_width_ || depth + 1 > full_length_)) {
                 full_width_ = width;
                 full_length_ = depth + 1;

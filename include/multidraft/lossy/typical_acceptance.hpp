@@ -63,15 +63,8 @@ public:
                                       span<std::byte> scratch) const {
         tree_view const tree = drafts.tree;
         node_id const deepest = deepest_passing(g, tree, target, scratch.data());
-        verdict result;
-        result.next = verify::emit_at(g, target, deepest, source, draw_site{position, deepest});
-        if (result.next == none) {
-            verify::detail::refuse_node_on_host(g, drafts, target, verify::no_draft_rows{}, deepest);
-            return {};
-        }
-        result.accepted = tree.depth(deepest);
-        verify::detail::write_path(g, tree, deepest, result.accepted, path);
-        return result;
+        token_id const next = verify::emit_at(g, target, deepest, source, draw_site{position, deepest});
+        return verify::detail::accepted_path(g, drafts, target, verify::no_draft_rows{}, deepest, next, path);
     }
 
 private:

@@ -2,31 +2,23 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <algorithm>
 #include <array>
-#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/draft/sampler.hpp"
-#include "multidraft/group/group.hpp"
 #include "multidraft/group/host_group.hpp"
-#include "multidraft/group/optional_members.hpp"
-#include "multidraft/law/drafted.hpp"
-#include "multidraft/law/law.hpp"
+#include "multidraft/methods/detail/refuse_name.hpp"
 #include "multidraft/methods/list.hpp"
-#include "multidraft/random/address.hpp"
-#include "multidraft/random/draw_site.hpp"
-#include "multidraft/random/source.hpp"
+#include "multidraft/methods/method_calls.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/probabilities.hpp"
 #include "multidraft/rows/remembered_rows.hpp"
@@ -35,41 +27,14 @@
 #include "multidraft/rows/sampling_params.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/rows/target_and_draft.hpp"
+#include "multidraft/tree/allowed_trees.hpp"
 #include "multidraft/tree/topology.hpp"
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
-#include "multidraft/verify/node_by_node.hpp"
-#include "multidraft/verify/takes_law.hpp"
 #include "multidraft/verify/verdict.hpp"
 #include "multidraft/verify/verifier.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// The randomness of one step of one request: it makes every draw of the step a pure function of its address.
-struct draw_key {
-    std::uint64_t seed = 0;
-    std::uint32_t request = 0;  ///< distinguishes requests with the same seed
-    std::int32_t position = 0;  ///< of the tree's root in the text
-
-    friend bool operator==(draw_key const&, draw_key const&) = default;
-};
-
-/// The node whose children are drawn.
-struct parent_node {
-    node_id node = 0;
-    std::int32_t depth = 0;   ///< levels below the root
-    index_t first_child = 0;  ///< for law `independent` only: the index of the first child drawn by this call
-};
-
-/// A draft tree whose law is known at run time: the counterpart of `drafted<Law>`.
-struct any_drafted {
-    tree_view tree;
-    /// One number for each node, as returned by the sampler; not read for laws without certain children.
-    span<index_t const> certain;
-    /// How the children were drawn: `law_name()` of the method that drew them, or "shared_lists/" and that name where
-    /// several nodes have the same list (`law::shared_lists`).
-    std::string_view law;
-};
 
 namespace detail {
 
@@ -79,191 +44,6 @@ inline constexpr std::string_view prefix_of_shared_lists = "shared_lists/";
 [[nodiscard]] inline bool is_of_shared_lists(std::string_view law) noexcept {
     return law.substr(0, prefix_of_shared_lists.size()) == prefix_of_shared_lists;
 }
-
-/// A method with a summary for users.
-template <class Method>
-concept has_summary = requires {
-    { Method::summary } -> std::convertible_to<std::string_view>;
-};
-
-template <class Method>
-inline constexpr bool of_several_drafts = std::is_same_v<typename Method::law, law::independent>;
-
-/// Whether a verifier reads rows more than once: all except those that decide node by node.
-template <class Method>
-inline constexpr bool asks_again = !verify::decides_by_node<typename Method::verifier> &&
-                                   !std::is_same_v<typename Method::verifier, verify::shared_randomness>;
-
-/// The properties of a method that do not depend on rows.
-struct method_facts {
-    std::string_view name;
-    std::string_view summary;
-    std::string_view law;
-    allowed_trees trees;
-    bool lossless;
-    bool reads_draft;
-    bool counts_certain;
-    bool several_drafts;
-    bool lists_may_be_shared;
-    std::size_t (*scratch_bytes)(node_id nodes, std::int32_t depth);
-};
-
-template <class Method>
-constexpr method_facts facts_of() {
-    std::string_view summary;
-    if constexpr (has_summary<Method>) summary = Method::summary;
-    return {Method::name,
-            summary,
-            Method::law::name,
-            Method::trees,
-            Method::verifier::lossless,
-            verify::reads_draft<typename Method::verifier>,
-            counts_certain<typename Method::law>,
-            of_several_drafts<Method>,
-            verify::lists_may_be_shared<typename Method::verifier>,
-            [](node_id nodes, std::int32_t depth) {
-                return verify::scratch_bytes<typename Method::verifier>(nodes, depth);
-            }};
-}
-
-/// An array for a list: the value of `Of<Method>` for each of its methods.
-template <class... Methods>
-struct facts_of_methods {
-    static constexpr std::array<method_facts, sizeof...(Methods)> facts{facts_of<Methods>()...};
-    static constexpr std::array<std::string_view, sizeof...(Methods)> names{Methods::name...};
-};
-
-/// The rows of several draft models: child k of a node was drawn from model k modulo their number.
-template <class Rows>
-struct rows_of_several {
-    span<Rows const> models;
-
-    [[nodiscard]] index_t rows() const {
-        index_t fewest = models[0].rows();
-        for (Rows const& model : models) fewest = std::min(fewest, model.rows());
-        return fewest;
-    }
-    [[nodiscard]] index_t size() const { return models[0].size(); }
-    template <group G>
-    [[nodiscard]] auto operator()(G const& g, node_id node, index_t k) const {
-        return models[static_cast<std::size_t>(k) % models.size()](g, node);
-    }
-};
-
-template <class Row, class Sums>
-struct draw_of {
-    using function = drawn_children (*)(Row const& q, Sums const& sums, draw_key const& key, parent_node const& parent,
-                                        span<token_id> out);
-
-    template <class Method>
-    static drawn_children by(Row const& q, Sums const& sums, draw_key const& key, parent_node const& parent,
-                             span<token_id> out) {
-        host_group const g;
-        addressed_source source{addressed_uniforms(key.seed, key.request)};
-        if constexpr (of_several_drafts<Method>) {
-            draw_site const site{key.position, parent.node};
-            if (!can_draw(sums)) return {};
-            for (std::size_t k = 0; k < out.size(); ++k) {
-                index_t const child = parent.first_child + static_cast<index_t>(k);
-                index_t const x = source.categorical(g, sums, q.size(), weight_of{q}, {}, site(purpose::draft, child));
-                if (x == none) return {static_cast<index_t>(k)};
-                out[k] = x;
-            }
-            return {static_cast<index_t>(out.size())};
-        } else {
-            using sampler = typename Method::sampler;
-            if (parent.first_child != 0)
-                refuse("parent.first_child", parent.first_child,
-                       std::string(Method::name) + " draws the children of a node together");
-            std::int32_t const levels = is_addressed_by_text<sampler> ? parent.depth : 0;
-            return sampler{}(g, q, sums, source, draw_site{key.position + levels, parent.node}, out);
-        }
-    }
-
-    template <class... Methods>
-    struct table {
-        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-    };
-};
-
-template <class Target, class Draft>
-struct verify_of {
-    using function = verdict (*)(any_drafted const& drafts, Target const& target, span<Draft const> draft,
-                                 draw_key const& key, span<node_id> path, span<std::byte> scratch);
-
-    template <class Method>
-    static verdict by(any_drafted const& drafts, Target const& target, span<Draft const> draft, draw_key const& key,
-                      span<node_id> path, span<std::byte> scratch) {
-        if constexpr (!verify::reads_draft<typename Method::verifier>) {
-            return call<Method>(drafts, target, verify::no_draft_rows{}, key, path, scratch);
-        } else if constexpr (std::is_same_v<Draft, verify::no_draft_rows>) {
-            refuse("draft", "unread", std::string(Method::name) + " reads the draft's rows");
-        } else if constexpr (of_several_drafts<Method>) {
-            if (draft.empty()) refuse("draft.size", 0, "there are the rows of one draft model or more");
-            for (std::size_t k = 1; k < draft.size(); ++k)
-                if (draft[k].size() != draft[0].size())
-                    refuse("draft", static_cast<std::int64_t>(k), draft[k].size(),
-                           "all draft models have one vocabulary");
-            return call<Method>(drafts, target, rows_of_several<Draft>{draft}, key, path, scratch);
-        } else {
-            if (draft.size() != 1)
-                refuse("draft.size", draft.size(), std::string(Method::name) + " is for the rows of one draft model");
-            return call<Method>(drafts, target, draft[0], key, path, scratch);
-        }
-    }
-
-    template <class... Methods>
-    struct table {
-        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-    };
-
-private:
-    template <class Method, class Rows>
-    static verdict call(any_drafted const& drafts, Target const& target, Rows const& draft, draw_key const& key,
-                        span<node_id> path, span<std::byte> scratch) {
-        addressed_source source{addressed_uniforms(key.seed, key.request)};
-        return verify::verify_tree(typename Method::verifier{}, host_group{},
-                                   make_drafted<typename Method::law>(drafts.tree, drafts.certain), target_rows(target),
-                                   draft_rows(draft), source, key.position, path, scratch);
-    }
-};
-
-/// The edit distance between a and b.
-inline std::size_t edits(std::string_view a, std::string_view b) {
-    std::vector<std::size_t> row(b.size() + 1);
-    for (std::size_t j = 0; j <= b.size(); ++j) row[j] = j;
-    for (std::size_t i = 1; i <= a.size(); ++i) {
-        std::size_t diagonal = row[0];
-        row[0] = i;
-        for (std::size_t j = 1; j <= b.size(); ++j) {
-            std::size_t const replaced = diagonal + (a[i - 1] == b[j - 1] ? 0 : 1);
-            diagonal = row[j];
-            row[j] = std::min({replaced, row[j] + 1, row[j - 1] + 1});
-        }
-    }
-    return row[b.size()];
-}
-
-/// Throws `invalid_input` for a name that is not in `names`, listing the nearest ones.
-[[noreturn]] inline void refuse_name(std::string_view name, std::span<std::string_view const> names) {
-    constexpr std::size_t longest = 100;
-    constexpr std::size_t most = 3;
-    std::string const shown(name.substr(0, longest));
-    std::vector<std::size_t> distance;
-    for (std::string_view const other : names)
-        distance.push_back(other.find(shown) == std::string_view::npos ? edits(shown, other) : 0);
-    std::string list;
-    for (std::size_t k = 0; k < std::min(most, names.size()); ++k) {
-        auto const best = std::min_element(distance.begin(), distance.end());
-        list += (k == 0 ? "" : ", ") + std::string(names[static_cast<std::size_t>(best - distance.begin())]);
-        *best = static_cast<std::size_t>(-1);
-    }
-    refuse("name", shown, "no method has this name; the nearest are " + list + " (method_names() has all)");
-}
-
-/// Rows that are normalised at each read, and can be remembered.
-template <class Rows>
-concept made_each_time = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
 
 /// The rows of the draft models: of one, of several, or of none.
 template <class Draft>
@@ -278,21 +58,6 @@ template <class Draft>
     return {};
 }
 
-/// The memory of `method_memory` for one kind of rows: nothing for rows that need no normalising.
-template <class Rows>
-struct memory_of_rows {};
-template <made_each_time Rows>
-struct memory_of_rows<Rows> : row_memory<typename remembered_rows<Rows>::row> {};
-
-/// The rows as they are, or remembered.
-template <class Rows>
-[[nodiscard]] auto remember(Rows const& rows, [[maybe_unused]] memory_of_rows<Rows>& memory) {
-    if constexpr (made_each_time<Rows>)
-        return remembered_rows<Rows>(rows, memory);
-    else
-        return rows;
-}
-
 }  // namespace detail
 
 /// Owned memory for `any_method::verify`: it grows as needed and is reused by later calls of any method. For one thread
@@ -301,8 +66,8 @@ template <class Target, class Draft = Target>
 class method_memory {
 public:
     verify::scratch_memory scratch;
-    detail::memory_of_rows<Target> target;
-    detail::memory_of_rows<Draft> draft;
+    row_memory<Target> target;  ///< empty for rows that need no normalising
+    row_memory<Draft> draft;
 };
 
 /// One of the methods of a list, chosen by name: its sampler and its verifier with their defaults, on the host.
@@ -321,12 +86,12 @@ public:
     any_method_of() = default;
 
     /// The names of all methods, in the list's order.
-    [[nodiscard]] static std::span<std::string_view const> names() noexcept { return of_all::names; }
+    [[nodiscard]] static std::span<std::string_view const> names() noexcept { return all_names; }
 
     /// The method with this name. Throws `invalid_input` naming `name`, with the nearest names, when none has it.
     [[nodiscard]] static any_method_of parse(std::string_view name) {
         for (std::size_t k = 0; k < count; ++k)
-            if (of_all::names[k] == name) return any_method_of(k);
+            if (all_names[k] == name) return any_method_of(k);
         detail::refuse_name(name, names());
     }
 
@@ -379,9 +144,8 @@ public:
     template <distribution Row, class Sums>
     [[nodiscard]] drawn_children draw(Row const& q, Sums const& sums, draw_key const& key, parent_node const& parent,
                                       span<token_id> out) const {
-        using table = typename List::template as<detail::draw_of<Row, Sums>::template table>;
         check(key, parent, out.size());
-        return table::functions[index_](q, sums, key, parent, out);
+        return detail::table_of<detail::draw_of<Row, Sums>, List>[index_](q, sums, key, parent, out);
     }
 
     /// The same from a row of logits, to which `w` is applied (see `process_logits`). Throws for a row that is not
@@ -431,9 +195,9 @@ public:
                                  span<std::byte> scratch) const {
         auto const models = detail::models_of(draft.rows);
         using model = std::remove_const_t<typename decltype(models)::element_type>;
-        using table = typename List::template as<detail::verify_of<std::remove_cvref_t<Target>, model>::template table>;
+        using calls = detail::verify_of<std::remove_cvref_t<Target>, model>;
         check_law(drafts);
-        return table::functions[index_](drafts, target.rows, models, key, path, scratch);
+        return detail::table_of<calls, List>[index_](drafts, target.rows, models, key, path, scratch);
     }
 
     /// The same with owned memory, which also remembers rows of logits: each is normalised once, however often a method
@@ -450,47 +214,24 @@ public:
         if (draft.rows.rows() < 0)
             refuse("draft.rows", draft.rows.rows(), "there is one draft row per node with children");
         span<std::byte> const scratch = memory.scratch.of(scratch_bytes(nodes, drafts.tree.depth(nodes - 1)));
-        using table = typename List::template as<
-            with_memory<std::remove_cvref_t<Target>, std::remove_cvref_t<Draft>>::template table>;
-        return table::functions[index_](drafts, target.rows, draft.rows, key, path, scratch, memory);
+        using calls = detail::verify_remembering<std::remove_cvref_t<Target>, std::remove_cvref_t<Draft>>;
+        return detail::table_of<calls, List>[index_](drafts, target.rows, draft.rows, key, path, scratch, memory.target,
+                                                     memory.draft);
     }
 
     friend bool operator==(any_method_of const&, any_method_of const&) = default;
 
 private:
-    using of_all = typename List::template as<detail::facts_of_methods>;
-
-    /// Verifying with rows that are remembered if the method reads them again.
-    template <class Target, class Draft>
-    struct with_memory {
-        using function = verdict (*)(any_drafted const& drafts, Target const& target, Draft const& draft,
-                                     draw_key const& key, span<node_id> path, span<std::byte> scratch,
-                                     method_memory<Target, Draft>& memory);
-
-        template <class Method>
-        static verdict by(any_drafted const& drafts, Target const& target, Draft const& draft, draw_key const& key,
-                          span<node_id> path, span<std::byte> scratch, method_memory<Target, Draft>& memory) {
-            if constexpr (detail::asks_again<Method>) {
-                auto const p = detail::remember(target, memory.target);
-                auto const q = detail::remember(draft, memory.draft);
-                using verifying = detail::verify_of<std::decay_t<decltype(p)>, std::decay_t<decltype(q)>>;
-                return verifying::template by<Method>(drafts, p, {&q, 1}, key, path, scratch);
-            } else {
-                return detail::verify_of<Target, Draft>::template by<Method>(drafts, target, {&draft, 1}, key, path,
-                                                                             scratch);
-            }
-        }
-
-        /// One function for each method of the list.
-        template <class... Methods>
-        struct table {
-            static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-        };
-    };
+    static constexpr std::array<detail::method_facts, count> all = detail::facts_of_list(List{});
+    static constexpr std::array<std::string_view, count> all_names = [] {
+        std::array<std::string_view, count> result;
+        for (std::size_t k = 0; k < count; ++k) result[k] = all[k].name;
+        return result;
+    }();
 
     explicit constexpr any_method_of(std::size_t index) noexcept : index_(index) {}
 
-    [[nodiscard]] detail::method_facts const& facts() const noexcept { return of_all::facts[index_]; }
+    [[nodiscard]] detail::method_facts const& facts() const noexcept { return all[index_]; }
 
     static void check(draw_key const& key, parent_node const& parent, std::size_t wanted) {
         if (parent.node < 0 || parent.node >= max_nodes) refuse("parent.node", parent.node, "a node is in [0, 2^24)");

@@ -2,7 +2,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -24,7 +23,7 @@
 #include "multidraft/batch/verify.hpp"
 #include "multidraft/batch/workspace.hpp"
 #include "multidraft/methods/any_method.hpp"
-#include "multidraft/methods/list.hpp"
+#include "multidraft/methods/method_calls.hpp"
 #include "multidraft/verify/no_draft_rows.hpp"
 #include "multidraft/verify/verifier.hpp"
 
@@ -54,11 +53,6 @@ struct workspace_of {
     static std::size_t by(P const& policy, std::int32_t requests, node_id nodes, std::int32_t depth) {
         return verify_workspace_size<typename Method::verifier>(policy, requests, nodes, depth);
     }
-
-    template <class... Methods>
-    struct table {
-        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-    };
 };
 
 template <class P, class Target, class Draft>
@@ -84,11 +78,6 @@ struct verify_batch_of {
             verify_batch(policy, verifier{}, drawn_by<typename Method::law>(trees), target, draft, requests, out,
                          scratch);
     }
-
-    template <class... Methods>
-    struct table {
-        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-    };
 };
 
 template <class P, class Target, class Draft>
@@ -102,11 +91,6 @@ struct validate_batch_of {
         validate_batch(policy, rules_of<typename Method::verifier>(), drawn_by<typename Method::law>(trees), target,
                        draft, requests, report);
     }
-
-    template <class... Methods>
-    struct table {
-        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-    };
 };
 
 template <class P, class Rows>
@@ -121,11 +105,6 @@ struct draft_batch_of {
         if constexpr (!of_several_drafts<Method>)
             draft_batch(policy, typename Method::sampler{}, level, rows, requests, out);
     }
-
-    template <class... Methods>
-    struct table {
-        static constexpr std::array<function, sizeof...(Methods)> functions{&by<Methods>...};
-    };
 };
 
 /// Throws `invalid_input` unless the trees follow the law of the method; the message names the methods that fit.
@@ -147,8 +126,8 @@ void check_law(any_method_of<List> const& method, any_drafted_batch const& draft
 template <host_policy P, class List>
 [[nodiscard]] std::size_t verify_workspace_size(P const& policy, any_method_of<List> const& method,
                                                 std::int32_t requests, node_id nodes, std::int32_t depth) {
-    using table = typename List::template as<detail::workspace_of<P>::template table>;
-    return table::functions[method.index()](policy, requests, nodes, depth);
+    using calls = detail::workspace_of<P>;
+    return detail::table_of<calls, List>[method.index()](policy, requests, nodes, depth);
 }
 
 /// Verifies the trees of a batch on host threads by a method chosen by name: the decisions, checks and arguments are
@@ -161,9 +140,9 @@ template <host_policy P, class List, row_batch Target, draft_row_batch Draft>
 void verify_batch(P const& policy, any_method_of<List> const& method, any_drafted_batch const& drafts,
                   target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
                   verdict_batch const& out, workspace const& scratch = {}) {
-    using table = typename List::template as<detail::verify_batch_of<P, Target, Draft>::template table>;
+    using calls = detail::verify_batch_of<P, Target, Draft>;
     detail::check_law(method, drafts);
-    table::functions[method.index()](policy, drafts.trees, target, draft, requests, out, scratch);
+    detail::table_of<calls, List>[method.index()](policy, drafts.trees, target, draft, requests, out, scratch);
 }
 
 /// Validates a batch, its rows included: `validate_batch` with the law of the method. Also throws `invalid_input` for
@@ -172,9 +151,9 @@ template <host_policy P, class List, row_batch Target, draft_row_batch Draft>
 void validate_batch(P const& policy, any_method_of<List> const& method, any_drafted_batch const& drafts,
                     target_rows<Target> const& target, draft_rows<Draft> const& draft, request_batch const& requests,
                     validation_report* report) {
-    using table = typename List::template as<detail::validate_batch_of<P, Target, Draft>::template table>;
+    using calls = detail::validate_batch_of<P, Target, Draft>;
     detail::check_law(method, drafts);
-    table::functions[method.index()](policy, drafts.trees, target, draft, requests, report);
+    detail::table_of<calls, List>[method.index()](policy, drafts.trees, target, draft, requests, report);
 }
 
 /// Draws the children of the nodes of a level on host threads with the sampler of a method chosen by name:
@@ -182,8 +161,8 @@ void validate_batch(P const& policy, any_method_of<List> const& method, any_draf
 template <host_policy P, class List, logit_row_batch Rows>
 void draft_batch(P const& policy, any_method_of<List> const& method, level_batch const& level,
                  draft_rows<Rows> const& rows, request_batch const& requests, children_batch const& out) {
-    using table = typename List::template as<detail::draft_batch_of<P, Rows>::template table>;
-    table::functions[method.index()](policy, level, rows, requests, out);
+    using calls = detail::draft_batch_of<P, Rows>;
+    detail::table_of<calls, List>[method.index()](policy, level, rows, requests, out);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -24,19 +24,22 @@ concept distribution = requires(D const& row, index_t i) {
     { row.weight(i) } -> std::floating_point;
 };
 
-/// False only where the row has no mass; cheaper than the mass itself. A distribution may have a member of this name,
-/// and `may_have_all_mass()`, true when the test gains nothing. Others are taken to have mass everywhere.
+/// A distribution with a test for tokens without mass: `row.may_have_mass(i)` is false only where the row has none, and
+/// cheaper than the mass itself; `row.may_have_all_mass()` is true when the test gains nothing.
+template <class D>
+concept sparse_distribution = distribution<D> && requires(D const& row, index_t i) {
+    { row.may_have_mass(i) } -> std::convertible_to<bool>;
+    { row.may_have_all_mass() } -> std::convertible_to<bool>;
+};
+
+/// False only where the row has no mass.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(D const& row, index_t i) {
-    if constexpr (has_may_have_mass<D>)
+    if constexpr (sparse_distribution<D>)
         return row.may_have_mass(i);
     else
-        return true;
+        return row(i) != 0;
 }
-
-/// A distribution with a test for tokens without mass.
-template <class D>
-concept sparse_distribution = distribution<D> && has_may_have_mass<D> && has_may_have_all_mass<D>;
 
 /// The floating-point type that a distribution is computed in.
 template <class D>
@@ -103,7 +106,7 @@ order_of(D) -> order_of<D>;
 /// How many of the first n tokens in the order of a row may be taken: at temperature 0 truncation still counts tokens.
 template <distribution D>
 [[nodiscard]] MULTIDRAFT_HD index_t ordered_tokens(D const& row, index_t n) {
-    if constexpr (has_order_limit<D>) {
+    if constexpr (has_order<D>) {
         index_t const limit = row.order_limit();
         return n < limit ? n : limit;
     } else {

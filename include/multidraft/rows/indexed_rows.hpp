@@ -52,7 +52,7 @@ private:
     [[nodiscard]] MULTIDRAFT_HD index_t row_of(node_id node) const {
         index_t const row = row_of_node_[node];
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>)
+        if constexpr (G::throws)
             if (row == none) refuse("row_of_node", node, row, "the row of this node is read, and it has none");
 #endif
         return row;

@@ -5,7 +5,6 @@
 #include <cmath>
 #include <cstdint>
 #include <string>
-#include <type_traits>
 
 #include "multidraft/base/arithmetic.hpp"
 #include "multidraft/base/config.hpp"
@@ -34,7 +33,6 @@ public:
     [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return row_.size(); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept { return row_(i); }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept { return row_(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept { return row_(i) != 0; }
 
 private:
     row_view<T, Layout> row_;
@@ -63,14 +61,6 @@ private:
     rows_view<T, Layout> rows_;
 };
 
-/// How far the sum of a row of probabilities may be from 1: the effect of rounding to the type, with a margin.
-template <class T>
-[[nodiscard]] constexpr double sum_tolerance() noexcept {
-    if constexpr (std::is_same_v<T, double>) return 1e-9;
-    if constexpr (std::is_same_v<T, float>) return 1e-4;
-    return 2e-2;
-}
-
 /// Throws `invalid_input` naming `argument`, the token and the value when a row is not a distribution: an entry is not
 /// finite or negative, or the sum is far from 1. Also throws, naming the arithmetic, as `validate_arithmetic`. One
 /// pass; a second one only to find the entry at fault.
@@ -89,7 +79,7 @@ void validate(G const& g, probabilities<T, Layout> const& row, std::string const
                 refuse(argument, i, row(i), "a probability is finite and not negative");
     }
     real const sum = g.sum(row.size(), weight_of{row});
-    if (!(std::abs(static_cast<double>(sum) - 1.0) <= sum_tolerance<T>()))
+    if (!(std::abs(static_cast<double>(sum) - 1.0) <= sum_tolerance<T>))
         refuse("sum(" + argument + ")", sum, "the probabilities of a row sum to 1");
 }
 

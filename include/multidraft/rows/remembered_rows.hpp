@@ -1,9 +1,9 @@
-// Rows that are normalised once, however often a verifier reads them.
+// Rows that are normalised once, however often a verifier reads them: all beforehand, or each when first read.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
-#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -13,8 +13,36 @@
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/group/optional_members.hpp"
 #include "multidraft/rows/distribution.hpp"
+#include "multidraft/rows/row_source.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// Rows that were processed before, such as the draft's, whose normalisers were made when its tokens were drawn.
+/// `Entry` is a distribution, or a `processed_row`, which has the chunk sums of its weights too.
+template <class Entry>
+class prepared_rows {
+public:
+    /// Row v is that of node v; the array belongs to the caller and outlives this object.
+    MULTIDRAFT_HD prepared_rows(span<Entry const> rows, index_t vocabulary) noexcept : rows_(rows), size_(vocabulary) {}
+
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
+    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
+    template <group G>
+    [[nodiscard]] MULTIDRAFT_HD auto operator()(G const&, node_id node) const {
+        if constexpr (distribution<Entry>)
+            return rows_[node];
+        else
+            return rows_[node].row;
+    }
+    template <group G>
+    requires(!distribution<Entry>) [[nodiscard]] MULTIDRAFT_HD Entry const& with_sums(G const&, node_id node) const {
+        return rows_[node];
+    }
+
+private:
+    span<Entry const> rows_;
+    index_t size_;
+};
 
 /// A row that `remembered_rows` has normalised, or not yet.
 template <class Row>
@@ -23,10 +51,17 @@ struct remembered_row {
     bool is_known = false;
 };
 
-/// The memory of `remembered_rows`: a few numbers for each node. Reused from step to step it allocates nothing more.
-template <class Row>
-struct row_memory {
-    std::vector<remembered_row<Row>> rows;
+/// Rows that are normalised at each read, so that there is something to remember.
+template <class Rows>
+concept normalised_when_read = has_with_sums<Rows, host_group> && std::default_initializable<row_of<Rows, host_group>>;
+
+/// The memory of the rows of a tree: a few numbers for each node, or nothing for rows that need no normalising. Reused
+/// from step to step it allocates nothing more.
+template <class Rows>
+struct row_memory {};
+template <normalised_when_read Rows>
+struct row_memory<Rows> {
+    std::vector<remembered_row<row_of<Rows, host_group>>> rows;
 };
 
 /// The rows of a tree, each normalised when first read and then remembered. For verifiers of whole trees, which read a
@@ -36,12 +71,12 @@ struct row_memory {
 template <class Rows, group G = host_group>
 class remembered_rows {
 public:
-    using row = std::decay_t<decltype(std::declval<Rows const&>()(std::declval<G const&>(), node_id{}))>;
+    using row = row_of<Rows, G>;
 
     /// In memory of the caller's: `memory[v]` for row v, one for each row, none of them known.
     remembered_rows(Rows rows, span<remembered_row<row>> memory) : rows_(std::move(rows)), memory_(memory) {}
     /// Forgets what `memory` has, and resizes it to the number of rows where it is smaller.
-    remembered_rows(Rows rows, row_memory<row>& memory)
+    remembered_rows(Rows rows, row_memory<Rows>& memory)
         : rows_(std::move(rows)), memory_(forgotten(memory.rows, rows_.rows())) {}
 
     [[nodiscard]] auto rows() const noexcept { return rows_.rows(); }
@@ -81,6 +116,15 @@ private:
     span<remembered_row<row>> memory_;
 };
 template <class Rows>
-remembered_rows(Rows, row_memory<typename remembered_rows<Rows>::row>&) -> remembered_rows<Rows>;
+remembered_rows(Rows, row_memory<Rows>&) -> remembered_rows<Rows>;
+
+/// The rows remembered in `memory`, or as they are where they need no normalising.
+template <class Rows>
+[[nodiscard]] auto remember(Rows const& rows, [[maybe_unused]] row_memory<Rows>& memory) {
+    if constexpr (normalised_when_read<Rows>)
+        return remembered_rows<Rows>(rows, memory);
+    else
+        return rows;
+}
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -63,7 +63,6 @@ template <class T, class Layout = contiguous>
 class row_view {
 public:
     using real = real_of<T>;
-    static constexpr int idle_bits = idle_bits_of<T>;  ///< see `has_idle_bits`
 
     row_view() = default;
     /// `size` entries from `data` on, in the order of the layout.

@@ -1,4 +1,4 @@
-// Rows of logits as distributions: sampling parameters and a normaliser, never written out.
+// The chain of sampling parameters: a row of logits becomes a distribution by temperature, top-k, top-p and min-p.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -8,7 +8,6 @@
 #include <type_traits>
 #include <utility>
 
-#include "multidraft/base/blend.hpp"
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/exp_log.hpp"
@@ -23,132 +22,11 @@
 #include "multidraft/rows/most_likely.hpp"
 #include "multidraft/rows/row_view.hpp"
 #include "multidraft/rows/sampling_params.hpp"
+#include "multidraft/rows/softmax_row.hpp"
 #include "multidraft/rows/truncation.hpp"
 #include "multidraft/rows/truncation_by_share.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
-
-/// A row of logits read as the distribution that sampling parameters turn it into.
-///
-/// weight(i) = exp((x_i - max x) * scale) for the tokens that truncation keeps, else 0; probability = weight / their
-/// sum. Holds a few scalars and a view of the caller's row. Made by `process_logits`.
-template <class View>
-class softmax_row {
-public:
-    using real = typename View::real;
-    static constexpr int idle_bits = detail::idle_bits_in<View>;  ///< of the logits: see `has_idle_bits`
-
-    softmax_row() = default;
-    /// The row without its mass (`set_mass`): its largest logit, the inverse of the temperature, and which tokens are
-    /// kept.
-    MULTIDRAFT_HD softmax_row(View logits, real largest, real scale, truncation_threshold<real> kept) noexcept
-        : logits_(logits), kept_(kept), largest_(largest), scale_(scale), weight_(scale) {}
-
-    [[nodiscard]] MULTIDRAFT_HD index_t size() const noexcept { return logits_.size(); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real weight(index_t i) const noexcept {
-        real const x = logits_(i);
-        real const w = weight_(x - largest_);
-        return detail::blend_with_zero(kept_.keeps(x, i), w);
-    }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real operator()(index_t i) const noexcept {
-        return fp::mul(weight(i), inverse_sum_);
-    }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const noexcept {
-        return kept_.keeps(logits_(i), i);
-    }
-    /// True unless truncation removed a token.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const noexcept {
-        return kept_.value == minus_infinity<real>;
-    }
-    /// (x_i - max x) * scale: the logarithm of the weight; minus infinity where truncation removed the token.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real log_weight(index_t i) const noexcept {
-        real const x = logits_(i);
-        return kept_.keeps(x, i) ? fp::mul(x - largest_, scale_) : minus_infinity<real>;
-    }
-    /// The key of the tokens' order (see `order_of`): the logit, minus infinity where truncation does not keep the
-    /// token. At temperature 0 it is the order in the limit of small temperatures, of which the first `order_limit()`
-    /// tokens are kept: one with top-p or min-p, else k with top-k.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real order(index_t i) const noexcept {
-        real const x = logits_(i);
-        return order_limit_ > 0 || kept_.keeps(x, i) ? x : minus_infinity<real>;
-    }
-    [[nodiscard]] MULTIDRAFT_HD index_t order_limit() const noexcept {
-        return order_limit_ > 0 ? order_limit_ : logits_.size();
-    }
-    /// Makes the row one of temperature 0, whose order continues after the one token that has mass.
-    MULTIDRAFT_HD void set_order_limit(index_t tokens) noexcept { order_limit_ = tokens; }
-    /// x_i, as the view reads it.
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD real logit(index_t i) const noexcept { return logits_(i); }
-    /// The sum of the weights, set once by `process_logits`.
-    [[nodiscard]] MULTIDRAFT_HD real mass() const noexcept { return mass_; }
-    /// Sets the sum of the weights, by which weights are divided to give probabilities.
-    MULTIDRAFT_HD void set_mass(real mass) noexcept {
-        mass_ = mass;
-        inverse_sum_ = fp::div(real(1), mass);
-    }
-    /// Which tokens truncation keeps.
-    [[nodiscard]] MULTIDRAFT_HD truncation_threshold<real> const& kept() const noexcept { return kept_; }
-    /// max x, unscaled.
-    [[nodiscard]] MULTIDRAFT_HD real largest() const noexcept { return largest_; }
-    /// The factor of the logits: the inverse of the temperature.
-    [[nodiscard]] MULTIDRAFT_HD real scale() const noexcept { return scale_; }
-    /// The row whose probabilities are `factor` times as large, a power of two; its weights are the same.
-    [[nodiscard]] MULTIDRAFT_HD softmax_row times(real factor) const noexcept {
-        softmax_row result = *this;
-        result.inverse_sum_ = inverse_sum_ * factor;
-        return result;
-    }
-    /// Makes the row read from another place, to which the caller has copied the logits.
-    MULTIDRAFT_HD void move_to(View logits) noexcept { logits_ = logits; }
-    /// The same distribution over another view of the logits.
-    template <class Other>
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD softmax_row<Other> of(Other logits) const noexcept {
-        softmax_row<Other> result;
-        result.logits_ = logits;
-        result.kept_ = kept_;
-        result.largest_ = largest_;
-        result.scale_ = scale_;
-        result.weight_ = weight_;
-        result.mass_ = mass_;
-        result.inverse_sum_ = inverse_sum_;
-        result.order_limit_ = order_limit_;
-        return result;
-    }
-    /// See `has_runs`.
-    [[nodiscard]] MULTIDRAFT_HD softmax_row in_chunk(index_t begin, index_t end) const requires has_runs<View> {
-        return of(logits_.in_chunk(begin, end));
-    }
-    /// See `has_empty_runs`.
-    [[nodiscard]] MULTIDRAFT_HD bool is_empty_run(index_t begin) const requires has_empty_runs<View> {
-        return logits_.is_empty_run(begin);
-    }
-    /// See `has_runs`.
-    template <class Body>
-    MULTIDRAFT_INLINE MULTIDRAFT_HD void on_run(index_t begin, index_t end,
-                                                Body const& body) const requires has_runs<View> {
-        logits_.on_run(begin, end, [&](auto const& here) MULTIDRAFT_INLINE_LAMBDA { body(of(here)); });
-    }
-
-private:
-    template <class>
-    friend class softmax_row;
-
-    View logits_{};
-    truncation_threshold<real> kept_{};
-    real largest_ = 0;
-    real scale_ = 1;
-    exp_nonpositive<real> weight_{real(1)};
-    real mass_ = 1;
-    real inverse_sum_ = 1;
-    index_t order_limit_ = 0;  ///< at temperature 0, else 0
-};
-
-/// A processed row and the chunk sums of its weights, from which tokens can be drawn without another pass.
-template <class View, class Sums>
-struct processed_row {
-    softmax_row<View> row;
-    Sums sums;
-};
 
 namespace detail {
 
@@ -175,7 +53,7 @@ template <group G, class View>
     G const& g, View logits, [[maybe_unused]] char const* argument) {
     using real = typename View::real;
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) refuse_logits(logits, argument);
+    if constexpr (G::throws) refuse_logits(logits, argument);
 #endif
     truncation_threshold<real> const nothing{infinity<real>, none};
     processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, real(0), real(1), nothing), {}};
@@ -198,32 +76,6 @@ template <class Real>
     return is_light ? light : minus_infinity<Real>;
 }
 
-/// Keeps `most_likely_token` alone; `last` is `none` where there is none. Groups that look ahead do three operations
-/// together instead of reading an entry after one.
-template <group G, class View, class Real = typename View::real>
-[[nodiscard]] MULTIDRAFT_HD truncation_threshold<Real> keep_most_likely(G const& g, View const& logits) {
-    if constexpr (looks_ahead<G>) {
-        using real = Real;
-        constexpr real most = largest_number<real>;
-        index_t const n = logits.size();
-        function_of const is_no_number{
-            logits, [](auto const& x, index_t i) MULTIDRAFT_INLINE_LAMBDA { return x(i) == x(i) ? real(0) : real(1); }};
-        g.look_ahead(3, [&](index_t k) {
-            if (k == 0) static_cast<void>(g.max(n, logits));
-            if (k == 1) static_cast<void>(g.max(n, is_no_number));
-            if (k == 2) static_cast<void>(g.argmax(n, logits));
-        });
-        real const largest = g.max(n, logits);
-        real const number = g.max(n, is_no_number);
-        if (!(largest >= -most && largest <= most && number == real(0))) return {infinity<real>, none};
-        return {largest, g.argmax(n, logits)};
-    } else {
-        index_t const best = most_likely_token(g, logits);
-        if (best == none) return {infinity<Real>, none};
-        return {logits(best), best};
-    }
-}
-
 /// Top-k, then top-p. `mass` is that of the row. Up to `most_listed` entries are counted in units of their own for
 /// top-p, whether or not the group lists them, so that every group cuts alike.
 template <group G, class View, class Real>
@@ -237,17 +89,6 @@ template <group G, class View, class Real>
     Real const most_mass = by_number && w.top_k <= most_listed ? static_cast<Real>(w.top_k) : mass;
     truncation_threshold<Real> kept;
     truncation_threshold<Real> nucleus;
-    if constexpr (has_fast_top_k<G>) {
-        if (by_number && w.top_k <= G::fast_top_k) {
-            token_id memory[static_cast<std::size_t>(G::fast_top_k)] = {};
-            span<token_id> const list(memory, static_cast<std::size_t>(w.top_k));
-            kept = threshold_of_list(g, n, logits, list);
-            if (by_share)
-                nucleus = threshold_of_share_in_list(span<token_id const>(list),
-                                                     softmax_row<View>(logits, largest, scale, kept), share, most_mass);
-            return nucleus.inside(kept) ? nucleus : kept;
-        }
-    }
     if (by_number) kept = threshold_of_top_k(g, n, logits, w.top_k);
     if (by_share) {
         softmax_row<View> const row(logits, largest, scale, kept);
@@ -335,21 +176,18 @@ template <group G, class View>
     constexpr real most = largest_number<real>;
     index_t const n = logits.size();
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
+    if constexpr (G::throws) {
         validate_row_size(n, argument);
         validate(w);
     }
 #endif
     if (!is_valid(w)) return detail::no_distribution(g, logits, argument);
     if (w.greedy()) {
-        truncation_threshold<real> const only = detail::keep_most_likely(g, logits);
-        if (only.last == none) return detail::no_distribution(g, logits, argument);
+        index_t const best = most_likely_token(g, logits);
+        if (best == none) return detail::no_distribution(g, logits, argument);
+        truncation_threshold<real> const only{logits(best), best};
         processed_row<View, chunk_sums_of<G, real>> result{softmax_row<View>(logits, only.value, real(1), only), {}};
-        if constexpr (has_sums_of_one<G, real>)
-            result.sums = g.template sums_of_one<real>(n, only.last);
-        else
-            result.sums = g.sum_chunks(
-                n, [only](index_t i) MULTIDRAFT_INLINE_LAMBDA { return i == only.last ? real(1) : real(0); });
+        result.sums = g.template sums_of_one<real>(n, only.last);
         result.row.set_mass(real(1));
         bool const one = w.top_p < 1.0F || w.min_p > 0.0F;
         result.row.set_order_limit(one ? 1 : (w.top_k > 0 ? w.top_k : n));
@@ -359,19 +197,7 @@ template <group G, class View>
     // 0.
     real const inverse = fp::div(real(1), static_cast<real>(w.temperature));
     real const scale = inverse < most ? inverse : most;
-    if constexpr (looks_ahead<G> && has_fast_top_k<G>)
-        if (w.top_k > 0 && w.top_k < n)
-            g.look_ahead(2, [&](index_t k) {
-                token_id list[static_cast<std::size_t>(G::fast_top_k)] = {};
-                if (k == 0)
-                    static_cast<void>(g.softmax(n, logits, scale));
-                else if (w.top_k <= G::fast_top_k)
-                    g.top_k(n, logits, span<token_id>(list, static_cast<std::size_t>(w.top_k)));
-                else
-                    static_cast<void>(threshold_of_top_k(g, n, logits, w.top_k));
-            });
-    if constexpr (has_top_k_of_logits<G>) {
-        static_assert(G::fast_top_k <= most_listed);
+    if constexpr (G::fast_top_k > 0) {
         if (w.top_k > 0 && w.top_k < n && w.top_k <= G::fast_top_k)
             return detail::process_listed_logits(g, logits, w, scale, argument);
     }
@@ -383,7 +209,7 @@ template <group G, class View>
         result.row.set_mass(result.sums.total);
         return result;
     }
-    if constexpr (has_top_k_of_logits<G>) {
+    if constexpr (G::fast_top_k > 0) {
         processed_row<View, chunk_sums_of<G, real>> result;
         if (detail::process_listed_share(g, logits, w, sums.largest, sums.sums.total, scale, result)) return result;
     }
@@ -394,91 +220,5 @@ template <group G, class View>
     result.row.set_mass(result.sums.total);
     return result;
 }
-
-/// The rows of a tree as distributions straight from logits: each call `rows(group, node)` computes the row's
-/// normaliser, so rows that a verifier does not use are not read. Verifiers of whole trees use a row more than once:
-/// for them there is `remembered_rows`.
-///
-/// With masks and biases, row v of which belongs to node v, the rows are those of the adjusted logits:
-///
-///     logit_rows p(rows_view<float>(logits, nodes, V, stride), sampling,
-///                  {.allowed = {bits, words}, .bias = {ids, values}});
-///
-/// A row whose tokens are all forbidden, like a row of minus infinities, is an `invalid_input` that names the node,
-/// when it is read. Rows below a candidate that the target's mask forbids are not read.
-template <class T, class Layout = contiguous, class View = row_view<T, Layout>>
-class logit_rows {
-    static constexpr bool plain = std::is_same_v<View, row_view<T, Layout>>;
-    static_assert(plain || std::is_same_v<View, adjusted_view<row_view<T, Layout>>>);
-
-public:
-    using real = real_of<T>;
-
-    /// Rows of plain logits, all with the same sampling parameters.
-    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w) noexcept requires(plain)
-        : rows_(rows), sampling_(w) {}
-    /// Throws `invalid_input` on the host for masks and a bias that do not fit these rows (`validate`).
-    MULTIDRAFT_HD logit_rows(rows_view<T, Layout> rows, sampling_params w,
-                             logit_adjustments const& adjustments) requires(!plain)
-        : rows_(rows), adjustments_(adjustments), sampling_(w) {
-#if !MULTIDRAFT_ON_DEVICE
-        validate(adjustments.allowed, rows.rows(), rows.size());
-        validate(adjustments.bias, rows.rows(), rows.size());
-#endif
-    }
-
-    [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return rows_.rows(); }
-    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return rows_.size(); }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const& g, node_id node) const {
-        return with_sums(g, node).row;
-    }
-    /// The row with the chunk sums of its weights, which are valid as long as the group keeps it.
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD auto with_sums(G const& g, node_id node) const {
-        return process_logits(g, view(node), sampling_);
-    }
-    /// The logits of a node.
-    [[nodiscard]] MULTIDRAFT_HD View view(node_id node) const noexcept {
-        if constexpr (plain)
-            return rows_(node);
-        else
-            return View(rows_(node), adjustments_.allowed(node), adjustments_.bias(node));
-    }
-
-private:
-    struct nothing {};
-
-    rows_view<T, Layout> rows_;
-    [[no_unique_address]] std::conditional_t<plain, nothing, logit_adjustments> adjustments_;
-    sampling_params sampling_;
-};
-template <class T, class Layout>
-logit_rows(rows_view<T, Layout>, sampling_params) -> logit_rows<T, Layout>;
-template <class T, class Layout>
-logit_rows(rows_view<T, Layout>, sampling_params, logit_adjustments)
-    -> logit_rows<T, Layout, adjusted_view<row_view<T, Layout>>>;
-
-/// Rows that were processed before, such as the draft's, whose normalisers were made when its tokens were drawn.
-template <class View>
-class prepared_rows {
-public:
-    using real = typename View::real;
-
-    /// Row v is that of node v; the array belongs to the caller and outlives this object.
-    MULTIDRAFT_HD prepared_rows(span<softmax_row<View> const> rows, index_t vocabulary) noexcept
-        : rows_(rows), size_(vocabulary) {}
-
-    [[nodiscard]] MULTIDRAFT_HD constexpr index_t rows() const noexcept { return static_cast<index_t>(rows_.size()); }
-    [[nodiscard]] MULTIDRAFT_HD constexpr index_t size() const noexcept { return size_; }
-    template <group G>
-    [[nodiscard]] MULTIDRAFT_HD softmax_row<View> operator()(G const&, node_id node) const {
-        return rows_[static_cast<std::size_t>(node)];
-    }
-
-private:
-    span<softmax_row<View> const> rows_;
-    index_t size_;
-};
 
 }  // namespace MULTIDRAFT_NAMESPACE

@@ -65,7 +65,7 @@ MULTIDRAFT_HD void write_kept_runs(G const& g, Row const& row, std::uint64_t* ru
     constexpr index_t counters_of_chunk = chunk_size / run_length / of_counter;
     index_t const n = row.size();
     index_t const chunks = chunks_of(n);
-    auto storage = detail::selection_counters<static_cast<std::size_t>(most_chunks_with_runs * counters_of_chunk)>(g);
+    auto storage = g.template counters<static_cast<std::size_t>(most_chunks_with_runs * counters_of_chunk)>();
     span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(chunks * counters_of_chunk));
     g.histogram(
         n,

@@ -13,6 +13,7 @@
 #include "multidraft/base/numbers.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/optional_members.hpp"
 #include "multidraft/group/runs.hpp"
 #include "multidraft/rows/truncation.hpp"
 
@@ -151,7 +152,6 @@ struct mass_of_bin {
 /// The logits of a row.
 template <class Row>
 struct logits_of {
-    static constexpr int idle_bits = idle_bits_in<Row>;
     Row row;
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD auto operator()(index_t i) const noexcept { return row.logit(i); }
     [[nodiscard]] MULTIDRAFT_HD logits_of in_chunk(index_t begin, index_t end) const requires has_runs<Row> {
@@ -187,15 +187,14 @@ template <group G, class Row, class Real = typename Row::real>
     bins_type const bins(row);
     std::int32_t const unit = detail::unit_for(static_cast<double>(mass));
     index_t const lightest = light > minus_infinity<Real> ? bins.below(light) : bins_type::count - 1;
-    // The counter of the heaviest bin. Where counters are sent between ranks, bins of light logits have none: these are
-    // counted in counter 0.
+    // The counter of the heaviest bin: the bins of light logits have none of their own but are counted in counter 0. A
+    // multiple of 32 counters.
     index_t heaviest = bins_type::count - 1;
-    if constexpr (looks_ahead<G>)
-        if (light > minus_infinity<Real> && lightest < heaviest) heaviest = lightest + 1;
+    if (light > minus_infinity<Real> && lightest < heaviest) heaviest = (lightest + 1) | 31;
     std::uint64_t wanted = 0;
     index_t b = 0;
     {
-        auto storage = detail::selection_counters<static_cast<std::size_t>(bins_type::count)>(g);
+        auto storage = g.template counters<static_cast<std::size_t>(bins_type::count)>();
         span<std::uint64_t> const counters(storage.data(), static_cast<std::size_t>(heaviest) + 1);
         auto const light_key = light > minus_infinity<Real> ? detail::to_key(light) : detail::key_bits<Real>(0);
         auto const least_key = least > minus_infinity<Real> ? detail::to_key(least) : detail::key_bits<Real>(0);
@@ -215,8 +214,8 @@ template <group G, class Row, class Real = typename Row::real>
                                 }},
                     counters);
         detail::counters_in_one_unit<bins_type> const masses{counters, unit, lightest};
-        wanted = detail::share_of(share, detail::total_by(g, masses));
-        b = detail::reaching_bin_by(g, masses, wanted);
+        wanted = detail::share_of(share, g.histogram_total(masses));
+        b = g.histogram_bin_reaching(masses, wanted);
     }
     // Because of rounding the others do not reach the share: keep all of them.
     if (b == 0 && light > minus_infinity<Real>) {

@@ -97,7 +97,7 @@ public:
         index_t const k = map_.draft_of[i];
         return is_there(k) ? row_.order(k) : minus_infinity<real>;
     }
-    [[nodiscard]] MULTIDRAFT_HD index_t order_limit() const requires has_order_limit<D> { return row_.order_limit(); }
+    [[nodiscard]] MULTIDRAFT_HD index_t order_limit() const requires has_order<D> { return row_.order_limit(); }
     /// See `has_times`.
     [[nodiscard]] MULTIDRAFT_HD widened_row times(real factor) const requires has_times<D, real> {
         return {row_.times(factor), map_};

@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <deque>
 #include <utility>
 #include <vector>
 
@@ -109,9 +108,9 @@ public:
 
     /// Every rank contributes `count` numbers of type T, written by `fill(T*)`, and receives those of all ranks. `fill`
     /// may read the rank's columns. The result is valid until the next exchange; inside of `run_together`, until that
-    /// returns. `tag` identifies the operation (see `look_ahead`).
+    /// returns.
     template <class T, class Fill>
-    [[nodiscard]] answers gather(void const* tag, std::size_t count, Fill const& fill) {
+    [[nodiscard]] answers gather(std::size_t count, Fill const& fill) {
         std::size_t const bytes = whole_8(count * sizeof(T));
         if (current_ == nullptr) {
             sent_.assign(bytes, std::byte{0});
@@ -120,7 +119,7 @@ public:
             gather_now(sent_.data(), bytes, received_.data());
             return {received_.data(), bytes};
         }
-        if (step const* const made = answered(tag)) {
+        if (step const* const made = answered()) {
             round const& r = rounds_[made->round];
             return {r.received.data() + made->offset, r.sent.size()};
         }
@@ -128,47 +127,25 @@ public:
         std::size_t const offset = r.sent.size();
         r.sent.resize(offset + bytes, std::byte{0});
         walk([&] { fill(reinterpret_cast<T*>(r.sent.data() + offset)); });
-        wait(tag, offset);
+        wait(offset);
     }
 
     /// Every rank contributes `count` counters, written by `fill(span)`, and receives their sums over the ranks, in
     /// order.
     template <class Fill>
-    [[nodiscard]] std::uint64_t const* reduce(void const* tag, std::size_t count, Fill const& fill) {
+    [[nodiscard]] std::uint64_t const* reduce(std::size_t count, Fill const& fill) {
         if (current_ == nullptr) {
             sums_.resize(count);
             walk([&] { fill(span<std::uint64_t>(sums_)); });
             reduce_now(sums_);
             return sums_.data();
         }
-        if (step const* const made = answered(tag)) return rounds_[made->round].sums.data() + made->offset;
+        if (step const* const made = answered()) return rounds_[made->round].sums.data() + made->offset;
         round& r = rounds_[round_];
         std::size_t const offset = r.sums.size();
         r.sums.resize(offset + count);
         walk([&] { fill(span<std::uint64_t>(r.sums).subspan(offset)); });
-        wait(tag, offset);
-    }
-
-    /// The number of type T that `fill(T*)` writes on rank `owner`; `fill` is called on every rank. Inside of
-    /// `run_together` the number is sent in the call of the next operation. Until it has arrived, the result is null;
-    /// then the task is run again with both results. For that next operation a rank uses what it can derive of the
-    /// number locally: ranks may differ in what they compute on their columns, but not in their operations.
-    template <class T, class Fill>
-    [[nodiscard]] T const* gather_later(void const* tag, int owner, Fill const& fill) {
-        if (current_ == nullptr) return gather<T>(tag, 1, fill).template of<T>(owner);
-        if (step const* const made = answered(tag)) {
-            round const& r = rounds_[made->round];
-            return answers(r.received.data() + made->offset, r.sent.size()).template of<T>(owner);
-        }
-        round& r = rounds_[round_];
-        std::size_t const offset = r.sent.size();
-        r.sent.resize(offset + whole_8(sizeof(T)), std::byte{0});
-        walk([&] { fill(reinterpret_cast<T*>(r.sent.data() + offset)); });
-        log& own = current_->logs[log_];
-        own.steps.push_back({tag, round_, offset, 0});
-        ++own.next;
-        late_ = true;
-        return nullptr;
+        wait(offset);
     }
 
     /// The bits of an entry of a row, which only the owner of its chunk can read, by `own()`. `key` identifies row and
@@ -184,7 +161,7 @@ public:
         std::uint64_t bits = 0;
         if (owner == rank_) walk([&] { bits = own(); });
         if (current_ == nullptr) {
-            answers const all = gather<std::uint64_t>(nullptr, 1, [&](std::uint64_t* out) { *out = bits; });
+            answers const all = gather<std::uint64_t>(1, [&](std::uint64_t* out) { *out = bits; });
             bits = *all.of<std::uint64_t>(owner);
             values_.insert(key, bits);
             return bits;
@@ -206,7 +183,10 @@ public:
     template <class Task>
     void run_together(std::size_t count, Task const& task) {
         if (tasks_.size() < count) tasks_.resize(count);
-        for (std::size_t k = 0; k < count; ++k) tasks_[k].clear();
+        for (std::size_t k = 0; k < count; ++k) {
+            tasks_[k].steps.clear();
+            tasks_[k].ended = false;
+        }
         rounds_used_ = 0;
         std::size_t left = count;
         while (left > 0) {
@@ -219,66 +199,6 @@ public:
             }
             end_round();
         }
-    }
-
-    /// Inside of `run_together`: makes the exchanges of `body(k)`, k < count, together, before the operations that need
-    /// their results. The bodies must be independent of one another and have no lasting effects.
-    ///
-    /// The result of a body's first exchange about a node (`at_node`) is that of the first operation with the same tag
-    /// about that node, and so on in order, each time the task comes to the node. Outside of `run_together` this does
-    /// nothing.
-    template <class Body>
-    void look_ahead(index_t count, Body const& body) {
-        if (current_ == nullptr || count <= 0) return;
-        if (stalled_ || late_) throw waiting{};
-        task_state& task = *current_;
-        std::size_t const outer = log_;
-        std::size_t const number = task.logs[outer].next_section++;
-        if (number == task.logs[outer].sections.size()) {
-            task.logs[outer].sections.push_back(task.used);
-            for (index_t k = 0; k < count; ++k) task.begin_log(node_);
-        }
-        std::size_t const first = task.logs[outer].sections[number];
-        bool all = true;
-        {
-            struct restore {
-                exchange& e;
-                std::size_t log;
-                node_id node;
-                ~restore() {
-                    e.log_ = log;
-                    e.node_ = node;
-                    e.stalled_ = false;
-                    e.late_ = false;
-                }
-            } const restored{*this, outer, node_};
-            for (index_t k = 0; k < count; ++k) {
-                log_ = first + static_cast<std::size_t>(k);
-                if (task.logs[log_].ended) continue;
-                node_ = restored.node;
-                stalled_ = false;
-                late_ = false;
-                task.logs[log_].rewind();
-                bool ended = false;
-                try {
-                    body(k);
-                    ended = !stalled_ && !late_;
-                } catch (waiting const&) {
-                }
-                task.logs[log_].rewind();
-                task.logs[log_].ended = ended;
-                all = all && ended;
-            }
-        }
-        if (!all) throw waiting{};
-    }
-    /// Sets the node that the following operations are about.
-    void at_node(node_id node) noexcept {
-        if (current_ == nullptr) return;
-        node_ = node;
-        if (log_ > 0) current_->logs[log_].node = node;
-        for (std::size_t k = 1; k < current_->used; ++k)
-            if (current_->logs[k].ended && current_->logs[k].node == node) current_->logs[k].next = 0;
     }
 
     /// Scratch memory for one operation of `shard_group`.
@@ -295,47 +215,14 @@ protected:
 private:
     /// Where the result of an operation lies.
     struct step {
-        void const* tag;
         std::size_t round;
         std::size_t offset;
-        std::size_t ahead;  ///< the log of `look_ahead` that it is from, or 0
     };
-    /// The exchanges of a task, or of one body of `look_ahead`, in order.
-    struct log {
-        std::vector<step> steps;
-        std::vector<std::size_t> sections;  ///< the first log of each `look_ahead`
-        std::size_t next = 0;
-        std::size_t next_section = 0;
-        node_id node = none;
-        bool ended = false;
-
-        void rewind() noexcept {
-            next = 0;
-            next_section = 0;
-        }
-    };
+    /// The operations of a task so far, and how many of them its present run has come to.
     struct task_state {
-        std::deque<log> logs;  ///< the first is the task's own
-        std::size_t used = 0;
+        std::vector<step> steps;
+        std::size_t next = 0;
         bool ended = false;
-
-        void begin_log(node_id node) {
-            if (logs.size() == used) logs.emplace_back();
-            log& made = logs[used++];
-            made.steps.clear();
-            made.sections.clear();
-            made.rewind();
-            made.node = node;
-            made.ended = false;
-        }
-        void clear() {
-            used = 0;
-            begin_log(none);
-            ended = false;
-        }
-        void rewind() noexcept {
-            for (std::size_t k = 0; k < used; ++k) logs[k].rewind();
-        }
     };
     /// The data of one call.
     struct round {
@@ -377,31 +264,14 @@ private:
         traffic_.received += ranks() > 1 ? numbers.size() * sizeof(std::uint64_t) : 0;
     }
 
-    /// The result of the task's next operation if it is known, else null: from an earlier run of the task, or from
-    /// `look_ahead`.
-    [[nodiscard]] step const* answered(void const* tag) {
+    /// The result of the task's next operation if an earlier run of the task made it, else null.
+    [[nodiscard]] step const* answered() {
         if (stalled_) throw waiting{};
         task_state& task = *current_;
-        log& own = task.logs[log_];
-        if (own.next < own.steps.size()) {
-            step const& had = own.steps[own.next++];
-            if (had.ahead > 0) ++task.logs[had.ahead].next;
-            return &had;
-        }
-        for (std::size_t k = 1; k < task.used; ++k) {
-            log& ahead = task.logs[k];
-            if (k == log_ || !ahead.ended || ahead.node != node_ || ahead.next == ahead.steps.size()) continue;
-            if (ahead.steps[ahead.next].tag != tag) continue;
-            if (late_) throw waiting{};  // the task would continue without the late number
-            step found = ahead.steps[ahead.next++];
-            found.ahead = k;
-            own.steps.push_back(found);
-            return &own.steps[own.next++];
-        }
-        return nullptr;
+        return task.next < task.steps.size() ? &task.steps[task.next++] : nullptr;
     }
-    [[noreturn]] void wait(void const* tag, std::size_t offset) {
-        current_->logs[log_].steps.push_back({tag, round_, offset, 0});
+    [[noreturn]] void wait(std::size_t offset) {
+        current_->steps.push_back({round_, offset});
         throw waiting{};
     }
 
@@ -413,17 +283,14 @@ private:
             ~restore() { e.current_ = nullptr; }
         } const restored{*this};
         current_ = &state;
-        state.rewind();
-        log_ = 0;
-        node_ = none;
+        state.next = 0;
         stalled_ = false;
-        late_ = false;
         try {
             body();
         } catch (waiting const&) {
             return false;
         }
-        return !stalled_ && !late_;
+        return !stalled_;
     }
 
     /// Both in one call: each rank's data has its own place in the sum, where all other ranks add zeros.
@@ -475,10 +342,7 @@ private:
     int rank_;
     bool reads_own_columns_ = false;
     bool stalled_ = false;  ///< a value (`value`) has not arrived yet
-    bool late_ = false;     ///< a number (`gather_later`) has not arrived yet
     task_state* current_ = nullptr;
-    std::size_t log_ = 0;  ///< the current log of the task
-    node_id node_ = none;  ///< the node of the current operations
     detail::value_table values_;
     std::vector<std::byte> sent_;
     std::vector<std::byte> received_;

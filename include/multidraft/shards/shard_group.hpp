@@ -14,6 +14,7 @@
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/choose_run.hpp"
 #include "multidraft/group/group.hpp"
+#include "multidraft/group/group_defaults.hpp"
 #include "multidraft/group/host_group.hpp"
 #include "multidraft/group/runs.hpp"
 #include "multidraft/shards/columns.hpp"
@@ -31,10 +32,18 @@ namespace MULTIDRAFT_NAMESPACE::shards {
 ///
 /// Every rank writes results to its own memory. Invalid rows do not throw, as in a launch: the token is `none` on all
 /// ranks.
-class shard_group {
+class shard_group : public group_defaults<shard_group> {
 public:
-    static constexpr bool throws = false;  ///< see `may_throw`
+    using group_defaults<shard_group>::counters;
+    using group_defaults<shard_group>::histogram_bin_reaching;
+    using group_defaults<shard_group>::histogram_total;
+    using group_defaults<shard_group>::nth;
+    using group_defaults<shard_group>::sums_from;
+    using group_defaults<shard_group>::top_k_of_logits;
+
+    static constexpr bool throws = false;
     static constexpr index_t fast_top_k = host_group::fast_top_k;
+    static constexpr int digit_bits = 6;  ///< few counters are sent
 
     template <class Real>
     using chunk_sums_type = chunk_sums<Real>;
@@ -49,7 +58,7 @@ public:
     [[nodiscard]] auto sum(index_t n, F const& f) const {
         using real = result_of<F>;
         real total = 0;
-        auto const sums = sums_of_chunks<real>(tag<F, 0>(), n, [&](index_t begin, index_t size) {
+        auto const sums = sums_of_chunks<real>(n, [&](index_t begin, index_t size) {
             return host_group{}.sum(size, detail::from_column{f, begin});
         });
         for_each_chunk(n, [&](index_t, int r, index_t k) { total += sums.template of<real>(r)[k]; });
@@ -59,7 +68,7 @@ public:
     template <class F>
     [[nodiscard]] auto max(index_t n, F const& f) const {
         using real = result_of<F>;
-        auto const all = ranks_->gather<real>(tag<F, 1>(), 1, [&](real* out) {
+        auto const all = ranks_->gather<real>(1, [&](real* out) {
             *out = walk<real>(n, minus_infinity<real>, [&](index_t begin, index_t size) {
                 return host_group{}.max(size, detail::from_column{f, begin});
             });
@@ -76,7 +85,7 @@ public:
     [[nodiscard]] index_t argmax(index_t n, F const& f) const {
         using real = result_of<F>;
         if (n <= 0) return none;
-        auto const all = ranks_->gather<keyed<real>>(tag<F, 2>(), 1, [&](keyed<real>* out) {
+        auto const all = ranks_->gather<keyed<real>>(1, [&](keyed<real>* out) {
             *out = walk<keyed<real>>(n, {}, [&](index_t begin, index_t size) {
                 detail::from_column const own{f, begin};
                 index_t const where = host_group{}.argmax(size, own);
@@ -100,7 +109,7 @@ public:
         std::size_t const k = out.size();
         if (k == 0) return;
         using entry = listed<real>;
-        auto const all = ranks_->gather<entry>(tag<F, 3>(), k, [&](entry* mine) {
+        auto const all = ranks_->gather<entry>(k, [&](entry* mine) {
             for (std::size_t i = 0; i < k; ++i) mine[i] = {};
             static_cast<void>(walk<int>(n, 0, [&](index_t begin, index_t size) {
                 detail::from_column const own{f, begin};
@@ -137,7 +146,7 @@ public:
     template <class W>
     [[nodiscard]] auto sum_chunks(index_t n, W const& w) const {
         using real = result_of<W>;
-        auto const all = sums_of_chunks<real>(tag<W, 4>(), n, [&](index_t begin, index_t size) {
+        auto const all = sums_of_chunks<real>(n, [&](index_t begin, index_t size) {
             return host_group{}.sum(size, detail::from_column{w, begin});
         });
         chunk_sums<real> sums;
@@ -155,7 +164,7 @@ public:
         constexpr index_t capacity = chunk_sums<Real>::capacity;
         exp_nonpositive<Real> const weight(scale);
         auto const slots = static_cast<std::size_t>(ranks_->columns().most_chunks(n));
-        auto const all = ranks_->gather<peak_and_sum<Real>>(tag<X, 5>(), slots, [&](peak_and_sum<Real>* out) {
+        auto const all = ranks_->gather<peak_and_sum<Real>>(slots, [&](peak_and_sum<Real>* out) {
             for_own_chunks(n, [&](index_t k, index_t begin, index_t size) {
                 detail::from_column const own{x, begin};
                 Real const peak = host_group{}.max(size, own);
@@ -209,7 +218,7 @@ public:
         }
         if (c == none) return none;
         int const owner = ranks_->columns().owner(c);
-        auto const all = ranks_->gather<index_t>(tag<W, 6>(), 1, [&](index_t* out) {
+        auto const all = ranks_->gather<index_t>(1, [&](index_t* out) {
             *out = none;
             if (owner != ranks_->rank()) return;
             index_t const begin = c * chunk_size;
@@ -232,7 +241,7 @@ public:
         if (chunks <= sums.capacity) {
             index_t const c = changed / chunk_size;
             int const owner = ranks_->columns().owner(c);
-            auto const all = ranks_->gather<Real>(tag<W, 7>(), 1, [&](Real* out) {
+            auto const all = ranks_->gather<Real>(1, [&](Real* out) {
                 if (owner == ranks_->rank()) *out = sum_without<Real>(c, n, w, taken);
             });
             sums.values[c] = *all.template of<Real>(owner);
@@ -247,38 +256,32 @@ public:
 
     template <class Bin, class Mass>
     void histogram(index_t n, Bin const& bin, Mass const& mass, span<std::uint64_t> bins) const {
-        count(tag<Bin, 8>(), n, bins, [&](index_t begin, index_t size, span<std::uint64_t> mine) {
+        count(n, bins, [&](index_t begin, index_t size, span<std::uint64_t> mine) {
             host_group{}.histogram(size, detail::from_column{bin, begin}, detail::from_column{mass, begin}, mine);
         });
     }
 
     template <class F>
     void histogram_pairs(index_t n, F const& f, span<std::uint64_t> bins) const {
-        count(tag<F, 9>(), n, bins, [&](index_t begin, index_t size, span<std::uint64_t> mine) {
+        count(n, bins, [&](index_t begin, index_t size, span<std::uint64_t> mine) {
             host_group{}.histogram_pairs(size, detail::from_column{f, begin}, mine);
         });
     }
 
-    /// See `looks_ahead` and `exchange::look_ahead`.
-    template <class Body>
-    void look_ahead(index_t count, Body const& body) const {
-        ranks_->look_ahead(count, body);
-    }
-
-    /// The chunk sums of a row that is 1 at one entry and 0 elsewhere.
     template <class Real>
     [[nodiscard]] chunk_sums<Real> sums_of_one(index_t n, index_t where) const noexcept {
-        chunk_sums<Real> sums;
-        index_t const chunks = chunks_of(n) < sums.capacity ? chunks_of(n) : sums.capacity;
-        for (index_t c = 0; c < chunks; ++c) sums.values[c] = c == where / chunk_size ? Real(1) : Real(0);
-        sums.total = 1;
-        return sums;
+        return host_group{}.template sums_of_one<Real>(n, where);
+    }
+    /// By every rank: the entries listed were exchanged with the list.
+    template <class W>
+    [[nodiscard]] auto sum_chunks_of(index_t n, W const& w, span<token_id const> list) const {
+        return host_group{}.sum_chunks_of(n, w, list);
     }
 
     /// How many of the `size` columns from `first` on satisfy `is`.
     template <class Is>
     [[nodiscard]] index_t count_part(index_t n, index_t first, index_t size, Is const& is) const {
-        auto const all = ranks_->gather<index_t>(tag<Is, 10>(), 1, [&](index_t* out) {
+        auto const all = ranks_->gather<index_t>(1, [&](index_t* out) {
             *out = walk<index_t>(n, 0, [&](index_t begin, index_t length) {
                 index_t const from = first > begin ? first : begin;
                 index_t const to = first + size < begin + length ? first + size : begin + length;
@@ -292,51 +295,12 @@ public:
         return found;
     }
 
-    /// The index of the `number(count)`-th of the `count` entries that satisfy `is`; `none` if there are none. One
-    /// exchange, and a second one that shares the call of the next operation. Until that has arrived, ranks other than
-    /// the index's owner use the largest number if their columns precede it, or else `none`.
-    template <class Is, class Number>
-    [[nodiscard]] index_t nth(index_t n, Is const& is, Number const& number) const {
-        auto const counts = ranks_->gather<std::uint64_t>(tag<Is, 12>(), 1, [&](std::uint64_t* out) {
-            *out = walk<std::uint64_t>(n, 0, [&](index_t begin, index_t size) {
-                std::uint64_t found = 0;
-                for (index_t i = begin; i < begin + size; ++i) found += is(i) ? 1U : 0U;
-                return found;
-            });
-        });
-        std::uint64_t all = 0;
-        for (int r = 0; r < ranks_->ranks(); ++r) all += *counts.template of<std::uint64_t>(r);
-        if (all == 0) return none;
-        std::uint64_t left = number(all);
-        int owner = 0;
-        for (; owner + 1 < ranks_->ranks() && *counts.template of<std::uint64_t>(owner) < left; ++owner)
-            left -= *counts.template of<std::uint64_t>(owner);
-        index_t own = owner > ranks_->rank() ? largest_number<index_t> : none;
-        index_t const* const found = ranks_->gather_later<index_t>(tag<Is, 13>(), owner, [&](index_t* out) {
-            if (owner == ranks_->rank())
-                own = walk<index_t>(n, none, [&](index_t begin, index_t size) -> index_t {
-                    for (index_t i = begin; i < begin + size; ++i)
-                        if (is(i) && --left == 0) return i;
-                    return none;
-                });
-            *out = own;
-        });
-        return found == nullptr ? own : *found;
-    }
-
     /// The exchange of the ranks.
     [[nodiscard]] exchange& ranks() const noexcept { return *ranks_; }
 
 private:
     template <class F>
     using result_of = std::decay_t<std::invoke_result_t<F const&, index_t>>;
-
-    /// Identifies an operation and its function.
-    template <class F, int Operation>
-    [[nodiscard]] static void const* tag() noexcept {
-        static constexpr char place = 0;
-        return &place;
-    }
 
     template <class Real>
     struct keyed {
@@ -392,17 +356,16 @@ private:
 
     /// `of(begin, size)` of every chunk, from all ranks.
     template <class Real, class Of>
-    [[nodiscard]] exchange::answers sums_of_chunks(void const* asked, index_t n, Of const& of) const {
+    [[nodiscard]] exchange::answers sums_of_chunks(index_t n, Of const& of) const {
         auto const slots = static_cast<std::size_t>(ranks_->columns().most_chunks(n));
-        return ranks_->gather<Real>(asked, slots, [&](Real* out) {
+        return ranks_->gather<Real>(slots, [&](Real* out) {
             for_own_chunks(n, [&](index_t k, index_t begin, index_t size) { out[k] = of(begin, size); });
         });
     }
     template <class Real, class W>
     [[nodiscard]] exchange::answers sums_without(index_t n, W const& w, span<token_id const> taken) const {
-        return sums_of_chunks<Real>(tag<W, 11>(), n, [&](index_t begin, index_t) {
-            return sum_without<Real>(begin / chunk_size, n, w, taken);
-        });
+        return sums_of_chunks<Real>(
+            n, [&](index_t begin, index_t) { return sum_without<Real>(begin / chunk_size, n, w, taken); });
     }
     /// The sum of one of this rank's chunks without the taken tokens.
     template <class Real, class W>
@@ -428,8 +391,8 @@ private:
     }
 
     template <class CountOwn>
-    void count(void const* asked, index_t n, span<std::uint64_t> bins, CountOwn const& count_own) const {
-        std::uint64_t const* const sums = ranks_->reduce(asked, bins.size(), [&](span<std::uint64_t> mine) {
+    void count(index_t n, span<std::uint64_t> bins, CountOwn const& count_own) const {
+        std::uint64_t const* const sums = ranks_->reduce(bins.size(), [&](span<std::uint64_t> mine) {
             for (std::uint64_t& b : mine) b = 0;
             static_cast<void>(walk<int>(n, 0, [&](index_t begin, index_t size) {
                 count_own(begin, size, mine);
@@ -442,6 +405,6 @@ private:
     exchange* ranks_;
 };
 
-static_assert(group<shard_group> && looks_ahead<shard_group> && has_nth<shard_group>);
+static_assert(group<shard_group>);
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards

@@ -9,12 +9,10 @@
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/float16.hpp"
+#include "multidraft/batch/row_batch.hpp"
 #include "multidraft/group/group.hpp"
 #include "multidraft/group/runs.hpp"
 #include "multidraft/rows/row_view.hpp"
-#include "multidraft/rows/sampling_arrays.hpp"
-#include "multidraft/rows/sampling_params.hpp"
-#include "multidraft/rows/softmax.hpp"
 #include "multidraft/shards/columns.hpp"
 #include "multidraft/shards/exchange.hpp"
 
@@ -29,7 +27,6 @@ template <class T, class Layout = contiguous>
 class shard_view {
 public:
     using real = real_of<T>;
-    static constexpr int idle_bits = idle_bits_of<T>;  ///< see `has_idle_bits`
 
     shard_view() = default;
     /// `data`: the rank's first column. `tail`: the columns after its last one up to the end of the chunk
@@ -120,54 +117,30 @@ private:
 /// or `bfloat16`.
 ///
 /// On each rank, row r begins at `data + r * own_stride()` entries with the rank's first column; a rank without columns
-/// needs no data. Node i of the batch has row `row_of[i]`, or row i where `row_of` is null; `row_of` may differ between
-/// ranks. Sampling parameters are as in `logit_batch`, equal on all ranks.
+/// needs no data. A `row_stride` of 0 is the number of this rank's columns. `vocabulary` is that of the whole row.
+/// `row_of` may differ between ranks. Sampling parameters are equal on all ranks.
 ///
 /// The last three fields are set by the calls that take such rows (see `rank_team::complete`).
 template <class T, class Layout = contiguous>
-struct shard_batch {
-    using element = T;
-    using layout_type = Layout;
-
-    T const* data = nullptr;
-    std::int64_t row_stride = 0;                ///< 0: the number of this rank's columns; else at least that
-    index_t vocabulary = 0;                     ///< of the whole row
-    std::int64_t const* row_of = nullptr;       ///< may be null
-    sampling_params const* sampling = nullptr;  ///< one per request; if null, `default_sampling` for all
-    sampling_params default_sampling{};         ///< used if `sampling` is null
-    [[no_unique_address]] Layout layout{};      ///< how the entries of a row are stored
-    sampling_arrays arrays{};                   ///< used if `sampling` is null; its null arrays mean the default
-    std::int32_t const* slot_of = nullptr;      ///< may be null
+struct shard_batch : logits_of_batch<shard_batch<T, Layout>, T, Layout> {
+    using logits_of_batch<shard_batch, T, Layout>::logits_of_batch;
 
     exchange* ranks = nullptr;    ///< the ranks that have the columns
     T const* tails = nullptr;     ///< the columns that complete this rank's last chunk, for all nodes
     std::uint32_t first_row = 0;  ///< the number of node 0's row in the keys of entries
 
-    /// The index of node i's row.
-    [[nodiscard]] std::int64_t row(std::int64_t i) const noexcept { return row_of == nullptr ? i : row_of[i]; }
+    /// No rank has whole rows.
+    std::int64_t stride() const = delete;
     /// Entries from one row of this rank to the next.
     [[nodiscard]] std::int64_t own_stride() const noexcept {
-        return multidraft::detail::stride_of_rows(row_stride, ranks->columns().of(ranks->rank()).size());
+        return multidraft::detail::stride_of_rows(this->row_stride, ranks->columns().of(ranks->rank()).size());
     }
     /// The logits of node i.
     [[nodiscard]] shard_view<T, Layout> view(std::int64_t i) const noexcept {
         auto const tail = static_cast<std::int64_t>(ranks->columns().columns_to_receive(ranks->rank()).size());
-        return {*ranks, data == nullptr ? nullptr : data + row(i) * own_stride(),
-                tails == nullptr ? nullptr : tails + i * tail, first_row + static_cast<std::uint32_t>(i), layout};
-    }
-    /// The sampling parameters of a request.
-    [[nodiscard]] sampling_params sampling_of(std::int32_t b) const noexcept {
-        std::int64_t const slot = slot_of == nullptr ? b : slot_of[b];
-        return sampling == nullptr ? arrays(slot, default_sampling) : sampling[slot];
-    }
-    template <group G>
-    [[nodiscard]] auto with_sums(G const& g, std::int64_t i, std::int32_t b) const {
-        return process_logits(g, view(i), sampling_of(b));
-    }
-    /// The distribution of node i, which belongs to request b.
-    template <group G>
-    [[nodiscard]] auto operator()(G const& g, std::int64_t i, std::int32_t b) const {
-        return with_sums(g, i, b).row;
+        T const* const own = this->data == nullptr ? nullptr : this->data + this->row(i) * own_stride();
+        return {*ranks, own, tails == nullptr ? nullptr : tails + i * tail, first_row + static_cast<std::uint32_t>(i),
+                this->layout};
     }
 };
 

@@ -1,7 +1,8 @@
-// Bringing a tree whose nodes are in any order into level order.
+// Bringing a tree whose nodes are in any order into level order: from its links, or from its parents.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -9,9 +10,37 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/error.hpp"
 #include "multidraft/base/span.hpp"
+#include "multidraft/tree/sibling_links.hpp"
 #include "multidraft/tree/topology.hpp"
 
 namespace MULTIDRAFT_NAMESPACE {
+
+/// Brings a tree given by links into level order (see `tree_view`): `order[k]` is the node of the links that becomes
+/// node k, `parents[k]` its parent's new number, -1 for the root, node 0. Children keep the order of their links, the
+/// order in which they were drawn. `root` is the root's number in the links, a node. Returns the number of nodes that
+/// are linked to it; later entries are not written. O(N), no other memory.
+///
+/// This ends for links that do not form a tree, too: at most N nodes are written, all in [0, N).
+template <std::integral Id>
+[[nodiscard]] MULTIDRAFT_HD node_id write_level_order(span<Id const> first_child, span<Id const> next_sibling,
+                                                      span<node_id> order, span<node_id> parents,
+                                                      node_id root = 0) noexcept {
+    auto const nodes = static_cast<node_id>(first_child.size());
+    if (nodes < 1) return 0;
+    order[0] = root;
+    parents[0] = none;
+    node_id count = 1;
+    for (node_id k = 0; k < count; ++k) {
+        auto child = static_cast<std::int64_t>(first_child[order[k]]);
+        for (; child >= 0 && child != root && child < nodes && count < nodes;
+             child = static_cast<std::int64_t>(next_sibling[child])) {
+            order[count] = static_cast<node_id>(child);
+            parents[count] = k;
+            ++count;
+        }
+    }
+    return count;
+}
 
 /// The node of `parents` at each index of level order (see `tree_view`): the first is the root, the one whose parent is
 /// -1. Siblings keep their order, and children come in the order of their parents. `parents` may name later nodes.
@@ -25,34 +54,22 @@ namespace MULTIDRAFT_NAMESPACE {
         refuse("parents.size", parents.size(), "a tree has at most 2^24 nodes");
     auto const nodes = static_cast<node_id>(parents.size());
     node_id root = none;
-    // Where the children of each node begin, once they are consecutive.
-    std::vector<node_id> begin(parents.size() + 1, 0);
     for (node_id v = 0; v < nodes; ++v) {
         node_id const up = parents[v];
         if (up < none || up >= nodes) refuse("parents", v, up, "a parent is a node, or -1 for the root");
-        if (up == none && root != none) refuse("parents", v, up, "a second root: one node alone has no parent");
-        if (up == none)
-            root = v;
-        else
-            ++begin[static_cast<std::size_t>(up) + 1];
+        if (up != none) continue;
+        if (root != none) refuse("parents", v, up, "a second root: one node alone has no parent");
+        root = v;
     }
     if (root == none) refuse("parents", 0, parents[0], "no node has the parent -1: a tree has a root");
-    for (std::size_t v = 0; v < parents.size(); ++v) begin[v + 1] += begin[v];
-    std::vector<node_id> children(parents.size());
-    std::vector<node_id> next(begin.begin(), begin.end() - 1);
-    for (node_id v = 0; v < nodes; ++v)
-        if (node_id const up = parents[v]; up != none)
-            children[static_cast<std::size_t>(next[static_cast<std::size_t>(up)]++)] = v;
-
-    std::vector<node_id> order{root};
-    order.reserve(parents.size());
-    for (std::size_t k = 0; k < order.size(); ++k) {
-        auto const v = static_cast<std::size_t>(order[k]);
-        order.insert(order.end(), children.begin() + begin[v], children.begin() + begin[v + 1]);
-    }
-    if (order.size() < parents.size()) {
+    std::vector<node_id> first_child(parents.size()), next_sibling(parents.size());
+    std::vector<node_id> order(parents.size()), sorted(parents.size());
+    write_links<node_id>(parents, first_child, next_sibling);
+    node_id const count = write_level_order<node_id>(first_child, next_sibling, order, sorted, root);
+    if (count < nodes) {
         std::vector<bool> reached(parents.size(), false);
-        for (node_id const v : order) reached[static_cast<std::size_t>(v)] = true;
+        for (node_id k = 0; k < count; ++k)
+            reached[static_cast<std::size_t>(order[static_cast<std::size_t>(k)])] = true;
         std::size_t lost = 0;
         while (reached[lost]) ++lost;
         refuse("parents", static_cast<std::int64_t>(lost), parents[lost], "this node is not connected to the root");

@@ -31,31 +31,6 @@ MULTIDRAFT_HD void write_links(span<node_id const> parents, span<Id> first_child
     }
 }
 
-/// Brings a tree given by links into level order (see `tree_view`): `order[k]` is the node of the links that becomes
-/// node k, `parents[k]` its parent's new number, -1 for the root, node 0. Children keep the order of their links, the
-/// order in which they were drawn. Returns the number of nodes that are linked to the root; later entries are not
-/// written. O(N).
-///
-/// This ends for links that do not form a tree, too: at most N nodes are written, all in [0, N).
-template <std::integral Id>
-[[nodiscard]] MULTIDRAFT_HD node_id write_level_order(span<Id const> first_child, span<Id const> next_sibling,
-                                                      span<node_id> order, span<node_id> parents) noexcept {
-    auto const nodes = static_cast<node_id>(first_child.size());
-    if (nodes < 1) return 0;
-    order[0] = 0;
-    parents[0] = none;
-    node_id count = 1;
-    for (node_id k = 0; k < count; ++k) {
-        auto child = static_cast<std::int64_t>(first_child[order[k]]);
-        for (; child > 0 && child < nodes && count < nodes; child = static_cast<std::int64_t>(next_sibling[child])) {
-            order[count] = static_cast<node_id>(child);
-            parents[count] = k;
-            ++count;
-        }
-    }
-    return count;
-}
-
 /// Throws `invalid_input` unless the links form a tree with root 0: two arrays of one size, each link a node or -1, no
 /// node linked twice, no link to the root. Nodes without a link to them are allowed. O(N), allocates.
 template <std::integral Id>

@@ -108,7 +108,7 @@ public:
                                           "verify::ranked_block");
                 return {};
             }
-            if constexpr (!may_throw<G>)
+            if constexpr (!G::throws)
                 if (is_absent(x)) break;
             real const qx = draft(g, levels)(x);
             if (!(qx > 0)) {

@@ -64,7 +64,7 @@ struct candidate_list {
 template <class G>
 [[nodiscard]] MULTIDRAFT_HD node_range present_children(tree_view tree, node_id node) {
     auto children = tree.children(node);
-    if constexpr (!may_throw<G>)
+    if constexpr (!G::throws)
         while (children.count > 0 && is_absent(tree.tokens[children.end() - 1])) --children.count;
     return children;
 }

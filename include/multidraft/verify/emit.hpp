@@ -10,6 +10,8 @@
 #include "multidraft/random/source.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/row_source.hpp"
+#include "multidraft/verify/candidates.hpp"
+#include "multidraft/verify/verdict.hpp"
 
 namespace MULTIDRAFT_NAMESPACE::verify {
 
@@ -67,6 +69,17 @@ template <group G, distribution P, class Residual, class Sums, draw_source Sourc
     if (sums.total > 0) return source.categorical(g, sums, p.size(), r, {}, site(purpose::residual, 0));
     if (sums.total != sums.total) return none;
     return emit_undrafted(g, p, rejected, source, site);
+}
+
+/// A token from a residual r of p, as `emit_residual`. If it is among the candidates it counts as accepted, except
+/// where the residual vanished. One pass and one chunk.
+template <group G, distribution P, class Residual, draw_source Source>
+[[nodiscard]] MULTIDRAFT_HD node_verdict emit_or_accept(G const& g, P const& p, Residual const& r,
+                                                        candidate_list candidates, span<token_id const> rejected,
+                                                        Source& source, draw_site site) {
+    auto const sums = g.sum_chunks(p.size(), r);
+    token_id const x = emit_residual(g, p, r, sums, rejected, source, site);
+    return sums.total > 0 ? found_among(candidates, x) : node_verdict{none, x};
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify

@@ -19,7 +19,6 @@
 #include "multidraft/verify/detail/checks.hpp"
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/verdict.hpp"
@@ -82,7 +81,6 @@ class greedy_optimal : public node_by_node<greedy_optimal<Law>, Law> {
 
 public:
     static constexpr bool lossless = true;
-    static constexpr bool few_passes = true;
 
     /// The decision at one node, in two passes over p and q at most. More than one draw is an `invalid_input` on the
     /// host, "no token" elsewhere; so is a drawn token to which q gives no mass.

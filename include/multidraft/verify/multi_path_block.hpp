@@ -248,7 +248,7 @@ private:
     MULTIDRAFT_HD void weigh_classes(G const& g, P const& p, Q const& q, std::int32_t level) const {
         using real = probability_of<Q>;
         constexpr auto unit = static_cast<real>(0x1p30);
-        auto counters = multidraft::detail::selection_counters<ratio_classes>(g);
+        auto counters = g.template counters<ratio_classes>();
         // Unchecked rows may hold numbers that are not probabilities and cannot be converted to an integer.
         auto const probability = [](real x) MULTIDRAFT_INLINE_LAMBDA {
             real const positive = x > 0 ? x : real(0);

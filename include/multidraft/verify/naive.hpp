@@ -28,7 +28,6 @@ public:
     static constexpr shape_depends_on shape_may_depend_on = shape_depends_on::everything;
     /// Draft rows that are passed nevertheless are not read.
     static constexpr bool reads_draft = false;
-    static constexpr bool few_passes = true;
 
     /// The decision at one node: a token from p in one pass, accepted when a candidate is that token. No token where p
     /// has no mass.

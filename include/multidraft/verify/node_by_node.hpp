@@ -160,16 +160,9 @@ public:
                                       [[maybe_unused]] span<std::byte> scratch = {}) const {
         auto const& self = static_cast<Self const&>(*this);
         auto const& draft = detail::by_node<Self>(rows);
-        if constexpr (looks_ahead<G> && has_few_passes<Self>)
-            // Where a decision takes few operations, those of all nodes are done together.
-            g.look_ahead(tree.tree.size(), [&](node_id v) {
-                if (is_present(tree.tree, v))
-                    static_cast<void>(detail::decide_at(g, self, tree, target, draft, v, source, position, scratch));
-            });
         auto const walk = detail::walk_down(g, self, tree, target, draft, 0, source, position, scratch);
         if (walk.result.next == none) return {};
-        detail::write_path(g, tree.tree, walk.last, walk.result.accepted, path);
-        return walk.result;
+        return detail::accepted_path(g, tree.tree, walk.last, walk.result.next, path);
     }
 };
 

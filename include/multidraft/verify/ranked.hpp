@@ -16,7 +16,6 @@
 #include "multidraft/verify/detail/draft_units.hpp"
 #include "multidraft/verify/detail/rank_table.hpp"
 #include "multidraft/verify/emit.hpp"
-#include "multidraft/verify/emit_or_accept.hpp"
 #include "multidraft/verify/node_by_node.hpp"
 #include "multidraft/verify/residual.hpp"
 #include "multidraft/verify/takes_law.hpp"

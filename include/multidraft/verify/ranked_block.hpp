@@ -10,7 +10,6 @@
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/group/optional_members.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
@@ -75,12 +74,6 @@ public:
         node_id node = 0;
         std::int32_t level = 0;
         if (g.leader()) steps[0] = {0, 1, numbers};
-        if constexpr (looks_ahead<G>)
-            g.look_ahead(tree.size(), [&](node_id v) {
-                auto const range = present_children<G>(tree, v);
-                if (range.count == 0 || !is_present(tree, v)) return;
-                detail::count_for_pick(g, target(g, v), draft(g, v), candidates_of(drafts, range, v), table);
-            });
         while (w > 0) {
             auto const range = present_children<G>(tree, node);
             if (range.count == 0) break;

@@ -62,30 +62,20 @@ public:
                                       addressed_source const& source, std::int32_t position, span<node_id> path) const {
         tree_view const tree = drafts.tree;
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>)
+        if constexpr (G::throws)
             if (position > largest_number<std::int32_t> - tree.depth(tree.size() - 1))
                 refuse("position", position, "the positions of the tree's nodes exceed 2^31 - 1");
 #endif
-        verdict result;
         node_id node = 0;
-        for (;;) {
+        for (std::int32_t level = 0;; ++level) {
             auto const children = present_children<G>(tree, node);
             std::int32_t const own = children.count > 0 ? children.count : 1;
-            token_id const x =
-                winner(g, target(g, node), race_noise{source.uniforms(), below(position, result.accepted)},
-                       lists_ > 0 ? lists_ : own);
-            if (x == none) detail::refuse_node_on_host(g, drafts, target, no_draft_rows{}, node);
+            token_id const x = winner(g, target(g, node), race_noise{source.uniforms(), below(position, level)},
+                                      lists_ > 0 ? lists_ : own);
             node_verdict const here = found_among(candidates_of(drafts, children, node), x);
-            if (here.child == none) {
-                result.next = x;
-                break;
-            }
+            if (here.child == none) return detail::accepted_path(g, drafts, target, no_draft_rows{}, node, x, path);
             node = children.first + here.child;
-            ++result.accepted;
         }
-        if (result.next == none) return {};
-        detail::write_path(g, tree, node, result.accepted, path);
-        return result;
     }
 
     /// The target's token: argmin over i of the smallest noise of the lists over p_i; `none` for a row without mass,

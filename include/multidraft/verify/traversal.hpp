@@ -107,7 +107,7 @@ public:
                 here = stack[level];
                 refused = true;
             } else {
-                return answer(g, tree, target, draft, next.node, next.token, path);
+                return detail::accepted_path(g, drafts, target, draft, next.node, next.token, path);
             }
         }
     }
@@ -203,18 +203,6 @@ private:
         if constexpr (std::is_same_v<Law, multidraft::law::sequential>)
             at.left = detail::mass_left(g, q, tried, at.left - q(tried[tried.size() - 1]));
         return {outcome::next, at.node};
-    }
-
-    /// Writes the accepted path, from its end, and reports invalid rows at the node where it stopped.
-    template <group G, class Target, class Draft>
-    [[nodiscard]] MULTIDRAFT_HD static verdict answer(G const& g, tree_view tree, [[maybe_unused]] Target const& target,
-                                                      [[maybe_unused]] Draft const& draft, node_id node, token_id token,
-                                                      span<node_id> path) {
-        if (token == none) detail::refuse_node_on_host(g, drafted<Law>{tree}, target, draft, node);
-        if (token == none) return {};
-        verdict const result{tree.depth(node), token};
-        detail::write_path(g, tree, node, result.accepted, path);
-        return result;
     }
 };
 

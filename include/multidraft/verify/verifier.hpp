@@ -1,4 +1,4 @@
-// The concept `verifier`, the scratch memory that some verifiers need, and a uniform call for all of them.
+// The concept `verifier`, and a uniform call for all of them.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -6,7 +6,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <type_traits>
-#include <vector>
 
 #include "multidraft/base/config.hpp"
 #include "multidraft/base/span.hpp"
@@ -53,13 +52,6 @@ constexpr allowed_trees trees_taken_by() noexcept {
 /// The trees that a verifier takes: its static member `trees`, or any.
 template <class V>
 inline constexpr allowed_trees trees_of = detail::trees_taken_by<V>();
-
-/// A verifier whose decision at a node takes so few operations that groups which look ahead do those of all nodes of a
-/// tree together: it declares `few_passes = true`.
-template <class V>
-concept has_few_passes = requires {
-    requires V::few_passes;
-};
 
 namespace detail {
 
@@ -131,46 +123,6 @@ concept is_called = verifies<V, Tree, Rows, addressed_source> && verifies_in_scr
 /// by `whole_tree`.
 template <class V>
 concept verifier = detail::has_law<V> && detail::has_its_decision<V> && detail::is_called<V>;
-
-namespace detail {
-
-/// The next address in scratch that is a multiple of 16.
-[[nodiscard]] MULTIDRAFT_HD constexpr std::size_t whole_16(std::size_t bytes) { return (bytes + 15) / 16 * 16; }
-
-}  // namespace detail
-
-/// Bytes that `verify_tree` needs for trees of up to `nodes` nodes (root included) and `depth` levels below the root: 0
-/// for a verifier without scratch (`needs_scratch`). Nondecreasing in both arguments; a multiple of 16.
-template <class V>
-[[nodiscard]] MULTIDRAFT_HD constexpr std::size_t scratch_bytes(node_id nodes, std::int32_t depth) {
-    if constexpr (needs_scratch<V>)
-        return detail::whole_16(V::scratch_bytes(nodes, depth));
-    else
-        return 0;
-}
-
-/// Scratch that owns its memory, for hosts: it grows as needed and is reused by later calls.
-class scratch_memory {
-public:
-    /// Scratch for `verify_tree` and trees of up to that many nodes and levels. Valid until the next call.
-    template <class V>
-    [[nodiscard]] span<std::byte> of(node_id nodes, std::int32_t depth) {
-        return of(scratch_bytes<V>(nodes, depth));
-    }
-
-    /// Scratch of that many bytes. Valid until the next call.
-    [[nodiscard]] span<std::byte> of(std::size_t bytes) {
-        std::size_t const blocks = detail::whole_16(bytes) / sizeof(block);
-        if (blocks_.size() < blocks) blocks_.resize(blocks);
-        return {reinterpret_cast<std::byte*>(blocks_.data()), bytes};
-    }
-
-private:
-    struct alignas(scratch_alignment) block {
-        std::byte bytes[scratch_alignment];
-    };
-    std::vector<block> blocks_;
-};
 
 /// Calls a verifier, with scratch if it needs some: `verify_tree(v, g, tree, target_rows(p), draft_rows(q), ..)`. See
 /// `whole_tree::operator()` for the arguments.

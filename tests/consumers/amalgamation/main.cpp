@@ -9,9 +9,10 @@
 #include "multidraft/draft/iid.hpp"
 #include "multidraft/draft/sequential.hpp"
 #include "multidraft/group/host_group.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/tree/mask.hpp"
-#include "multidraft/tree/shapes.hpp"
+#include "multidraft/tree/shape_text.hpp"
 #include "multidraft/verify/naive.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #endif

@@ -12,6 +12,7 @@
 #include "multidraft/lossy/target_initialised.hpp"
 #include "multidraft/lossy/typical_acceptance.hpp"
 #include "multidraft/methods/list.hpp"
+#include "multidraft/rows/logit_rows.hpp"
 #include "multidraft/rows/softmax.hpp"
 #include "multidraft/verify/recursive_rejection.hpp"
 #include "multidraft/verify/verifier.hpp"

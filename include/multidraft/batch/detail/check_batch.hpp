@@ -188,17 +188,6 @@ template <group G, distribution Row>
     return {what, node, none, sum};
 }
 
-/// How far the sum of a row may be from 1; see `sum_tolerance`.
-template <class T>
-[[nodiscard]] MULTIDRAFT_HD constexpr double tolerance_of() noexcept {
-    if constexpr (std::is_same_v<T, double>)
-        return 1e-9;
-    else if constexpr (std::is_same_v<T, float>)
-        return 1e-4;
-    else
-        return 2e-2;
-}
-
 /// Whether a verifier may read the row of a node: not below a child that could not be drawn, and of the draft only
 /// where there are children. `what` is `target` or `draft`.
 [[nodiscard]] MULTIDRAFT_HD inline bool may_be_read(tree_view tree, batch_argument what, node_id v) noexcept {
@@ -289,9 +278,9 @@ template <group G, class Rows>
     else if constexpr (has_sampling<Rows> || has_states<Rows>)
         return check_logits(g, rows.view(i), what, v);
     else if constexpr (has_element<Rows>)
-        return check_probabilities(g, rows(g, i, b), tolerance_of<typename Rows::element>(), what, v);
+        return check_probabilities(g, rows(g, i, b), sum_tolerance<typename Rows::element>, what, v);
     else
-        return check_probabilities(g, rows(g, i, b), tolerance_of<void>(), what, v);
+        return check_probabilities(g, rows(g, i, b), sum_tolerance<void>, what, v);
 }
 
 /// Whether no token is left to draw for a node with these children. A token too light to be drawn counts as none

@@ -91,7 +91,7 @@ private:
 /// Throws the same `invalid_input` on all ranks if a rank's arguments are invalid or differ from those of rank 0.
 /// Returns on all ranks the report of the first fault that any of them found; their arguments are then not compared.
 inline validation_report agree(exchange& ranks, argument_summary const& mine) {
-    auto const all = ranks.gather<argument_summary>(nullptr, 1, [&](argument_summary* out) { *out = mine; });
+    auto const all = ranks.gather<argument_summary>(1, [&](argument_summary* out) { *out = mine; });
     for (int r = 0; r < ranks.ranks(); ++r) {
         argument_summary const& s = *all.of<argument_summary>(r);
         if (s.is_bad != 0)

@@ -39,36 +39,13 @@ public:
 
     [[nodiscard]] index_t rows() const noexcept { return rows_; }
     [[nodiscard]] index_t size() const noexcept { return size_; }
-    [[nodiscard]] auto operator()(shard_group const& g, node_id node) const noexcept {
-        g.ranks().at_node(node);
-        return first_[node].row;
-    }
-    [[nodiscard]] Processed const& with_sums(shard_group const& g, node_id node) const noexcept {
-        g.ranks().at_node(node);
-        return first_[node];
-    }
+    [[nodiscard]] auto operator()(shard_group const&, node_id node) const noexcept { return first_[node].row; }
+    [[nodiscard]] Processed const& with_sums(shard_group const&, node_id node) const noexcept { return first_[node]; }
 
 private:
     Processed const* first_;
     index_t rows_;
     index_t size_;
-};
-
-/// The rows of one request that need no processing. Reading one sets the node of the exchanges that follow.
-template <class Rows>
-class unprocessed_rows {
-public:
-    explicit unprocessed_rows(multidraft::detail::request_rows<Rows> const& rows) noexcept : rows_(rows) {}
-
-    [[nodiscard]] index_t rows() const noexcept { return rows_.rows(); }
-    [[nodiscard]] index_t size() const noexcept { return rows_.size(); }
-    [[nodiscard]] auto operator()(shard_group const& g, node_id node) const {
-        g.ranks().at_node(node);
-        return rows_(g, node);
-    }
-
-private:
-    multidraft::detail::request_rows<Rows> rows_;
 };
 
 /// Memory for the processed rows of all nodes of a batch.
@@ -91,7 +68,7 @@ void with_rows_of(Rows const& rows, [[maybe_unused]] std::vector<std::byte> cons
     else if constexpr (std::is_same_v<Rows, verify::no_draft_rows>)
         use(rows);
     else
-        use(unprocessed_rows<Rows>({rows, trees, b}));
+        use(multidraft::detail::request_rows<Rows>(rows, trees, b));
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::shards::detail

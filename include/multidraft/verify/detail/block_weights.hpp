@@ -75,12 +75,6 @@ template <group G, block_path<G> Path, draw_source Source>
         if (level == 0 || source.bernoulli(site(purpose::acceptance, 0), path.weight(level), real(1)))
             return {level, emit_at(g, path.target(), path.node(level), source, site)};
     }
-    if constexpr (looks_ahead<G>)
-        g.look_ahead(level, [&](index_t above) {
-            auto const p = path.target()(g, path.node(above));
-            auto const r = residual_of_path(p, path.conditional(g, above), static_cast<real>(path.weight(above)));
-            static_cast<void>(g.sum_chunks(p.size(), r));
-        });
     for (;;) {
         --level;
         draw_site const site{position, path.node(level)};
@@ -119,13 +113,12 @@ template <group G, block_path<G> Path, draw_source Source>
                                                  std::int32_t position, span<node_id> accepted) {
     verdict const result = stop_of_block(g, path, source, position);
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
+    if constexpr (G::throws) {
         if (result.next == none) refuse_block(g, path);
     }
 #endif
     if (result.next == none) return {};
-    write_path(g, tree, path.node(result.accepted), result.accepted, accepted);
-    return result;
+    return accepted_path(g, tree, path.node(result.accepted), result.next, accepted);
 }
 
 }  // namespace MULTIDRAFT_NAMESPACE::verify::detail

@@ -106,7 +106,7 @@ void check_row(G const& g, Row const& row, char const* argument, node_id node) {
 template <class G, class... What>
 MULTIDRAFT_HD void refuse_on_host([[maybe_unused]] What const&... what) {
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) refuse(what...);
+    if constexpr (G::throws) refuse(what...);
 #endif
 }
 
@@ -181,7 +181,7 @@ MULTIDRAFT_HD void check_input([[maybe_unused]] G const& g, [[maybe_unused]] dra
                                [[maybe_unused]] Target const& target, [[maybe_unused]] Draft const& draft,
                                [[maybe_unused]] span<node_id> path, [[maybe_unused]] span<std::byte> scratch = {}) {
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) {
+    if constexpr (G::throws) {
         check_tree(drafts, target, draft, path);
         if constexpr (needs_scratch<Verifier>) check_scratch<Verifier>(drafts.tree, scratch);
     }
@@ -194,7 +194,7 @@ MULTIDRAFT_HD void refuse_node_on_host([[maybe_unused]] G const& g, [[maybe_unus
                                        [[maybe_unused]] Target const& target, [[maybe_unused]] Draft const& draft,
                                        [[maybe_unused]] node_id node) {
 #if !MULTIDRAFT_ON_DEVICE
-    if constexpr (may_throw<G>) refuse_node(g, drafts, target, draft, node);
+    if constexpr (G::throws) refuse_node(g, drafts, target, draft, node);
 #endif
 }
 

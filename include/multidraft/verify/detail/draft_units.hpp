@@ -33,10 +33,10 @@ struct row_in_units {
         return static_cast<Real>(static_cast<wide>(row(i)) * static_cast<wide>(units_in_1<Real>));
     }
     [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD Real weight(index_t i) const { return (*this)(i); }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires has_may_have_mass<Q> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_mass(index_t i) const requires sparse_distribution<Q> {
         return row.may_have_mass(i);
     }
-    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires has_may_have_all_mass<Q> {
+    [[nodiscard]] MULTIDRAFT_INLINE MULTIDRAFT_HD bool may_have_all_mass() const requires sparse_distribution<Q> {
         return row.may_have_all_mass();
     }
 };
@@ -59,14 +59,6 @@ using in_units_of = decltype(in_units<Real>(std::declval<Q const&>()));
 template <group G, distribution Q, class Real>
 [[nodiscard]] MULTIDRAFT_HD Real mass_left(G const& g, Q const& q, span<token_id const> drawn, Real difference) {
     if (difference > Real(0.125) * units_in_1<Real>) return difference;
-    if constexpr (looks_ahead<G>) {
-        // The same sum in one operation.
-        return g.sum(q.size(), [&q, drawn](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            bool is_drawn = false;
-            for (token_id const x : drawn) is_drawn = is_drawn || x == i;
-            return is_drawn ? Real(0) : static_cast<Real>(q(i));
-        });
-    }
     auto sums = g.sum_chunks(q.size(), q);
 
     MULTIDRAFT_ROLL

@@ -70,7 +70,7 @@ template <class G, class Rows>
 #if MULTIDRAFT_ON_DEVICE
     return (rows);
 #else
-    if constexpr (may_throw<G> && !std::is_same_v<Rows, no_draft_rows>)
+    if constexpr (G::throws && !std::is_same_v<Rows, no_draft_rows>)
         return named_rows<Rows>(rows, name);
     else
         return (rows);

@@ -11,7 +11,6 @@
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/group/optional_members.hpp"
 #include "multidraft/law/drafted.hpp"
 #include "multidraft/law/law.hpp"
 #include "multidraft/random/draw_site.hpp"
@@ -83,12 +82,6 @@ public:
     /// Selects a path and writes its steps; returns the number of its levels, or `none` where a row is not a
     /// distribution.
     [[nodiscard]] MULTIDRAFT_HD std::int32_t pick_path() {
-        if constexpr (looks_ahead<G>)
-            g_.look_ahead(tree().size(), [&](node_id v) {
-                auto const children = children_of(v);
-                if (children.count() > 0 && is_present(tree(), v))
-                    count_for_pick(g_, target_(g_, v), draft_(g_, v), children, *memory_.table);
-            });
         if (g_.leader()) start(0, true);
         if (g_.leader()) memory_.steps[0] = {0, 1, memory_.numbers};
         g_.barrier();
@@ -142,7 +135,7 @@ private:
     /// Reports on a host why no child of a node can be selected.
     [[nodiscard]] MULTIDRAFT_HD bool fail([[maybe_unused]] node_id v) const {
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) refuse_node(g_, drafts_, target_, draft_, v);
+        if constexpr (G::throws) refuse_node(g_, drafts_, target_, draft_, v);
 #endif
         return false;
     }

@@ -12,7 +12,6 @@
 #include "multidraft/base/fma.hpp"
 #include "multidraft/base/span.hpp"
 #include "multidraft/group/group.hpp"
-#include "multidraft/group/optional_members.hpp"
 #include "multidraft/rows/distribution.hpp"
 #include "multidraft/rows/truncation.hpp"
 
@@ -264,32 +263,7 @@ template <group G, distribution Q, class Real>
 [[nodiscard]] MULTIDRAFT_HD index_t counted_in_sample(G const& g, is_counted<Q, Real> const& counted, index_t size) {
     index_t const sample = size < pooled_sample ? size : pooled_sample;
     index_t const first = (size - sample) / 2;
-    if constexpr (has_count_part<G>)
-        return g.count_part(size, first, sample, counted);
-    else
-        return static_cast<index_t>(g.sum(sample, [=](index_t i) MULTIDRAFT_INLINE_LAMBDA {
-            return blend(is_below(static_cast<Real>(counted.q(first + i)), counted.limit), Real(0), Real(1));
-        }));
-}
-
-/// Has a group do together all operations that `ratio_histogram` may need, whether tokens are pooled or not.
-template <group G, distribution P, distribution Q>
-void look_ahead_to_counts(G const& g, ratio_of<P, Q> const& where, span<std::uint64_t> bins) {
-    using real = probability_of<P>;
-    real const limit = pool_limit(where);
-    ratio_of<P, Q> pooled = where;
-    pooled.pooled = limit;
-    index_t const size = where.q.size();
-    g.look_ahead(sizeof(real) > 4 ? 6 : 4, [&](index_t k) {
-        mass_at_grid_points<0, P, Q> const all{where};
-        mass_at_grid_points<1, P, Q> const all_low{where};
-        if (k == 0) static_cast<void>(counted_in_sample(g, is_counted<Q, real>{where.q, limit}, size));
-        if (k == 1) static_cast<void>(g.sum(size, pooled_part<Q, real>{where.q, limit, where.scale}));
-        if (k == 2) g.histogram_pairs(size, all, bins);
-        if (k == 3) g.histogram_pairs(size, mass_of_few<0, P, Q>{{pooled}}, bins);
-        if (k == 4) g.histogram_pairs(size, all_low, bins);
-        if (k == 5) g.histogram_pairs(size, mass_of_few<1, P, Q>{{pooled}}, bins);
-    });
+    return g.count_part(size, first, sample, counted);
 }
 
 /// Pools the tokens of very little q where they are the majority and have little mass in total; returns their mass of q
@@ -322,9 +296,8 @@ template <group G, distribution P, distribution Q>
 template <bool Shared, group G, distribution P, distribution Q>
 MULTIDRAFT_HD double ratio_histogram(G const& g, ratio_of<P, Q>& where, span<token_id const> certain, double* mass) {
     constexpr index_t grid_points = ratio_grid::count;
-    auto counters = multidraft::detail::selection_counters<std::size_t(4 * grid_points)>(g);
+    auto counters = g.template counters<std::size_t(4 * grid_points)>();
     span<std::uint64_t> const bins(counters.data(), std::size_t(4 * grid_points));
-    if constexpr (looks_ahead<G>) look_ahead_to_counts(g, where, bins);
     double const pooled = pool_small_tokens(g, where, certain);
     if (!Shared || g.leader()) {
         for (index_t b = 0; b < grid_points; ++b) mass[b] = 0;

@@ -88,7 +88,7 @@ template <std::size_t Most, group G, distribution P, class Rows, draw_source Sou
     using real = probability_of<P>;
     if (candidates.size() > Most) {
 #if !MULTIDRAFT_ON_DEVICE
-        if constexpr (may_throw<G>) refuse("children", site.node, candidates.size(), too_many);
+        if constexpr (G::throws) refuse("children", site.node, candidates.size(), too_many);
 #endif
         return {};
     }

@@ -1,4 +1,4 @@
-// Sampling parameters in separate arrays, as in engines.
+// The sampling parameters of the requests of a batch.
 // SPDX-License-Identifier: Apache-2.0
 #pragma once
 
@@ -29,6 +29,22 @@ struct sampling_arrays {
         if (top_p != nullptr) result.top_p = top_p[slot];
         if (min_p != nullptr) result.min_p = min_p[slot];
         return result;
+    }
+};
+
+/// The sampling parameters of the requests of a batch: entry b of `sampling` for request b or, where that is null, of
+/// `arrays`. With `slot_of` it is entry `slot_of[b]`, for engines that keep parameters by the request's slot in the
+/// batch.
+struct batch_sampling {
+    sampling_params const* sampling = nullptr;  ///< one per request; may be null: `default_sampling` for all
+    sampling_params default_sampling{};         ///< where `sampling` is null
+    sampling_arrays arrays{};                   ///< where `sampling` is null; its null arrays mean the default
+    std::int32_t const* slot_of = nullptr;      ///< may be null
+
+    /// The parameters of request b.
+    [[nodiscard]] MULTIDRAFT_HD sampling_params sampling_of(std::int32_t b) const noexcept {
+        std::int64_t const slot = slot_of == nullptr ? b : slot_of[b];
+        return sampling == nullptr ? arrays(slot, default_sampling) : sampling[slot];
     }
 };
 
